@@ -1,0 +1,123 @@
+// swift-tools-version: 6.2
+// The house: every module uses only modules that stand above it in this list.
+import PackageDescription
+
+let strict: [SwiftSetting] = [
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+]
+
+func module(_ name: String, uses dependencies: [String] = []) -> [Target] {
+    [
+        .target(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict),
+        .testTarget(
+            name: name + "Tests",
+            dependencies: ([name] + dependencies).map { .byName(name: $0) },
+            swiftSettings: strict),
+    ]
+}
+
+// IPsec-MB is Intel's; elsewhere libsodium does everything.
+#if arch(x86_64)
+    let cipherLibraries: [Target] = [
+        .systemLibrary(name: "CIPSecMB", providers: [.apt(["libipsec-mb-dev"])])
+    ]
+#else
+    let cipherLibraries: [Target] = []
+#endif
+
+let libraries: [Target] = [
+    .systemLibrary(name: "CFuse3", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
+    .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+    .target(name: "CLinuxShim"),
+]
+
+let modules: [[Target]] = [
+    module("Locks"),
+    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["Locks"]),
+    module("VolumeFormat"),
+    module("Keybag", uses: ["SodiumKit", "VolumeFormat", "Locks"]),
+    module("BackingStore", uses: ["CLinuxShim", "Locks"]),
+    module(
+        "ProtectedVolume",
+        uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "Locks"]),
+    module("HostSystem", uses: ["CLinuxShim"]),
+    module("FuseBridge", uses: ["CFuse3", "CLinuxShim", "Locks"]),
+    module(
+        "FuseFrontend",
+        uses: [
+            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "HostSystem", "SodiumKit",
+            "Locks",
+        ]),
+    module("Control", uses: ["Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim", "Locks"]),
+    module("SecretStore", uses: ["SodiumKit", "VolumeFormat", "HostSystem"]),
+]
+
+let command: [Target] = [
+    .executableTarget(
+        name: "protectfs",
+        dependencies: [
+            "CLinuxShim", "Locks", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume",
+            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "SecretStore",
+        ],
+        swiftSettings: strict)
+]
+
+// The vectors of docs/volume-format-vectors.json, across all modules that have a part in the format.
+let formatVectors: [Target] = [
+    .testTarget(
+        name: "FormatVectorsTests",
+        dependencies: ["SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "Locks"],
+        swiftSettings: strict)
+]
+
+// For programs: Foundation is allowed in these, and nowhere else.
+let programLibraries: [[Target]] = [
+    [.target(name: "PlainFoundation", swiftSettings: strict)],
+    module("FileProtection", uses: ["CLinuxShim", "PlainFoundation"]),
+]
+
+// The documents' examples, run against real mounts by Tests/Mount.
+let porting: [Target] = [
+    .executableTarget(
+        name: "porting-examples", dependencies: ["FileProtection"], path: "Tests/Porting", swiftSettings: strict)
+]
+
+// The application object of UIKit, examples, and what drives the library's view of a mount's state in the mount tests.
+let stateLibraries: [Target] = [
+    .target(name: "UIKitCompat", dependencies: ["FileProtection"], swiftSettings: strict)
+]
+let statePrograms: [Target] = [
+    .executableTarget(
+        name: "downloader", dependencies: ["FileProtection"], path: "Sources/Examples/Downloader", swiftSettings: strict
+    ),
+    .executableTarget(
+        name: "document-editor", dependencies: ["UIKitCompat"], path: "Sources/Examples/DocumentEditor",
+        swiftSettings: strict),
+    .executableTarget(
+        name: "porting-state", dependencies: ["FileProtection"], path: "Tests/PortingState", swiftSettings: strict),
+]
+
+// The keychain's names over SecretStore. `porting-keychain` is what the mount tests run.
+let secrets: [Target] = [
+    .target(
+        name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem", "Locks"],
+        swiftSettings: strict),
+    .executableTarget(
+        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/PortingKeychain"),
+]
+
+let package = Package(
+    name: "protectfs",
+    products: [
+        .executable(name: "protectfs", targets: ["protectfs"]),
+        .library(name: "FileProtection", targets: ["FileProtection"]),
+        .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
+        .library(name: "Secrets", targets: ["Secrets"]),
+    ],
+    targets: libraries + cipherLibraries + modules.flatMap { $0 } + formatVectors + command
+        + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + secrets + porting,
+    swiftLanguageModes: [.v6])

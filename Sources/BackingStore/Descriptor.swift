@@ -1,0 +1,236 @@
+// A descriptor of the host that closes itself, with the calls that every kind of object shares.
+
+import CLinuxShim
+import Glibc
+import Locks
+
+/// Runs a call until it is not interrupted; the call gives -1 and sets errno on failure.
+func retrying<Number: FixedWidthInteger>(_ call: () -> Number) throws(Errno) -> Number {
+    while true {
+        let result = call()
+        if result != -1 { return result }
+        let error = Errno(rawValue: errno)
+        if error != .EINTR { throw error }
+    }
+}
+
+/// Runs a `pfs_` call until it is not interrupted; the call gives -errno on failure.
+func retryingShim<Number: FixedWidthInteger & SignedInteger>(_ call: () -> Number) throws(Errno) -> Number {
+    while true {
+        let result = call()
+        if result >= 0 { return result }
+        let error = Errno(rawValue: Int32(-result))
+        if error != .EINTR { throw error }
+    }
+}
+
+/// An owned descriptor.
+struct Descriptor: ~Copyable {
+    let number: Int32
+    /// Opened with O_PATH: it names an object and can neither read nor write it.
+    let isPath: Bool
+
+    init(_ number: Int32, isPath: Bool = false) {
+        self.number = number
+        self.isPath = isPath
+    }
+
+    deinit {
+        close(number)
+    }
+
+    /// The path through which calls without an `*at` form reach the object; the link is followed to the object itself,
+    /// a symlink included, and no further (proc_pid_fd(5)).
+    private var magicPath: String { "/proc/self/fd/\(number)" }
+
+    func status() throws(Errno) -> Status {
+        var result = stat()
+        _ = try retrying { unsafe fstat(number, &result) }
+        return Status(result)
+    }
+
+    func setMode(_ mode: UInt32) throws(Errno) {
+        guard isPath else {
+            _ = try retrying { fchmod(number, mode) }
+            return
+        }
+        do throws(Errno) {
+            _ = try retryingShim { unsafe pfs_fchmodat2(number, "", mode, pfs_AT_EMPTY_PATH) }
+        } catch {
+            guard error == .ENOSYS else { throw error }
+            _ = try retrying { unsafe chmod(magicPath, mode) }
+        }
+    }
+
+    func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
+        _ = try retrying { unsafe fchownat(number, "", owner ?? .max, group ?? .max, pfs_AT_EMPTY_PATH) }
+    }
+
+    func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
+        let times = [timespec(accessed), timespec(modified)]
+        guard isPath else {
+            _ = try retrying { unsafe futimens(number, times) }
+            return
+        }
+        _ = try retrying { unsafe utimensat(number, "", times, pfs_AT_EMPTY_PATH) }
+    }
+
+    func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] {
+        try withOwnerAccess(0o400) { () throws(Errno) in
+            try unsafe growing { (value: UnsafeMutableRawPointer, room: Int) in
+                unsafe withName(name) { name in
+                    unsafe isPath ? getxattr(magicPath, name, value, room) : fgetxattr(number, name, value, room)
+                }
+            }
+        }
+    }
+
+    func attributeNames() throws(Errno) -> [[UInt8]] {
+        let list = try unsafe growing { (list: UnsafeMutableRawPointer, room: Int) in
+            let list = unsafe list.assumingMemoryBound(to: CChar.self)
+            return unsafe isPath ? listxattr(magicPath, list, room) : flistxattr(number, list, room)
+        }
+        return list.split(separator: 0).map(Array.init)
+    }
+
+    func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
+        let flags: Int32 =
+            switch mode {
+            case .set: 0
+            case .create: Int32(XATTR_CREATE)
+            case .replace: Int32(XATTR_REPLACE)
+            }
+        try withOwnerAccess(0o200) { () throws(Errno) in
+            _ = try retrying {
+                unsafe withName(name) { name in
+                    unsafe isPath
+                        ? setxattr(magicPath, name, value, value.count, flags)
+                        : fsetxattr(number, name, value, value.count, flags)
+                }
+            }
+        }
+    }
+
+    func removeAttribute(_ name: [UInt8]) throws(Errno) {
+        try withOwnerAccess(0o200) { () throws(Errno) in
+            _ = try retrying {
+                unsafe withName(name) { name in
+                    unsafe isPath ? removexattr(magicPath, name) : fremovexattr(number, name)
+                }
+            }
+        }
+    }
+
+    /// Opens the object anew as a file, also when it has no name any more.
+    func openFile(_ access: FileAccess) throws(Errno) -> HostFile {
+        // Not through the magic link unless it is a file: opening a FIFO or device would have effects.
+        try checkIsFile(status().kind)
+        return try withOwnerAccess(access.permission) { () throws(Errno) in
+            HostFile(Descriptor(try retrying { unsafe open(magicPath, access.flags) }))
+        }
+    }
+
+    /// Runs `body`; where it is denied to the object's own owner, once more with `permission` added for the moment, so
+    /// that a daemon without privileges can serve its user's files of mode 0000.
+    func withOwnerAccess<Result: ~Copyable>(
+        _ permission: UInt32, _ body: () throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        do throws(Errno) {
+            return try body()
+        } catch {
+            guard error == .EACCES, geteuid() != 0 else { throw error }
+            let status = try self.status()
+            guard status.owner == geteuid(), status.kind == .regular || status.kind == .directory else { throw error }
+            return try ownerAccess.withLock { (_) throws(Errno) in
+                // Read again: another thread may have been in here.
+                let mode = try self.status().mode & 0o7777
+                guard mode & permission != permission else { return try body() }
+                try setMode(mode | permission)
+                defer { try? setMode(mode) }
+                return try body()
+            }
+        }
+    }
+}
+
+/// One thread at a time changes a mode for the moment, else the second would restore the first one's temporary mode.
+private let ownerAccess = Lock<Void>(())
+
+/// Throws what `openFile` promises unless `kind` is a regular file.
+func checkIsFile(_ kind: FileKind) throws(Errno) {
+    switch kind {
+    case .regular: return
+    case .directory: throw .EISDIR
+    case .symlink: throw .ELOOP
+    default: throw .ENXIO
+    }
+}
+
+extension FileAccess {
+    /// O_NONBLOCK: a FIFO planted in the store must not hang the daemon; it means nothing on a regular file.
+    var flags: Int32 { (self == .readOnly ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC }
+
+    /// The owner's permission bits that it needs.
+    var permission: UInt32 { self == .readOnly ? 0o400 : 0o600 }
+}
+
+/// Calls with the attribute's name and a NUL after it; a NUL inside is EINVAL.
+private func withName<Number: FixedWidthInteger>(
+    _ name: [UInt8], _ call: (UnsafePointer<CChar>) -> Number
+) -> Number {
+    guard !name.isEmpty, !name.contains(0) else {
+        errno = EINVAL
+        return -1
+    }
+    let terminated = (name + [0]).map { CChar(bitPattern: $0) }
+    return unsafe terminated.withUnsafeBufferPointer { bytes in
+        // Not empty, so it has an address; it is used only during the call.
+        unsafe bytes.baseAddress.map { unsafe call($0) } ?? -1
+    }
+}
+
+/// Calls with 4 KiB of room, and with 64 KiB, the most that the kernel gives (xattr(7)), where that was too little.
+private func growing(_ call: (UnsafeMutableRawPointer, Int) -> Int) throws(Errno) -> [UInt8] {
+    func attempt(_ room: Int) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: room)
+        let length = try retrying {
+            unsafe bytes.withUnsafeMutableBytes { buffer in
+                unsafe buffer.baseAddress.map { unsafe call($0, room) } ?? -1
+            }
+        }
+        return Array(bytes.prefix(length))
+    }
+    do throws(Errno) {
+        return try attempt(4096)
+    } catch {
+        guard error == .ERANGE else { throw error }
+        return try attempt(65536)
+    }
+}
+
+extension timespec {
+    init(_ change: TimeChange) {
+        switch change {
+        case .keep: self.init(tv_sec: 0, tv_nsec: Int(pfs_UTIME_OMIT))
+        case .now: self.init(tv_sec: 0, tv_nsec: Int(pfs_UTIME_NOW))
+        case .set(let time): self.init(tv_sec: Int(time.seconds), tv_nsec: Int(time.nanoseconds))
+        }
+    }
+}
+
+extension Status {
+    init(_ from: stat) {
+        self.init(
+            device: UInt64(from.st_dev), inode: UInt64(from.st_ino), mode: from.st_mode, links: UInt64(from.st_nlink),
+            owner: from.st_uid, group: from.st_gid, specialDevice: UInt64(from.st_rdev),
+            size: UInt64(clamping: from.st_size), blocks: UInt64(clamping: from.st_blocks),
+            blockSize: UInt64(clamping: from.st_blksize), accessed: Timestamp(from.st_atim),
+            modified: Timestamp(from.st_mtim), changed: Timestamp(from.st_ctim))
+    }
+}
+
+extension Timestamp {
+    init(_ from: timespec) {
+        self.init(seconds: Int64(from.tv_sec), nanoseconds: Int64(from.tv_nsec))
+    }
+}

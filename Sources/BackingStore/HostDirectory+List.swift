@@ -1,0 +1,53 @@
+// Listing a directory of the host with getdents64(2), in one buffer and without DIR.
+
+import CLinuxShim
+import Glibc
+
+extension HostDirectory {
+    static func list(
+        _ listing: borrowing Descriptor, from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
+    ) throws(Errno) {
+        let number = listing.number
+        if cookie != 0 {
+            // Cookies are the kernel's own d_off, which may use all 63 bits (ext4's hashes do).
+            _ = try retrying { lseek(number, off_t(truncatingIfNeeded: cookie), SEEK_SET) }
+        }
+        var buffer = [UInt8](repeating: 0, count: 32768)
+        while true {
+            let filled = try retryingShim {
+                unsafe buffer.withUnsafeMutableBytes { bytes in
+                    unsafe pfs_getdents64(number, bytes.baseAddress, UInt64(bytes.count))
+                }
+            }
+            if filled == 0 { return }
+            if unsafe !Self.parse(buffer.span.bytes.extracting(0..<Int(filled)), body) { return }
+        }
+    }
+
+    /// Hands each linux_dirent64 (inode u64, offset i64, length u16, type u8, name with NUL) to `body`; false when it
+    /// wants no more.
+    private static func parse(_ records: RawSpan, _ body: (DirectoryEntry, UInt64) -> Bool) -> Bool {
+        var start = 0
+        while start + 20 <= records.byteCount {
+            let length = Int(unsafe records.unsafeLoadUnaligned(fromByteOffset: start + 16, as: UInt16.self))
+            guard length >= 20, start + length <= records.byteCount else { return true }
+            let inode = unsafe records.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self)
+            let next = unsafe records.unsafeLoadUnaligned(fromByteOffset: start + 8, as: UInt64.self)
+            let kind = unsafe records.unsafeLoadUnaligned(fromByteOffset: start + 18, as: UInt8.self)
+            var name: [UInt8] = []
+            for place in (start + 19)..<(start + length) {
+                let byte = unsafe records.unsafeLoadUnaligned(fromByteOffset: place, as: UInt8.self)
+                if byte == 0 { break }
+                name.append(byte)
+            }
+            // `.` and `..` are no entry names.
+            if let name = EntryName(name),
+                !body(DirectoryEntry(name: name, inode: inode, kind: FileKind(rawValue: kind) ?? .unknown), next)
+            {
+                return false
+            }
+            start += length
+        }
+        return true
+    }
+}

@@ -1,0 +1,286 @@
+// A directory of the host's file system, held by a descriptor; nothing below it is reached by path.
+
+import CLinuxShim
+import Glibc
+
+/// An open directory of the host.
+public final class HostDirectory: BackingDirectory, @unchecked Sendable {
+    let descriptor: Descriptor
+
+    init(_ descriptor: consuming Descriptor) {
+        self.descriptor = descriptor
+    }
+
+    private static let flags = O_RDONLY | O_NONBLOCK | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC
+
+    /// Opens the directory that somebody typed; here alone symlinks are followed.
+    public static func open(path: String) throws(Errno) -> HostDirectory {
+        let flags = flags & ~pfs_O_NOFOLLOW
+        return HostDirectory(Descriptor(try retrying { unsafe Glibc.open(path, flags) }))
+    }
+
+    // MARK: The directory itself
+
+    public override func status() throws(Errno) -> Status { try descriptor.status() }
+    public override func setMode(_ mode: UInt32) throws(Errno) { try descriptor.setMode(mode) }
+    public override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
+        try descriptor.setOwner(owner, group: group)
+    }
+    public override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
+        try descriptor.setTimes(accessed: accessed, modified: modified)
+    }
+    public override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try descriptor.attribute(name) }
+    public override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
+        try descriptor.setAttribute(name, value, mode: mode)
+    }
+    public override func removeAttribute(_ name: [UInt8]) throws(Errno) { try descriptor.removeAttribute(name) }
+    public override func attributeNames() throws(Errno) -> [[UInt8]] { try descriptor.attributeNames() }
+    public override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .EISDIR }
+
+    public override var keepsOrder: Bool {
+        // ext2–4, XFS, Btrfs, F2FS, bcachefs, ZFS, overlayfs, tmpfs, ramfs (statfs(2)); what is not known has none.
+        let local: [Int64] = [
+            0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1, 0x794C_7630, 0x0102_1994,
+            0x8584_58F6,
+        ]
+        return local.contains(pfs_filesystem_type(descriptor.number))
+    }
+
+    public override func synchronize() throws(Errno) {
+        _ = try retrying { fsync(descriptor.number) }
+    }
+
+    public override func synchronizeStore() throws(Errno) {
+        _ = try retryingShim { pfs_syncfs(descriptor.number) }
+        // A file system that an error has turned read-only (Btrfs) calls itself synchronised, whatever it has lost.
+        var result = statvfs()
+        _ = try retrying { unsafe fstatvfs(descriptor.number, &result) }
+        if result.f_flag & UInt(ST_RDONLY) != 0 { throw .EROFS }
+    }
+
+    public override func statistics() throws(Errno) -> StoreStatistics {
+        var result = statvfs()
+        _ = try retrying { unsafe fstatvfs(descriptor.number, &result) }
+        return StoreStatistics(
+            blockSize: UInt64(result.f_bsize), fragmentSize: UInt64(result.f_frsize), blocks: UInt64(result.f_blocks),
+            blocksFree: UInt64(result.f_bfree), blocksAvailable: UInt64(result.f_bavail),
+            files: UInt64(result.f_files), filesFree: UInt64(result.f_ffree), nameLength: UInt64(result.f_namemax))
+    }
+
+    public override func lock(exclusive: Bool) throws(Errno) {
+        _ = try retrying { flock(descriptor.number, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) }
+    }
+
+    // MARK: Opening
+
+    public override func reopen() throws(Errno) -> BackingDirectory {
+        HostDirectory(try open(dot, Self.flags, permission: 0o500))
+    }
+
+    public override func openDirectory(_ name: EntryName) throws(Errno) -> BackingDirectory {
+        do throws(Errno) {
+            return HostDirectory(try open(name.terminated, Self.flags))
+        } catch {
+            guard error == .EACCES else { throw error }
+            let node = HostNode(try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true))
+            return try node.descriptor.withOwnerAccess(0o500) { () throws(Errno) in
+                HostDirectory(try open(name.terminated, Self.flags))
+            }
+        }
+    }
+
+    public override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
+        do throws(Errno) {
+            let file = HostFile(try open(name.terminated, access.flags | pfs_O_NOFOLLOW))
+            try checkIsFile(file.status().kind)
+            return file
+        } catch {
+            guard error == .EACCES else { throw error }
+            let node = HostNode(try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true))
+            return try node.descriptor.openFile(access)
+        }
+    }
+
+    public override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {
+        let flags = FileAccess.readWrite.flags | O_CREAT | O_EXCL | pfs_O_NOFOLLOW
+        return try writing { () throws(Errno) in
+            HostFile(try open(name.terminated, flags, mode: mode & 0o7777))
+        }
+    }
+
+    public override func node(_ name: EntryName) throws(Errno) -> BackingNode {
+        HostNode(try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true))
+    }
+
+    private func open(
+        _ name: [UInt8], _ flags: Int32, mode: UInt32 = 0, isPath: Bool = false, permission: UInt32 = 0o100
+    ) throws(Errno) -> Descriptor {
+        let number = try descriptor.withOwnerAccess(permission) { () throws(Errno) in
+            try retryingShim {
+                unsafe withCString(name) { unsafe pfs_open_beneath(descriptor.number, $0, flags, mode) }
+            }
+        }
+        return Descriptor(number, isPath: isPath)
+    }
+
+    /// Runs a call that changes the directory's entries.
+    private func writing<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
+        try descriptor.withOwnerAccess(0o300, body)
+    }
+
+    public override func forEachEntry(
+        from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
+    ) throws(Errno) {
+        // A descriptor of its own: its offset is the place in the listing.
+        try Self.list(try open(dot, Self.flags, permission: 0o500), from: cookie, body)
+    }
+
+    // MARK: Entries by name
+
+    public override func status(of name: EntryName) throws(Errno) -> Status {
+        var result = stat()
+        _ = try retrying {
+            unsafe withCString(name.terminated) {
+                unsafe fstatat(descriptor.number, $0, &result, pfs_AT_SYMLINK_NOFOLLOW)
+            }
+        }
+        return Status(result)
+    }
+
+    public override func setMode(of name: EntryName, _ mode: UInt32) throws(Errno) {
+        do throws(Errno) {
+            _ = try retryingShim {
+                unsafe withCString(name.terminated) {
+                    unsafe pfs_fchmodat2(descriptor.number, $0, mode, pfs_AT_SYMLINK_NOFOLLOW)
+                }
+            }
+        } catch {
+            guard error == .ENOSYS else { throw error }
+            try node(name).setMode(mode)
+        }
+    }
+
+    public override func setOwner(of name: EntryName, _ owner: UInt32?, group: UInt32?) throws(Errno) {
+        _ = try retrying {
+            unsafe withCString(name.terminated) {
+                unsafe fchownat(descriptor.number, $0, owner ?? .max, group ?? .max, pfs_AT_SYMLINK_NOFOLLOW)
+            }
+        }
+    }
+
+    public override func setTimes(
+        of name: EntryName, accessed: TimeChange, modified: TimeChange
+    ) throws(Errno) {
+        let times = [timespec(accessed), timespec(modified)]
+        _ = try retrying {
+            unsafe withCString(name.terminated) {
+                unsafe utimensat(descriptor.number, $0, times, pfs_AT_SYMLINK_NOFOLLOW)
+            }
+        }
+    }
+
+    // MARK: Changing entries
+
+    public override func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) {
+        try unsafe change(name) { unsafe mkdirat($0, $1, mode) }
+    }
+
+    public override func createSymlink(_ name: EntryName, target: [UInt8]) throws(Errno) {
+        guard !target.contains(0) else { throw .EINVAL }
+        let target = target + [0]
+        try unsafe change(name) { directory, name in
+            unsafe withCString(target) { unsafe symlinkat($0, directory, name) }
+        }
+    }
+
+    public override func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] {
+        var target = [UInt8](repeating: 0, count: 4096)
+        let length = try retrying {
+            unsafe withCString(name.terminated) { name in
+                unsafe target.withUnsafeMutableBytes { buffer in
+                    unsafe buffer.baseAddress.map {
+                        unsafe readlinkat(
+                            descriptor.number, name, $0.assumingMemoryBound(to: CChar.self), buffer.count)
+                    } ?? -1
+                }
+            }
+        }
+        return Array(target.prefix(length))
+    }
+
+    public override func createSpecial(_ name: EntryName, mode: UInt32, device: UInt64) throws(Errno) {
+        try unsafe change(name) { unsafe mknodat($0, $1, mode, dev_t(device)) }
+    }
+
+    public override func rename(
+        _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName, mode: RenameMode = .replace
+    ) throws(Errno) {
+        guard let directory = directory as? HostDirectory else { throw .EXDEV }
+        let flags: UInt32 =
+            switch mode {
+            case .replace: 0
+            case .noReplace: pfs_RENAME_NOREPLACE
+            case .exchange: pfs_RENAME_EXCHANGE
+            }
+        let (from, to) = (descriptor.number, directory.descriptor.number)
+        try both(directory) { () throws(Errno) in
+            _ = try retryingShim {
+                unsafe withCString(name.terminated) { name in
+                    unsafe withCString(newName.terminated) { unsafe pfs_renameat2(from, name, to, $0, flags) }
+                }
+            }
+        }
+    }
+
+    public override func link(
+        _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName
+    ) throws(Errno) {
+        guard let directory = directory as? HostDirectory else { throw .EXDEV }
+        let (from, to) = (descriptor.number, directory.descriptor.number)
+        try directory.writing { () throws(Errno) in
+            _ = try retrying {
+                unsafe withCString(name.terminated) { name in
+                    unsafe withCString(newName.terminated) { unsafe linkat(from, name, to, $0, 0) }
+                }
+            }
+        }
+    }
+
+    public override func unlink(_ name: EntryName) throws(Errno) {
+        try unsafe change(name) { unsafe unlinkat($0, $1, 0) }
+    }
+
+    public override func removeDirectory(_ name: EntryName) throws(Errno) {
+        try unsafe change(name) { unsafe unlinkat($0, $1, AT_REMOVEDIR) }
+    }
+
+    private func change(_ name: EntryName, _ call: (Int32, UnsafePointer<CChar>) -> Int32) throws(Errno) {
+        try writing { () throws(Errno) in
+            _ = try retrying { unsafe withCString(name.terminated) { unsafe call(descriptor.number, $0) } }
+        }
+    }
+
+    /// As `writing`, for a call that changes this directory and another one. Each side's permission may be the one that
+    /// is missing, or both; the second attempt holds this one's open while the other's is added.
+    private func both(_ other: HostDirectory, _ body: () throws(Errno) -> Void) throws(Errno) {
+        do throws(Errno) {
+            try writing(body)
+        } catch {
+            guard error == .EACCES, other !== self else { throw error }
+            try other.writing(body)
+        }
+    }
+}
+
+private let dot: [UInt8] = [UInt8(ascii: "."), 0]
+
+/// Calls with bytes that end in NUL, as a C string that lives during the call only.
+func withCString<Number: FixedWidthInteger>(
+    _ terminated: [UInt8], _ call: (UnsafePointer<CChar>) -> Number
+) -> Number {
+    precondition(terminated.last == 0)
+    return unsafe terminated.withUnsafeBytes { bytes in
+        // CChar and UInt8 have one layout; the array is not empty, so it has an address.
+        unsafe bytes.baseAddress.map { unsafe call($0.assumingMemoryBound(to: CChar.self)) } ?? -1
+    }
+}

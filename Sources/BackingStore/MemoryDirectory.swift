@@ -1,0 +1,260 @@
+// A directory of a `MemoryStore`, with the rules of rename(2), unlink(2) and rmdir(2) as Linux keeps them.
+
+import Glibc
+import Locks
+
+/// An open directory in memory.
+final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
+    let store: MemoryStore
+    let number: Int
+
+    init(_ store: MemoryStore, _ number: Int) {
+        self.store = store
+        self.number = number
+    }
+
+    deinit {
+        store.unlock(number, ObjectIdentifier(self))
+    }
+
+    override func status() throws(Errno) -> Status { try store.status(number) }
+    override func setMode(_ mode: UInt32) throws(Errno) { try store.setMode(number, mode) }
+    override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
+        try store.setOwner(number, owner, group)
+    }
+    override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
+        try store.setTimes(number, accessed, modified)
+    }
+    override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try store.attribute(number, name) }
+    override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
+        try store.setAttribute(number, name, value, mode: mode)
+    }
+    override func removeAttribute(_ name: [UInt8]) throws(Errno) {
+        try store.setAttribute(number, name, nil, mode: .replace)
+    }
+    override func attributeNames() throws(Errno) -> [[UInt8]] { try store.attributeNames(number) }
+    override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .EISDIR }
+
+    // MARK: Opening
+
+    override func reopen() throws(Errno) -> BackingDirectory {
+        _ = try store.object(number, .openDirectory)
+        return MemoryDirectory(store, number)
+    }
+
+    override func openDirectory(_ name: EntryName) throws(Errno) -> BackingDirectory {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.openDirectory, number)
+            let (child, kind) = try state.find(name, in: number)
+            guard kind == .directory else { throw kind == .symlink ? .ELOOP : .ENOTDIR }
+            return MemoryDirectory(store, child)
+        }
+    }
+
+    override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.openFile, number)
+            let (child, kind) = try state.find(name, in: number)
+            try checkIsFile(kind)
+            return MemoryFile(store, child, access)
+        }
+    }
+
+    override func node(_ name: EntryName) throws(Errno) -> BackingNode {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.openNode, number)
+            return MemoryNode(store, try state.find(name, in: number).object)
+        }
+    }
+
+    override func forEachEntry(
+        from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
+    ) throws(Errno) {
+        let entries = try store.state.withLock { (state) throws(Errno) -> [(DirectoryEntry, UInt64)] in
+            try state.enter(.list, number)
+            guard let directory = state.live.objects[number] else { throw .ESTALE }
+            return directory.entries.filter { $0.value.serial > cookie }.sorted { $0.value.serial < $1.value.serial }
+                .map {
+                    let kind = state.live.objects[$0.value.object]?.kind ?? .unknown
+                    return (DirectoryEntry(name: $0.key, inode: UInt64($0.value.object), kind: kind), $0.value.serial)
+                }
+        }
+        for (entry, serial) in entries where !body(entry, serial) { return }
+    }
+
+    // MARK: Changing entries
+
+    override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {
+        MemoryFile(
+            store, try make(name, .createFile, mode: FileKind.regular.modeBits | mode & 0o7777), .readWrite)
+    }
+
+    override func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) {
+        _ = try make(name, .createDirectory, mode: FileKind.directory.modeBits | mode & 0o7777)
+    }
+
+    override func createSymlink(_ name: EntryName, target: [UInt8]) throws(Errno) {
+        guard !target.contains(0) else { throw .EINVAL }
+        guard !target.isEmpty else { throw .ENOENT }
+        guard target.count < 4096 else { throw .ENAMETOOLONG }
+        _ = try make(name, .createSymlink, mode: FileKind.symlink.modeBits | 0o777, target: target)
+    }
+
+    override func createSpecial(_ name: EntryName, mode: UInt32, device: UInt64) throws(Errno) {
+        let mode = mode & 0o170000 == 0 ? mode | FileKind.regular.modeBits : mode
+        guard FileKind(mode: mode) != .directory, FileKind(mode: mode) != .symlink else { throw .EPERM }
+        _ = try make(name, .createSpecial, mode: mode, device: device)
+    }
+
+    private func make(
+        _ name: EntryName, _ call: StoreCall, mode: UInt32, device: UInt64 = 0, target: [UInt8] = []
+    ) throws(Errno) -> Int {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(call, number)
+            guard let parent = state.live.objects[number], parent.links > 0 else { throw .ENOENT }
+            guard parent.entries[name] == nil else { throw .EEXIST }
+            let time = state.now()
+            let isDirectory = FileKind(mode: mode) == .directory
+            let inheritsGroup = parent.mode & 0o2000 != 0
+            let object = MemoryImage.Object(
+                mode: isDirectory && inheritsGroup ? mode | 0o2000 : mode, owner: geteuid(),
+                group: inheritsGroup ? parent.group : getegid(), links: isDirectory ? 2 : 1, specialDevice: device,
+                accessed: time, modified: time, changed: time, target: target)
+            let child = state.nextObject
+            state.nextObject += 1
+            state.make(.make(parent: number, name, child, object))
+            return child
+        }
+    }
+
+    override func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.readSymlink, number)
+            let (child, kind) = try state.find(name, in: number)
+            guard kind == .symlink else { throw .EINVAL }
+            return state.live.objects[child]?.target ?? []
+        }
+    }
+
+    override func rename(
+        _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName, mode: RenameMode
+    ) throws(Errno) {
+        guard let directory = directory as? MemoryDirectory, directory.store === store else { throw .EXDEV }
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.rename, number)
+            let (moved, kind) = try state.find(name, in: number)
+            guard let target = state.live.objects[directory.number], target.links > 0 else { throw .ENOENT }
+            let other = target.entries[newName]?.object
+            if mode == .exchange, other == nil { throw .ENOENT }
+            if mode == .noReplace, other != nil { throw .EEXIST }
+            if kind == .directory, state.isInside(directory.number, moved) { throw .EINVAL }
+            if let other, let replaced = state.live.objects[other] {
+                if mode == .exchange {
+                    if replaced.kind == .directory, state.isInside(number, other) { throw .EINVAL }
+                } else {
+                    if other == moved { return }
+                    // An ancestor of the moved object is never empty.
+                    if replaced.kind == .directory, state.isInside(number, other) { throw .ENOTEMPTY }
+                    if kind == .directory, replaced.kind != .directory { throw .ENOTDIR }
+                    if kind != .directory, replaced.kind == .directory { throw .EISDIR }
+                    if !replaced.entries.isEmpty { throw .ENOTEMPTY }
+                }
+            }
+            state.make(.rename(number, name, to: directory.number, newName, exchange: mode == .exchange))
+        }
+    }
+
+    override func link(_ name: EntryName, to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {
+        guard let directory = directory as? MemoryDirectory, directory.store === store else { throw .EXDEV }
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.link, number)
+            let (child, kind) = try state.find(name, in: number)
+            guard let target = state.live.objects[directory.number], target.links > 0 else { throw .ENOENT }
+            guard target.entries[newName] == nil else { throw .EEXIST }
+            guard kind != .directory else { throw .EPERM }
+            state.make(.link(parent: directory.number, newName, child))
+        }
+    }
+
+    override func unlink(_ name: EntryName) throws(Errno) {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.unlink, number)
+            guard try state.find(name, in: number).kind != .directory else { throw .EISDIR }
+            state.make(.unlink(parent: number, name))
+        }
+    }
+
+    override func removeDirectory(_ name: EntryName) throws(Errno) {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.removeDirectory, number)
+            let (child, kind) = try state.find(name, in: number)
+            guard kind == .directory else { throw .ENOTDIR }
+            guard state.live.objects[child]?.entries.isEmpty ?? true else { throw .ENOTEMPTY }
+            state.make(.unlink(parent: number, name))
+        }
+    }
+
+    // MARK: The store
+
+    override func synchronize() throws(Errno) {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.synchronizeDirectory, number)
+            state.force(number, dataOnly: false)
+        }
+    }
+
+    override func synchronizeStore() throws(Errno) {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.synchronizeStore, number)
+            state.makeDurable()
+        }
+    }
+
+    override func statistics() throws(Errno) -> StoreStatistics {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.statistics, number)
+            let free = state.freeBytes / 4096
+            return StoreStatistics(
+                blockSize: 4096, fragmentSize: 4096, blocks: 1 << 28, blocksFree: free, blocksAvailable: free,
+                files: 1 << 20, filesFree: 1 << 20 - UInt64(state.live.objects.count), nameLength: 255)
+        }
+    }
+
+    override func lock(exclusive: Bool) throws(Errno) {
+        try store.state.withLock { (state) throws(Errno) in
+            try state.enter(.lock, number)
+            guard state.lock(number, ObjectIdentifier(self), exclusive: exclusive) else { throw .EAGAIN }
+        }
+    }
+}
+
+extension MemoryStore {
+    /// A handle goes away, and its flock with it.
+    func unlock(_ number: Int, _ handle: ObjectIdentifier) {
+        if state.withLock({ $0.locks[number]?.removeValue(forKey: handle) }) != nil { unlocked.broadcast() }
+    }
+}
+
+extension MemoryStore.State {
+    /// Takes a flock for a handle; false when another handle's is in the way.
+    mutating func lock(_ number: Int, _ handle: ObjectIdentifier, exclusive: Bool) -> Bool {
+        let others = (locks[number] ?? [:]).filter { $0.key != handle }
+        if others.contains(where: { exclusive || $0.value }) { return false }
+        locks[number, default: [:]][handle] = exclusive
+        return true
+    }
+
+    func find(_ name: EntryName, in directory: Int) throws(Errno) -> (object: Int, kind: FileKind) {
+        guard let child = live.objects[directory]?.entries[name]?.object, let kind = live.objects[child]?.kind else {
+            throw .ENOENT
+        }
+        return (child, kind)
+    }
+
+    /// Whether `directory` is `ancestor` or lies below it.
+    func isInside(_ directory: Int, _ ancestor: Int) -> Bool {
+        if directory == ancestor { return true }
+        guard let entries = live.objects[ancestor]?.entries.values else { return false }
+        return entries.contains { live.objects[$0.object]?.kind == .directory && isInside(directory, $0.object) }
+    }
+}

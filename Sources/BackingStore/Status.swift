@@ -1,0 +1,116 @@
+// What stat(2) and statvfs(3) say, as plain Swift values.
+
+/// The type of an object of the backing store; raw values are those of `d_type` (readdir(3)).
+public enum FileKind: UInt8, Sendable {
+    /// The file system did not say; ask `status(of:)`.
+    case unknown = 0
+    /// A FIFO.
+    case fifo = 1
+    /// A character device.
+    case characterDevice = 2
+    /// A directory.
+    case directory = 4
+    /// A block device.
+    case blockDevice = 6
+    /// A regular file.
+    case regular = 8
+    /// A symbolic link.
+    case symlink = 10
+    /// A socket.
+    case socket = 12
+
+    /// The kind in the type bits of an `st_mode`.
+    public init(mode: UInt32) {
+        self = FileKind(rawValue: UInt8((mode >> 12) & 15)) ?? .unknown
+    }
+
+    /// The type bits of an `st_mode`.
+    public var modeBits: UInt32 { UInt32(rawValue) << 12 }
+}
+
+/// A time of the backing store, since 1970-01-01 UTC.
+public struct Timestamp: Hashable, Sendable {
+    /// Whole seconds.
+    public var seconds: Int64
+    /// Nanoseconds, 0–999,999,999.
+    public var nanoseconds: Int64
+
+    /// Takes both parts as they are.
+    public init(seconds: Int64, nanoseconds: Int64) {
+        self.seconds = seconds
+        self.nanoseconds = nanoseconds
+    }
+}
+
+/// What becomes of a time in `setTimes` (utimensat(2)).
+public enum TimeChange: Hashable, Sendable {
+    /// Left as it is.
+    case keep
+    /// The store's present time.
+    case now
+    /// This time.
+    case set(Timestamp)
+}
+
+/// What stat(2) says about an object.
+public struct Status: Hashable, Sendable {
+    /// `st_dev`.
+    public var device: UInt64
+    /// `st_ino`.
+    public var inode: UInt64
+    /// `st_mode`: type and permission bits.
+    public var mode: UInt32
+    /// Number of hard links.
+    public var links: UInt64
+    /// Owner.
+    public var owner: UInt32
+    /// Group.
+    public var group: UInt32
+    /// Device number of a device file.
+    public var specialDevice: UInt64
+    /// Length in bytes, of the backing object.
+    public var size: UInt64
+    /// Space used, in units of 512 bytes.
+    public var blocks: UInt64
+    /// Preferred unit of input and output, in bytes.
+    public var blockSize: UInt64
+    /// Last access.
+    public var accessed: Timestamp
+    /// Last change of the content.
+    public var modified: Timestamp
+    /// Last change of the inode.
+    public var changed: Timestamp
+
+    /// The object's type.
+    public var kind: FileKind { FileKind(mode: mode) }
+}
+
+/// What statvfs(3) says about the backing file system.
+public struct StoreStatistics: Hashable, Sendable {
+    /// Preferred block size in bytes.
+    public var blockSize: UInt64
+    /// Unit of the block counts, in bytes.
+    public var fragmentSize: UInt64
+    /// All blocks.
+    public var blocks: UInt64
+    /// Free blocks.
+    public var blocksFree: UInt64
+    /// Free blocks for ordinary users.
+    public var blocksAvailable: UInt64
+    /// All inodes.
+    public var files: UInt64
+    /// Free inodes.
+    public var filesFree: UInt64
+    /// Longest name, in bytes.
+    public var nameLength: UInt64
+}
+
+/// One entry of a listing.
+public struct DirectoryEntry: Hashable, Sendable {
+    /// Its name; never `.` or `..`.
+    public var name: EntryName
+    /// Its inode number.
+    public var inode: UInt64
+    /// Its type; `.unknown` where the file system does not say.
+    public var kind: FileKind
+}

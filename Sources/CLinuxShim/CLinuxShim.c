@@ -1,0 +1,68 @@
+#define _GNU_SOURCE
+#include "CLinuxShim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#ifndef SYS_fchmodat2
+#define SYS_fchmodat2 452
+#endif
+
+const int32_t pfs_O_PATH = O_PATH;
+const int32_t pfs_O_NOFOLLOW = O_NOFOLLOW;
+const int32_t pfs_O_DIRECTORY = O_DIRECTORY;
+const int32_t pfs_AT_EMPTY_PATH = AT_EMPTY_PATH;
+const int32_t pfs_AT_SYMLINK_NOFOLLOW = AT_SYMLINK_NOFOLLOW;
+const int64_t pfs_UTIME_NOW = UTIME_NOW;
+const int64_t pfs_UTIME_OMIT = UTIME_OMIT;
+const int32_t pfs_SEEK_DATA = SEEK_DATA;
+const int32_t pfs_SEEK_HOLE = SEEK_HOLE;
+const uint32_t pfs_RENAME_NOREPLACE = RENAME_NOREPLACE;
+const uint32_t pfs_RENAME_EXCHANGE = RENAME_EXCHANGE;
+const int32_t pfs_FALLOC_FL_KEEP_SIZE = FALLOC_FL_KEEP_SIZE;
+const int32_t pfs_FALLOC_FL_PUNCH_HOLE = FALLOC_FL_PUNCH_HOLE;
+
+static int64_t result(int64_t value) { return value < 0 ? -errno : value; }
+
+int32_t pfs_open_beneath(int32_t directory, const char *path, int32_t flags, uint32_t mode) {
+    struct open_how how = {
+        .flags = (uint32_t)flags,
+        .mode = mode,
+        .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+    };
+    return (int32_t)result(syscall(SYS_openat2, directory, path, &how, sizeof how));
+}
+
+int32_t pfs_renameat2(int32_t from, const char *name, int32_t to, const char *new_name, uint32_t flags) {
+    return (int32_t)result(renameat2(from, name, to, new_name, flags));
+}
+
+int64_t pfs_getdents64(int32_t directory, void *buffer, uint64_t length) {
+    return result(syscall(SYS_getdents64, directory, buffer, length));
+}
+
+int32_t pfs_fchmodat2(int32_t directory, const char *name, uint32_t mode, int32_t flags) {
+    return (int32_t)result(syscall(SYS_fchmodat2, directory, name, mode, flags));
+}
+
+int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length) {
+    return (int32_t)result(fallocate(fd, mode, (off_t)offset, (off_t)length));
+}
+
+int32_t pfs_syncfs(int32_t fd) { return (int32_t)result(syncfs(fd)); }
+
+int64_t pfs_filesystem_type(int32_t fd) {
+    struct statfs status;
+    return fstatfs(fd, &status) < 0 ? -errno : (int64_t)status.f_type;
+}
+
+uint64_t pfs_makedev(uint32_t major, uint32_t minor) { return makedev(major, minor); }
+uint32_t pfs_major(uint64_t device) { return major(device); }
+uint32_t pfs_minor(uint64_t device) { return minor(device); }

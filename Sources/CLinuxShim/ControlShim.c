@@ -1,0 +1,43 @@
+#define _GNU_SOURCE
+#include "ControlShim.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+int pfs_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
+
+static int fill(struct sockaddr_un *address, const char *path) {
+    memset(address, 0, sizeof *address);
+    address->sun_family = AF_UNIX;
+    if (strlen(path) >= sizeof address->sun_path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    strcpy(address->sun_path, path);
+    return 0;
+}
+
+int pfs_unix_bind(int fd, const char *path) {
+    struct sockaddr_un address;
+    if (fill(&address, path) < 0) return -1;
+    return bind(fd, (const struct sockaddr *)&address, sizeof address);
+}
+
+int pfs_unix_connect(int fd, const char *path) {
+    struct sockaddr_un address;
+    if (fill(&address, path) < 0) return -1;
+    return connect(fd, (const struct sockaddr *)&address, sizeof address);
+}
+
+int pfs_accept(int fd) { return accept4(fd, 0, 0, SOCK_CLOEXEC); }
+
+int pfs_peer(int fd, unsigned int *user, int *process) {
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0) return -1;
+    *user = credentials.uid;
+    *process = credentials.pid;
+    return 0;
+}

@@ -1,0 +1,96 @@
+#define _GNU_SOURCE
+#include "GuardShim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Written to the control file of a connection. One that is gone meanwhile takes it and does nothing. */
+static int abort_through(int control) { return write(control, "1\n", 2) == 2; }
+
+/*
+ * Without fusectl: a forced unmount (root only) aborts first, and then fails, as the descriptor keeps the mount busy. It
+ * must not succeed: programs would go on in the empty directory below.
+ */
+static void abort_by_path(const struct pfs_guarded *mount) {
+    struct statx found;
+    char path[64];
+    int root = open(mount->mount_point, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) return;
+    if (statx(root, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &found) != 0) return;
+    if (found.stx_dev_major != mount->major || found.stx_dev_minor != mount->minor) return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", root);
+    umount2(path, MNT_FORCE);
+}
+
+/* The child. Nothing here allocates or takes a lock, and nothing touches the mount while the daemon lives. */
+static _Noreturn void guard(int messages, pid_t daemon) {
+    struct pfs_guarded mount;
+    sigset_t all;
+    char path[64];
+    int control = -1, known = 0, ends, null;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    prctl(PR_SET_NAME, "pfs-guard", 0, 0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
+    /* Neither the starter's pipes nor the terminal are held open by it. */
+    if (messages < 4) messages = fcntl(messages, F_DUPFD_CLOEXEC, 4);
+    dup2(messages, 3);
+    syscall(SYS_close_range, 4U, ~0U, 0U);
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int stream = 0; stream <= 2; stream++) dup2(null, stream);
+    if (chdir("/") != 0) _exit(1);
+    sigemptyset(&all);
+    sigaddset(&all, SIGUSR1);
+    ends = signalfd(-1, &all, SFD_CLOEXEC);
+    while (getppid() == daemon) {
+        struct pollfd sources[2] = {{ends, POLLIN, 0}, {3, POLLIN, 0}};
+        if (poll(sources, 2, -1) < 0 && errno != EINTR) break;
+        if (sources[0].revents != 0) break;
+        if (sources[1].revents == 0) continue;
+        if (read(3, &mount, sizeof mount) != sizeof mount) break;
+        mount.mount_point[sizeof mount.mount_point - 1] = 0;
+        known = 1;
+        snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", mount.minor);
+        control = open(path, O_WRONLY | O_CLOEXEC);
+    }
+    /* A daemon that ended as it should has no connection left, and this does nothing. */
+    if (known && (control < 0 || !abort_through(control))) abort_by_path(&mount);
+    _exit(0);
+}
+
+int pfs_guard_start(void) {
+    int ends[2];
+    pid_t daemon = getpid(), child;
+    if (pipe2(ends, O_CLOEXEC) != 0) return -errno;
+    child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        guard(ends[0], daemon);
+    }
+    if (child < 0) {
+        int reason = errno;
+        close(ends[0]);
+        close(ends[1]);
+        return -reason;
+    }
+    close(ends[0]);
+    return ends[1];
+}
+
+int pfs_guard_watch(int messages, const struct pfs_guarded *mount) {
+    _Static_assert(sizeof *mount <= PIPE_BUF, "written and read at once");
+    return write(messages, mount, sizeof *mount) == (ssize_t)sizeof *mount ? 0 : -errno;
+}

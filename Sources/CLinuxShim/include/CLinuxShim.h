@@ -1,0 +1,59 @@
+/* GNU constants and calls that Glibc's module map lacks; no logic.
+   Every pfs_ call gives its result, or -errno. */
+#ifndef PROTECTFS_CLINUXSHIM_H
+#define PROTECTFS_CLINUXSHIM_H
+#include "ControlShim.h"
+#include "FuseShim.h"
+#include "GuardShim.h"
+#include "HostShim.h"
+
+#include <stddef.h>
+#include <stdint.h>
+/* Nothing of libc that Glibc's module map has may be included here, else its types would belong to this module. */
+
+/* xattr(7) is not in Glibc's module map at all: the declarations of <sys/xattr.h>. */
+#define XATTR_CREATE 1
+#define XATTR_REPLACE 2
+long getxattr(const char *path, const char *name, void *value, size_t size);
+long fgetxattr(int fd, const char *name, void *value, size_t size);
+int setxattr(const char *path, const char *name, const void *value, size_t size, int flags);
+int fsetxattr(int fd, const char *name, const void *value, size_t size, int flags);
+long listxattr(const char *path, char *list, size_t size);
+long flistxattr(int fd, char *list, size_t size);
+int removexattr(const char *path, const char *name);
+int fremovexattr(int fd, const char *name);
+
+/* Flags that are macros under _GNU_SOURCE only, and so do not import. */
+extern const int32_t pfs_O_PATH;
+extern const int32_t pfs_O_NOFOLLOW;
+extern const int32_t pfs_O_DIRECTORY;
+extern const int32_t pfs_AT_EMPTY_PATH;
+extern const int32_t pfs_AT_SYMLINK_NOFOLLOW;
+extern const int64_t pfs_UTIME_NOW;
+extern const int64_t pfs_UTIME_OMIT;
+extern const int32_t pfs_SEEK_DATA;
+extern const int32_t pfs_SEEK_HOLE;
+extern const uint32_t pfs_RENAME_NOREPLACE;
+extern const uint32_t pfs_RENAME_EXCHANGE;
+extern const int32_t pfs_FALLOC_FL_KEEP_SIZE;
+extern const int32_t pfs_FALLOC_FL_PUNCH_HOLE;
+
+/* openat2(2) with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS: glibc 2.36 has no wrapper. */
+int32_t pfs_open_beneath(int32_t directory, const char *path, int32_t flags, uint32_t mode);
+/* renameat2(2): its declaration hides behind _GNU_SOURCE. */
+int32_t pfs_renameat2(int32_t from, const char *name, int32_t to, const char *new_name, uint32_t flags);
+/* getdents64(2): reads straight from the descriptor, so that a listing costs no DIR allocation. */
+int64_t pfs_getdents64(int32_t directory, void *buffer, uint64_t length);
+/* fchmodat2(2), Linux 6.6: the only call that changes the mode behind an O_PATH descriptor. */
+int32_t pfs_fchmodat2(int32_t directory, const char *name, uint32_t mode, int32_t flags);
+/* fallocate(2) and syncfs(2): declared under _GNU_SOURCE only. */
+int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length);
+int32_t pfs_syncfs(int32_t fd);
+/* The f_type of fstatfs(2) as a number of one width everywhere. */
+int64_t pfs_filesystem_type(int32_t fd);
+/* makedev(3), major(3) and minor(3) are macros. */
+uint64_t pfs_makedev(uint32_t major, uint32_t minor);
+uint32_t pfs_major(uint64_t device);
+uint32_t pfs_minor(uint64_t device);
+
+#endif

@@ -1,0 +1,3 @@
+#include <sodium.h>
+#include <sys/random.h>
+#include <sys/resource.h>

@@ -1,0 +1,194 @@
+// The other end of the control socket: what the command line and programs use.
+
+import CLinuxShim
+import Glibc
+public import HostSystem
+public import Keybag
+import Locks
+import SodiumKit
+public import VolumeFormat
+
+/// Why a request over the socket had no answer, or a refusal.
+public enum ControlError: Error, Equatable, Sendable {
+    /// Nobody listens there.
+    case unreachable(SystemError)
+    /// The daemon refused.
+    case refused(ControlFailure)
+    /// What came back is no answer to this.
+    case protocolViolation
+    /// No answer in time.
+    case timedOut
+    /// The daemon went away.
+    case closed
+    /// A system call failed.
+    case system(SystemError)
+    /// The passphrase or code is empty or too long.
+    case unusableSecret
+}
+
+/// A connection to the daemon of a mount.
+public struct ControlClient: ~Copyable {
+    private let channel: Channel
+
+    /// Connects to a daemon of this user, of root or of `owner`: nobody else is told a secret.
+    public init(connecting path: HostPath, owner: UInt32? = nil) throws(ControlError) {
+        let socket = Descriptor(taking: pfs_unix_socket())
+        guard socket.number >= 0 else { throw .system(.last("socket")) }
+        let directory: Descriptor
+        do throws(SystemError) {
+            directory = try Descriptor(opening: path.parent, pfs_O_PATH | pfs_O_DIRECTORY)
+        } catch {
+            throw .unreachable(error)
+        }
+        let short = HostPath("/proc/self/fd/\(directory.number)").appending(bytes: path.lastComponent.bytes)
+        guard unsafe short.withCString({ unsafe pfs_unix_connect(socket.number, $0) }) == 0 else {
+            throw .unreachable(.last("connect", path.description))
+        }
+        let channel = Channel(socket)
+        // Without XDG_RUNTIME_DIR the directory lies in /tmp, where anybody may have made it.
+        guard let user = channel.peerUser, user == geteuid() || user == 0 || user == owner else {
+            throw .unreachable(SystemError(code: ECONNREFUSED, call: "connect", subject: path.description))
+        }
+        self.channel = channel
+    }
+
+    /// The state of the mount.
+    public func status() throws(ControlError) -> StatusReport {
+        guard let report = StatusReport(try ask(["request": "status"], seconds: 30)) else { throw .protocolViolation }
+        return report
+    }
+
+    /// What is known of the volume beyond its state.
+    public func info() throws(ControlError) -> JSONValue {
+        try ask(["request": "info"], seconds: 30)
+    }
+
+    /// Locks; answers when the volume is locked.
+    public func lock(grace: Double?) throws(ControlError) -> LockReport {
+        var members = [JSONMember("request", "lock")]
+        if let grace { members.append(JSONMember("grace", .number(grace))) }
+        guard let report = LockReport(try ask(.object(members), seconds: nil)) else { throw .protocolViolation }
+        return report
+    }
+
+    /// Unlocks; waits as long as wrong passphrases before make it wait.
+    public func unlock(_ credential: borrowing Credential) throws(ControlError) -> UnlockOutcome {
+        let answer: JSONValue
+        switch credential {
+        case .passphrase(let secret): answer = try unlock("passphrase", secret)
+        case .recoveryCode(let secret): answer = try unlock("recoveryCode", secret)
+        }
+        guard let outcome = UnlockOutcome(word: answer["outcome"]?.text) else { throw .protocolViolation }
+        return outcome
+    }
+
+    private func unlock(_ kind: String, _ secret: borrowing SecretBytes) throws(ControlError) -> JSONValue {
+        guard secret.byteCount > 0, secret.byteCount <= Credential.maximumLength else { throw .unusableSecret }
+        let request: JSONValue = [
+            "request": "unlock", "kind": .string(kind), "length": .integer(Int64(secret.byteCount)),
+        ]
+        return try secret.withBytes { bytes throws(ControlError) in
+            try ask(request, secret: bytes, seconds: nil)
+        }
+    }
+
+    /// Begins to unmount.
+    public func unmount() throws(ControlError) {
+        _ = try ask(["request": "unmount"], seconds: 60)
+    }
+
+    /// Changes a file's class; `progress` is told while it runs.
+    public func changeClass(
+        _ request: ClassRequest, progress: (ClassProgress) -> Void
+    ) throws(ControlError) {
+        try send([
+            "request": "class", "path": .string(Hexadecimal.encode(request.path)),
+            "class": .string(request.protectionClass.canonicalName), "mode": .string(request.mode.rawValue),
+        ])
+        while true {
+            let message = try receive(seconds: nil)
+            if let step = message["progress"] {
+                guard let done = step["done"]?.integer, let total = step["total"]?.integer else { continue }
+                progress(ClassProgress(done: UInt64(clamping: done), total: UInt64(clamping: total)))
+                continue
+            }
+            _ = try Self.success(message)
+            return
+        }
+    }
+
+    /// Subscribes to events.
+    ///
+    /// - Parameter wait: locks wait for this connection's `done`, up to their grace.
+    /// - Returns: the state, after which no event is missed.
+    public func subscribe(wait: Bool) throws(ControlError) -> VolumeState {
+        let answer = try ask(["request": "subscribe", "wait": .bool(wait)], seconds: 30)
+        guard let state = VolumeState(answer["state"]) else { throw .protocolViolation }
+        return state
+    }
+
+    /// The next event.
+    ///
+    /// - Parameter timeout: seconds; nil waits for ever.
+    /// - Throws: `ControlError.timedOut`, and `.closed` when the mount has ended.
+    public func nextEvent(timeout: Double? = nil) throws(ControlError) -> ControlEvent {
+        while true {
+            if let event = ControlEvent(try receive(seconds: timeout)) { return event }
+        }
+    }
+
+    /// Answers a `willLock` that this connection asked to be waited for.
+    public func done(_ id: Int64) throws(ControlError) {
+        try send(["request": "done", "id": .integer(id)])
+    }
+
+    private func ask(
+        _ request: JSONValue, secret: RawSpan = RawSpan(), seconds: Double?
+    ) throws(ControlError) -> JSONValue {
+        try send(request, secret: secret)
+        return try Self.success(try receive(seconds: seconds))
+    }
+
+    private func send(_ value: JSONValue, secret: RawSpan = RawSpan()) throws(ControlError) {
+        do throws(ChannelError) {
+            try channel.send(value, secret: secret, deadline: monotonicNanoseconds() + 30_000_000_000)
+        } catch .closed {
+            // The daemon may have said why before it closed.
+            return
+        } catch {
+            throw Self.error(error)
+        }
+    }
+
+    private func receive(seconds: Double?) throws(ControlError) -> JSONValue {
+        do throws(ChannelError) {
+            let start = seconds.map { monotonicNanoseconds() + UInt64(max($0, 0) * 1e9) }
+            let frame = try channel.receive(start: start, duration: 30_000_000_000)
+            guard let value = try? JSONValue(parsing: frame) else { throw ChannelError.tooLarge }
+            return value
+        } catch {
+            throw Self.error(error)
+        }
+    }
+
+    private static func error(_ error: ChannelError) -> ControlError {
+        switch error {
+        case .closed: .closed
+        case .timedOut: .timedOut
+        case .tooLarge: .protocolViolation
+        case .system(let error): .system(error)
+        }
+    }
+
+    private static func success(_ answer: JSONValue) throws(ControlError) -> JSONValue {
+        switch answer["ok"]?.bool {
+        case true?: return answer
+        case false?:
+            throw .refused(
+                ControlFailure(
+                    code: answer["error"]?.text ?? "unknown", message: answer["message"]?.text ?? "",
+                    details: answer["details"] ?? .null))
+        case nil: throw .protocolViolation
+        }
+    }
+}

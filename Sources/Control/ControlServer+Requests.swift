@@ -1,0 +1,153 @@
+// One connection: requests in, answers out, until it ends or breaks a bound.
+
+import Keybag
+import Locks
+import SodiumKit
+import VolumeFormat
+
+extension ControlServer {
+    /// Serves `channel` until its other end is gone, too slow, or says what is no request.
+    func serve(_ channel: Channel) {
+        var isSubscriber = false
+        while true {
+            let frame: [UInt8]
+            do throws(ChannelError) {
+                let start = isSubscriber ? nil : monotonicNanoseconds() + Self.nanoseconds(limits.idle)
+                frame = try channel.receive(start: start, duration: Self.nanoseconds(limits.transfer))
+            } catch .tooLarge {
+                answer(channel, Self.refusal(ControlFailure(code: "tooLarge", message: "a request has 64 KiB at most")))
+                return
+            } catch {
+                return
+            }
+            let request: JSONValue
+            do throws(JSONError) {
+                request = try JSONValue(parsing: frame)
+            } catch {
+                answer(channel, Self.refusal(ControlFailure(code: "malformed", message: "not JSON: \(error)")))
+                return
+            }
+            guard let name = request["request"]?.text else {
+                answer(channel, Self.refusal(ControlFailure(code: "malformed", message: "no request named")))
+                return
+            }
+            switch name {
+            case "subscribe":
+                isSubscriber = subscribe(channel, request) || isSubscriber
+            case "done":
+                if let id = request["id"]?.integer { subscribers.done(channel, id) }
+            default:
+                guard answer(channel, reply(name, request, channel)) else { return }
+            }
+        }
+    }
+
+    private static func nanoseconds(_ seconds: Double) -> UInt64 { UInt64(seconds * 1e9) }
+
+    @discardableResult
+    private func answer(_ channel: Channel, _ value: JSONValue) -> Bool {
+        let deadline = monotonicNanoseconds() + Self.nanoseconds(limits.transfer)
+        return (try? channel.send(value, deadline: deadline)) != nil
+    }
+
+    private func subscribe(_ channel: Channel, _ request: JSONValue) -> Bool {
+        let added = subscribers.add(
+            channel, waits: request["wait"]?.bool ?? false, limit: limits.subscribers
+        ) {
+            Self.success(["state": .string("\(handler.status().state.attributeValue)")])
+        }
+        if !added { answer(channel, Self.refusal(ControlFailure(code: "busy", message: "too many subscribers"))) }
+        return added
+    }
+
+    private static func success(_ value: JSONValue) -> JSONValue {
+        .object([JSONMember("ok", true)] + (value.members ?? []))
+    }
+
+    private func reply(_ name: String, _ request: JSONValue, _ channel: Channel) -> JSONValue {
+        do throws(ControlFailure) {
+            switch name {
+            case "status": return Self.success(handler.status().json)
+            case "info": return Self.success(try handler.info())
+            case "lock": return Self.success(try handler.lock(grace: request["grace"]?.number).json)
+            case "unlock": return Self.success(["outcome": .string(try unlock(request, channel).word)])
+            case "unmount":
+                try handler.unmount()
+                return Self.success(.null)
+            case "class":
+                let change = try Self.classRequest(request)
+                var last: UInt64 = 0
+                try handler.changeClass(change) { progress in
+                    // A few a second, and never waiting for who does not read them.
+                    let now = monotonicNanoseconds()
+                    guard now - last > 200_000_000 else { return }
+                    last = now
+                    channel.sendAtOnce([
+                        "progress": ["done": .unsigned(progress.done), "total": .unsigned(progress.total)]
+                    ])
+                }
+                return Self.success(.null)
+            default: throw ControlFailure(code: "unknownRequest", message: "no such request")
+            }
+        } catch {
+            return Self.refusal(error)
+        }
+    }
+
+    /// The secret follows its request as bare bytes, straight into locked memory: it is never in JSON.
+    private func unlock(_ request: JSONValue, _ channel: Channel) throws(ControlFailure) -> UnlockOutcome {
+        guard let kind = request["kind"]?.text, kind == "passphrase" || kind == "recoveryCode",
+            let length = request["length"]?.integer, length >= 1, length <= Int64(Credential.maximumLength)
+        else {
+            // What follows cannot be told from a request.
+            channel.shutDown()
+            throw ControlFailure(code: "malformed", message: "unlock needs kind and length")
+        }
+        var secret: SecretBytes
+        do throws(SodiumError) {
+            secret = try SecretBytes(byteCount: Int(length))
+        } catch {
+            channel.shutDown()
+            throw ControlFailure(code: "memory", message: "\(error)")
+        }
+        let deadline = monotonicNanoseconds() + Self.nanoseconds(limits.transfer)
+        do throws(ChannelError) {
+            try secret.withMutableBytes { bytes throws(ChannelError) in
+                try channel.receive(into: &bytes, deadline: deadline)
+            }
+        } catch {
+            channel.shutDown()
+            throw ControlFailure(code: "incomplete", message: "the secret did not come in time")
+        }
+        return try handler.unlock(kind == "passphrase" ? .passphrase(secret) : .recoveryCode(secret))
+    }
+
+    private static func classRequest(_ request: JSONValue) throws(ControlFailure) -> ClassRequest {
+        guard let text = request["path"]?.text, let path = Hexadecimal.decode(text), !path.isEmpty,
+            path.count <= 4096, !path.contains(0), path.first != UInt8(ascii: "/"),
+            !path.split(separator: UInt8(ascii: "/")).contains(where: { $0.elementsEqual("..".utf8) }),
+            let name = request["class"]?.text, let protectionClass = ProtectionClass(name: name),
+            let mode = request["mode"]?.text.flatMap({ ClassRequest.Mode(rawValue: $0) })
+        else { throw ControlFailure(code: "malformed", message: "class needs path, class and mode") }
+        return ClassRequest(path: path, class: protectionClass, mode: mode)
+    }
+}
+
+extension UnlockOutcome {
+    var word: String {
+        switch self {
+        case .first: "first"
+        case .again: "again"
+        case .alreadyUnlocked: "alreadyUnlocked"
+        }
+    }
+
+    init?(word: String?) {
+        switch word {
+        case "first": self = .first
+        case "again": self = .again
+        case "alreadyUnlocked": self = .alreadyUnlocked
+        default: return nil
+        }
+    }
+}

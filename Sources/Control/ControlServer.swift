@@ -1,0 +1,191 @@
+// The daemon's end of the control socket: bounded in connections, sizes and times, and open to one user only.
+
+import CLinuxShim
+import Glibc
+public import HostSystem
+public import Keybag
+import Locks
+
+/// What the daemon does for the socket. Called on a connection's own thread, and may block.
+public protocol ControlHandler: AnyObject, Sendable {
+    /// The state of the mount. Must not publish an event, nor wait for one who does.
+    func status() -> StatusReport
+    /// Locks the volume: announces it, waits the grace and locks.
+    func lock(grace: Double?) throws(ControlFailure) -> LockReport
+    /// Unlocks the volume. Growing delays after failures are the handler's.
+    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome
+    /// Begins to unmount; the answer goes out before the server stops.
+    func unmount() throws(ControlFailure)
+    /// Changes a file's class with a new key, or its wrap only.
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure)
+    /// What is known of the volume beyond its state: open epochs, damage.
+    func info() throws(ControlFailure) -> JSONValue
+}
+
+/// Bounds of the server.
+public struct ControlLimits: Sendable {
+    /// Connections at a time; more are told `busy` and closed.
+    public var connections = 64
+    /// Of these, subscribers.
+    public var subscribers = 32
+    /// Seconds in which a connection must begin its next request.
+    public var idle = 10.0
+    /// Seconds in which a request must be there whole, and an answer taken.
+    public var transfer = 5.0
+    /// The longest grace, in seconds.
+    public var longestGrace = 300.0
+
+    /// The bounds of every mount.
+    public static let standard = ControlLimits()
+}
+
+/// Serves one control socket.
+public final class ControlServer: Sendable {
+    /// Seconds that a lock waits for those who asked to be waited for, unless told otherwise.
+    public static let usualGrace = 5.0
+
+    let handler: any ControlHandler
+    let limits: ControlLimits
+    let subscribers = Subscribers()
+    private let path: HostPath
+    private let listener: Descriptor
+    /// The socket's own inode: a mount that comes after this one may have the same number, and so the same path.
+    private let inode = Lock<UInt64?>(nil)
+    private let connections = Lock(Connections())
+    private let finished = Condition()
+
+    private struct Connections {
+        var open: [ObjectIdentifier: Channel] = [:]
+        var accepting = false
+        var stopping = false
+    }
+
+    /// Makes the socket, readable and writable by its owner only, in a directory that is the owner's only. One that
+    /// is there already belongs to a mount that is gone, and is replaced.
+    public init(
+        socket path: HostPath, handler: any ControlHandler, limits: ControlLimits = .standard
+    ) throws(SystemError) {
+        self.path = path
+        self.handler = handler
+        self.limits = limits
+        listener = Descriptor(taking: pfs_unix_socket())
+        guard listener.number >= 0 else { throw .last("socket") }
+        // Through the directory's descriptor: sun_path holds 108 bytes only.
+        let directory = try Descriptor(opening: path.parent, pfs_O_PATH | pfs_O_DIRECTORY)
+        // Under another name until it listens: who waits for it to appear can connect at once.
+        let unready = HostPath("/proc/self/fd/\(directory.number)").appending("new-\(path.lastComponent)")
+        _ = unsafe unready.withCString { unsafe unlink($0) }
+        guard unsafe unready.withCString({ unsafe pfs_unix_bind(listener.number, $0) }) == 0 else {
+            throw .last("bind", path.description)
+        }
+        // Nobody can connect before listen.
+        let isReady = unsafe unready.withCString { from in
+            guard unsafe chmod(from, 0o600) == 0, listen(listener.number, 64) == 0 else { return false }
+            return unsafe path.withCString { unsafe rename(from, $0) } == 0
+        }
+        guard isReady else { throw .last("listen", path.description) }
+        let bound = Self.inode(of: path)
+        inode.withLock { $0 = bound }
+    }
+
+    /// Begins to serve.
+    public func start() {
+        connections.withLock { $0.accepting = true }
+        let started = startThread { [self] in
+            acceptConnections()
+            connections.withLock { $0.accepting = false }
+            finished.broadcast()
+        }
+        if !started { connections.withLock { $0.accepting = false } }
+    }
+
+    /// Takes no more requests, answers those that run, removes the socket and returns when all connections have ended, at
+    /// most 10 s later.
+    public func stop() {
+        let open = connections.withLock { connections in
+            connections.stopping = true
+            return Array(connections.open.values)
+        }
+        shutdown(listener.number, Int32(SHUT_RDWR))
+        // Who asked to unmount is still to be answered.
+        for channel in open { channel.endReading() }
+        subscribers.close()
+        _ = connections.wait(on: finished, until: monotonicNanoseconds() + 10_000_000_000) { connections in
+            connections.open.isEmpty && !connections.accepting ? true : nil
+        }
+        if let bound = inode.withLock({ $0 }), Self.inode(of: path) == bound {
+            _ = unsafe path.withCString { unsafe unlink($0) }
+        }
+    }
+
+    private static func inode(of path: HostPath) -> UInt64? {
+        var status = stat()
+        guard unsafe path.withCString({ unsafe lstat($0, &status) }) == 0 else { return nil }
+        return UInt64(status.st_ino)
+    }
+
+    /// Tells every subscriber; never waits for one.
+    public func publish(_ event: ControlEvent) {
+        subscribers.publish(event)
+    }
+
+    /// Announces a lock and waits until all who asked have answered that they are done, or the grace is over. Nobody
+    /// asked: returns at once.
+    ///
+    /// - Parameter grace: seconds; nil: the usual 5.
+    /// - Returns: whether all have answered.
+    public func announceLock(grace: Double?) -> Bool {
+        let seconds = min(max(grace ?? Self.usualGrace, 0), limits.longestGrace)
+        return subscribers.announce(grace: seconds.isFinite ? seconds : Self.usualGrace)
+    }
+
+    private func acceptConnections() {
+        while true {
+            let number = pfs_accept(listener.number)
+            guard number >= 0 else {
+                if errno == EINTR || errno == ECONNABORTED { continue }
+                if errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS {
+                    // Descriptors are short: they come back when connections end.
+                    usleep(50_000)
+                    if connections.withLock({ $0.stopping }) { return }
+                    continue
+                }
+                return
+            }
+            let channel = Channel(Descriptor(taking: number))
+            guard let user = channel.peerUser, user == geteuid() || user == 0 else { continue }
+            admit(channel)
+        }
+    }
+
+    private func admit(_ channel: Channel) {
+        let admitted = connections.withLock { connections in
+            guard !connections.stopping, connections.open.count < limits.connections else { return false }
+            connections.open[ObjectIdentifier(channel)] = channel
+            return true
+        }
+        guard admitted else {
+            channel.sendAtOnce(Self.refusal(ControlFailure(code: "busy", message: "too many connections")))
+            return
+        }
+        let started = startThread { [self] in
+            serve(channel)
+            leave(channel)
+        }
+        if !started { leave(channel) }
+    }
+
+    private func leave(_ channel: Channel) {
+        subscribers.remove(channel)
+        channel.shutDown()
+        connections.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(channel)) }
+        finished.broadcast()
+    }
+
+    static func refusal(_ failure: ControlFailure) -> JSONValue {
+        .object([
+            JSONMember("ok", false), JSONMember("error", .string(failure.code)),
+            JSONMember("message", .string(failure.message)), JSONMember("details", failure.details),
+        ])
+    }
+}

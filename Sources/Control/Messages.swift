@@ -1,0 +1,235 @@
+// What is said over the control socket, as Swift values and as JSON.
+
+public import VolumeFormat
+
+/// A request that was refused: a stable word, and what a program may want to know beside it.
+public struct ControlFailure: Error, Sendable, Equatable {
+    /// A stable word in camelCase, such as `wrongPassphrase`.
+    public let code: String
+    /// One line for a log; the sentence for a person is made by the command line.
+    public let message: String
+    /// More fields, or null.
+    public let details: JSONValue
+
+    /// Makes a failure.
+    public init(code: String, message: String = "", details: JSONValue = .null) {
+        self.code = code
+        self.message = message
+        self.details = details
+    }
+}
+
+/// What `status` answers.
+public struct StatusReport: Sendable, Equatable {
+    /// The volume's directory as typed at mounting.
+    public var volume = ""
+    /// The mount point as typed at mounting.
+    public var mountPoint = ""
+    /// The volume's UUID.
+    public var volumeID = ""
+    /// The state.
+    public var state = VolumeState.beforeFirstUnlock
+    /// Since when, in seconds since 1970.
+    public var since: Int64 = 0
+    /// Open handles by class.
+    public var openHandles: [ProtectionClass: Int] = [:]
+    /// The class of new files in directories without a default.
+    public var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
+    /// Whether the mount is read-only.
+    public var isReadOnly = false
+    /// Seconds without use after which the volume locks; nil: never.
+    public var idleLimit: Int64?
+    /// Seconds since the last use; nil when not counted.
+    public var idleFor: Int64?
+    /// Wrong passphrases in a row.
+    public var unlockFailures = 0
+    /// Seconds until the next passphrase is tried.
+    public var retryAfter = 0.0
+    /// The daemon's process.
+    public var processID: Int32 = 0
+    /// Departures from the ordinary that were reported since mounting.
+    public var damage = 0
+
+    /// An empty report, to be filled in.
+    public init() {}
+
+    /// The report as the socket and `status --json` have it.
+    public var json: JSONValue {
+        [
+            "volume": .string(volume), "mountPoint": .string(mountPoint), "uuid": .string(volumeID),
+            "state": .string("\(state.attributeValue)"), "since": .integer(since),
+            "openHandles": .object(
+                ProtectionClass.allCases.map { JSONMember($0.canonicalName, .integer(Int64(openHandles[$0] ?? 0))) }),
+            "defaultClass": .string(defaultClass.canonicalName), "readOnly": .bool(isReadOnly),
+            "idleLimit": idleLimit.map { .integer($0) } ?? .null, "idleFor": idleFor.map { .integer($0) } ?? .null,
+            "unlockFailures": .integer(Int64(unlockFailures)), "retryAfter": .number(retryAfter),
+            "pid": .integer(Int64(processID)), "damage": .integer(Int64(damage)),
+        ]
+    }
+
+    /// Reads a report; nil when it is none.
+    public init?(_ json: JSONValue) {
+        guard let volume = json["volume"]?.text, let mountPoint = json["mountPoint"]?.text,
+            let uuid = json["uuid"]?.text, let state = VolumeState(json["state"]), let since = json["since"]?.integer,
+            let defaultClass = json["defaultClass"]?.text.flatMap({ ProtectionClass(name: $0) })
+        else { return nil }
+        self.volume = volume
+        self.mountPoint = mountPoint
+        volumeID = uuid
+        self.state = state
+        self.since = since
+        for protectionClass in ProtectionClass.allCases {
+            let count = json["openHandles"]?[protectionClass.canonicalName]?.integer ?? 0
+            if count > 0 { openHandles[protectionClass] = Int(clamping: count) }
+        }
+        self.defaultClass = defaultClass
+        isReadOnly = json["readOnly"]?.bool ?? false
+        idleLimit = json["idleLimit"]?.integer
+        idleFor = json["idleFor"]?.integer
+        unlockFailures = Int(clamping: json["unlockFailures"]?.integer ?? 0)
+        retryAfter = json["retryAfter"]?.number ?? 0
+        processID = Int32(clamping: json["pid"]?.integer ?? 0)
+        damage = Int(clamping: json["damage"]?.integer ?? 0)
+    }
+}
+
+/// What `lock` answers.
+public struct LockReport: Sendable, Equatable {
+    /// Open handles of class A that lost access.
+    public var cutOff = 0
+    /// The processes that hold them, where the kernel tells.
+    public var processes: [Int32] = []
+    /// How long it took.
+    public var milliseconds: Int64 = 0
+    /// Whether the page cache came to rest in time; the volume is locked either way.
+    public var isComplete = true
+    /// Whether there was nothing to do.
+    public var wasLocked = false
+
+    /// An empty report, to be filled in.
+    public init() {}
+
+    /// The report as the socket has it.
+    public var json: JSONValue {
+        [
+            "cutOff": .integer(Int64(cutOff)), "processes": .array(processes.map { .integer(Int64($0)) }),
+            "milliseconds": .integer(milliseconds), "complete": .bool(isComplete), "wasLocked": .bool(wasLocked),
+        ]
+    }
+
+    /// Reads a report; nil when it is none.
+    public init?(_ json: JSONValue) {
+        guard let cutOff = json["cutOff"]?.integer else { return nil }
+        self.cutOff = Int(clamping: cutOff)
+        processes = json["processes"]?.elements?.compactMap { $0.integer.map { Int32(clamping: $0) } } ?? []
+        milliseconds = json["milliseconds"]?.integer ?? 0
+        isComplete = json["complete"]?.bool ?? true
+        wasLocked = json["wasLocked"]?.bool ?? false
+    }
+}
+
+/// What happens to the volume, for subscribers and `watch`.
+public enum ControlEvent: Sendable, Equatable {
+    /// A lock begins when everyone who asked has answered `done` with this number, or the grace is over.
+    case willLock(id: Int64, grace: Double)
+    /// The volume is locked.
+    case locked
+    /// Keys are about to come in.
+    case willUnlock
+    /// The volume is unlocked again.
+    case unlocked
+    /// The volume is unlocked for the first time since mounting.
+    case firstUnlock
+
+    /// The event as the socket and `watch --json` have it.
+    public var json: JSONValue {
+        switch self {
+        case .willLock(let id, let grace): ["event": "willLock", "id": .integer(id), "grace": .number(grace)]
+        case .locked: ["event": "locked"]
+        case .willUnlock: ["event": "willUnlock"]
+        case .unlocked: ["event": "unlocked"]
+        case .firstUnlock: ["event": "firstUnlock"]
+        }
+    }
+
+    /// Reads an event; nil when it is none that is known.
+    public init?(_ json: JSONValue) {
+        switch json["event"]?.text {
+        case "willLock":
+            guard let id = json["id"]?.integer, let grace = json["grace"]?.number else { return nil }
+            self = .willLock(id: id, grace: grace)
+        case "locked": self = .locked
+        case "willUnlock": self = .willUnlock
+        case "unlocked": self = .unlocked
+        case "firstUnlock": self = .firstUnlock
+        default: return nil
+        }
+    }
+}
+
+/// A change of class with re-encryption, or of the wrap only.
+public struct ClassRequest: Sendable, Equatable {
+    /// How the class is changed.
+    public enum Mode: String, Sendable {
+        /// With a new file key.
+        case reencrypt
+        /// Page 0 alone, as setxattr does.
+        case wrapOnly
+    }
+
+    /// The file's path from the mount's root, bytes as the file system has them, without a slash in front.
+    public var path: [UInt8]
+    /// The class that it gets.
+    public var protectionClass: ProtectionClass
+    /// How.
+    public var mode: Mode
+
+    /// Makes a request.
+    public init(path: [UInt8], class protectionClass: ProtectionClass, mode: Mode) {
+        self.path = path
+        self.protectionClass = protectionClass
+        self.mode = mode
+    }
+}
+
+/// How far a re-encryption has come, in bytes.
+public struct ClassProgress: Sendable, Equatable {
+    /// Bytes done.
+    public var done: UInt64
+    /// Bytes in all.
+    public var total: UInt64
+
+    /// Makes a report.
+    public init(done: UInt64, total: UInt64) {
+        self.done = done
+        self.total = total
+    }
+}
+
+extension VolumeState {
+    init?(_ json: JSONValue?) {
+        guard let text = json?.text, let state = Self.allCases.first(where: { "\($0.attributeValue)" == text }) else {
+            return nil
+        }
+        self = state
+    }
+}
+
+/// Bytes that need not be UTF-8, as hexadecimal digits.
+enum Hexadecimal {
+    static func encode(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
+    }
+
+    static func decode(_ text: String) -> [UInt8]? {
+        let digits = text.utf8.map { Character(Unicode.Scalar($0)).hexDigitValue }
+        guard digits.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = digits[index], let low = digits[index + 1] else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        return bytes
+    }
+}

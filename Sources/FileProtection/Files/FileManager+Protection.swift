@@ -1,0 +1,146 @@
+// FileManager: attributes with a class, and what creates, copies, moves and replaces files keeping theirs.
+
+import CLinuxShim
+import Glibc
+import PlainFoundation
+
+/// What a program means by FileManager.
+public typealias FileManager = ProtectedFileManager
+
+/// Foundation's FileManager, with classes that mean something on a protected mount.
+open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
+    private static let shared = ProtectedFileManager()
+
+    /// The one that the process shares.
+    open override class var `default`: ProtectedFileManager { shared }
+
+    /// A file manager with a delegate of its own.
+    public override init() { super.init() }
+
+    /// Foundation's attributes, and `.protectionKey` where the item has a class: of a directory its default for new entries.
+    open override func attributesOfItem(atPath path: String) throws -> [FileAttributeKey: Any] {
+        var attributes = try explaining { try super.attributesOfItem(atPath: path) }
+        guard attributes[.type] as? FileAttributeType != .typeSymbolicLink else { return attributes }
+        attributes[.protectionKey] = (try? ProtectionAttribute.get(path)).flatMap { $0 }
+        return attributes
+    }
+
+    /// Sets the class that `.protectionKey` gives, then the other attributes.
+    open override func setAttributes(_ attributes: [FileAttributeKey: Any], ofItemAtPath path: String) throws {
+        // The class first: without write permission, which the others may take away, it cannot be set.
+        if let type = try ProtectedFileManager.type(in: attributes), try ProtectedFileManager.protects(path) {
+            try ProtectedFileManager.set(type, path)
+        }
+        let rest = attributes.filter { $0.key != .protectionKey }
+        if !rest.isEmpty { try super.setAttributes(rest, ofItemAtPath: path) }
+    }
+
+    /// Creates a file, or replaces its content; with `.protectionKey` the class is there before the first byte.
+    open override func createFile(
+        atPath path: String, contents data: Data?, attributes: [FileAttributeKey: Any]? = nil
+    ) -> Bool {
+        do {
+            let type = try ProtectedFileManager.type(in: attributes ?? [:])
+            let url = URL(fileURLWithPath: path)
+            try (data ?? Data()).write(to: url, options: type.map { [.atomic, $0.writingOption] } ?? .atomic)
+            let rest = (attributes ?? [:]).filter { $0.key != .protectionKey }
+            if !rest.isEmpty { try super.setAttributes(rest, ofItemAtPath: path) }
+            return true
+        } catch { return false }
+    }
+
+    /// Creates a directory; `.protectionKey` becomes its default for new entries.
+    open override func createDirectory(
+        atPath path: String, withIntermediateDirectories intermediate: Bool, attributes: [FileAttributeKey: Any]? = nil
+    ) throws {
+        let type = try ProtectedFileManager.type(in: attributes ?? [:])
+        let protects = try type.map { _ in try ProtectedFileManager.protects(path) } ?? false
+        let rest = attributes?.filter { $0.key != .protectionKey }
+        try explaining {
+            try super.createDirectory(atPath: path, withIntermediateDirectories: intermediate, attributes: rest)
+        }
+        if let type, protects { try ProtectedFileManager.set(type, path) }
+    }
+
+    /// Creates a directory: see `createDirectory(atPath:withIntermediateDirectories:attributes:)`.
+    open override func createDirectory(
+        at url: URL, withIntermediateDirectories intermediate: Bool, attributes: [FileAttributeKey: Any]? = nil
+    ) throws {
+        guard url.isFileURL else {
+            return try super.createDirectory(at: url, withIntermediateDirectories: intermediate, attributes: attributes)
+        }
+        try createDirectory(atPath: url.path, withIntermediateDirectories: intermediate, attributes: attributes)
+    }
+
+    /// Copies a file or a tree; every copy has the class of what it is a copy of.
+    open override func copyItem(atPath source: String, toPath target: String) throws {
+        guard ProtectedMount.holding(source) != nil else { return try super.copyItem(atPath: source, toPath: target) }
+        guard try ProtectedFileManager.protects(target) else {
+            return try super.copyItem(atPath: source, toPath: target)
+        }
+        try ProtectedCopy.copy(source, to: target, with: self)
+    }
+
+    /// Copies a file or a tree: see `copyItem(atPath:toPath:)`.
+    open override func copyItem(at source: URL, to target: URL) throws {
+        guard source.isFileURL, target.isFileURL else { return try super.copyItem(at: source, to: target) }
+        try copyItem(atPath: source.path, toPath: target.path)
+    }
+
+    /// Moves a file or a tree, which keeps its classes; to another protected mount as a copy.
+    open override func moveItem(atPath source: String, toPath target: String) throws {
+        guard let from = ProtectedMount.holding(source), from != ProtectedMount.holding(target) else {
+            return try explaining { try super.moveItem(atPath: source, toPath: target) }
+        }
+        try copyItem(atPath: source, toPath: target)
+        try removeItem(atPath: source)
+    }
+
+    /// Moves a file or a tree: see `moveItem(atPath:toPath:)`.
+    open override func moveItem(at source: URL, to target: URL) throws {
+        guard source.isFileURL, target.isFileURL else { return try super.moveItem(at: source, to: target) }
+        try moveItem(atPath: source.path, toPath: target.path)
+    }
+
+    /// Nil: there is no iCloud here, as on a device where nobody is signed in.
+    open func url(forUbiquityContainerIdentifier identifier: String?) -> URL? { nil }
+
+    /// The class that attributes ask for; raw values are taken as well.
+    static func type(in attributes: [FileAttributeKey: Any]) throws(FileProtectionError) -> FileProtectionType? {
+        guard let value = attributes[.protectionKey] else { return nil }
+        return try FileProtectionType.of(value)
+    }
+
+    /// Whether there is protection at a path; where there is none, what the policy says.
+    static func protects(_ path: String) throws(FileProtectionError) -> Bool {
+        if ProtectedMount.holding(path) != nil { return true }
+        try FileProtection.refuseOrGoOn(path)
+        return false
+    }
+
+    static func set(_ type: FileProtectionType, _ path: String) throws {
+        do throws(ProtectionSystemError) {
+            try ProtectionAttribute.set(type, path)
+        } catch {
+            throw CocoaError.of(error.code, .write, path, class: type)
+        }
+    }
+}
+
+extension FileProtectionType {
+    /// A class from what programs give for one: the type itself, a URLFileProtection, a raw value.
+    static func of(_ value: Any) throws(FileProtectionError) -> FileProtectionType {
+        if let type = value as? FileProtectionType, ProtectionClassName.attributeValue(of: type) != nil { return type }
+        if let type = value as? URLFileProtection { return try of(type.rawValue) }
+        if let text = value as? String, let type = ProtectionClassName.type(ofAttributeValue: text) { return type }
+        throw .unknownClass(value: "\(value)")
+    }
+
+    /// The option of `Data.write` that names the class.
+    var writingOption: Data.WritingOptions {
+        if self == .complete { return .completeFileProtection }
+        if self == .completeUnlessOpen { return .completeFileProtectionUnlessOpen }
+        if self == FileProtectionType.none { return .noFileProtection }
+        return .completeFileProtectionUntilFirstUserAuthentication
+    }
+}

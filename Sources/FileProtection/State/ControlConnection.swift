@@ -1,0 +1,117 @@
+// One connection to a mount's control socket, for events: docs/control-protocol.md is what it speaks.
+
+import CLinuxShim
+import Dispatch
+import Glibc
+
+/// What the daemon sends: an event, or an answer to a request.
+struct ControlMessage: Decodable {
+    var ok: Bool?
+    var error: String?
+    var state: String?
+    var event: String?
+    var id: Int64?
+    var grace: Double?
+}
+
+/// A connected socket whose frames arrive on a queue; everything here happens on that queue.
+final class ControlConnection {
+    /// The longest frame of the protocol, in bytes.
+    private static let longestFrame = 64 << 10
+
+    private let socket: Int32
+    private let source: any DispatchSourceRead
+    private let receive: (ControlMessage) -> Void
+    private let ended: () -> Void
+    private var buffer: [UInt8] = []
+    private var isOpen = true
+
+    /// Connects, or says by an errno why not. The other end must be this user's, root's, or `owner`'s.
+    static func open(
+        _ path: String, owner: UInt32?, on queue: DispatchQueue, receive: @escaping (ControlMessage) -> Void,
+        ended: @escaping () -> Void
+    ) throws(ProtectionSystemError) -> ControlConnection {
+        let socket = pfs_unix_socket()
+        guard socket >= 0 else { throw .last("socket") }
+        do throws(ProtectionSystemError) {
+            // Never waits: a full backlog is EAGAIN.
+            _ = fcntl(socket, F_SETFL, O_NONBLOCK)
+            try connect(socket, path)
+            var (user, process): (UInt32, Int32) = (0, 0)
+            guard unsafe pfs_peer(socket, &user, &process) == 0, user == geteuid() || user == 0 || user == owner else {
+                // Without XDG_RUNTIME_DIR anybody may have made the directory.
+                throw ProtectionSystemError(code: ECONNREFUSED, call: "connect")
+            }
+        } catch {
+            Glibc.close(socket)
+            throw error
+        }
+        return ControlConnection(socket, queue, receive, ended)
+    }
+
+    private static func connect(_ socket: Int32, _ path: String) throws(ProtectionSystemError) {
+        // Through the directory's descriptor: sun_path holds 108 bytes only.
+        let directory = unsafe Glibc.open(
+            (path as NSString).deletingLastPathComponent, pfs_O_PATH | pfs_O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0 else { throw .last("open") }
+        defer { Glibc.close(directory) }
+        let short = "/proc/self/fd/\(directory)/\((path as NSString).lastPathComponent)"
+        guard unsafe pfs_unix_connect(socket, short) == 0 else { throw .last("connect") }
+    }
+
+    private init(
+        _ socket: Int32, _ queue: DispatchQueue, _ receive: @escaping (ControlMessage) -> Void,
+        _ ended: @escaping () -> Void
+    ) {
+        self.socket = socket
+        self.receive = receive
+        self.ended = ended
+        source = DispatchSource.makeReadSource(fileDescriptor: socket, queue: queue)
+        source.setEventHandler { [weak self] in self?.read() }
+        source.setCancelHandler { Glibc.close(socket) }
+        source.resume()
+    }
+
+    deinit { source.cancel() }
+
+    /// Ends the connection; nothing more is received, and `ended` is not called.
+    func close() {
+        isOpen = false
+        source.cancel()
+    }
+
+    /// Sends one frame. They are few and small: one that does not fit ends the connection.
+    func send(_ object: [String: Any]) {
+        guard isOpen, let text = try? JSONSerialization.data(withJSONObject: object) else { return }
+        let length = UInt32(text.count)
+        let frame = (0..<4).map { UInt8(truncatingIfNeeded: length >> (8 * $0)) } + text
+        let sent = unsafe frame.withUnsafeBytes { bytes in
+            unsafe Glibc.send(socket, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+        }
+        // The end of the connection is told by the source: a caller may not be ready for it.
+        if sent != frame.count { shutdown(socket, Int32(SHUT_RDWR)) }
+    }
+
+    private func read() {
+        var part = [UInt8](repeating: 0, count: 4096)
+        let count = unsafe part.withUnsafeMutableBytes { unsafe Glibc.read(socket, $0.baseAddress, $0.count) }
+        if count < 0, errno == EAGAIN || errno == EINTR { return }
+        guard count > 0 else { return end() }
+        buffer += part.prefix(count)
+        while isOpen, buffer.count >= 4 {
+            let length = (0..<4).reduce(0) { $0 | Int(buffer[$1]) << (8 * $1) }
+            guard length <= Self.longestFrame else { return end() }
+            guard buffer.count >= 4 + length else { return }
+            let text = Data(buffer[4..<(4 + length)])
+            buffer.removeFirst(4 + length)
+            guard let message = try? JSONDecoder().decode(ControlMessage.self, from: text) else { return end() }
+            receive(message)
+        }
+    }
+
+    private func end() {
+        guard isOpen else { return }
+        close()
+        ended()
+    }
+}

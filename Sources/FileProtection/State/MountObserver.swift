@@ -1,0 +1,212 @@
+// What all observers of one mount share: one connection to its daemon, and the way back to it when it has gone away.
+
+import Dispatch
+import Glibc
+
+/// Follows one mount. Everything but the lists of observers by mount happens on one queue of the process: however many
+/// observers there are, they need no thread, and nothing is asked for again and again.
+final class MountObserver: @unchecked Sendable {
+    /// One observer.
+    struct Listener {
+        /// Whether a lock waits for it.
+        let answers: Bool
+        /// Takes what happens; must not block.
+        let take: @Sendable (ProtectedData.Event) -> Void
+        /// Takes why nothing more will come.
+        let fail: @Sendable (ProtectedDataError) -> Void
+        /// Whether it has been told the state at the beginning.
+        var isTold = false
+    }
+
+    private static let queue = DispatchQueue(label: "protectfs.state")
+    private static let registry = Registry()
+
+    private final class Registry: @unchecked Sendable {
+        let lock = NSLock()
+        var observers: [String: MountObserver] = [:]
+    }
+
+    /// The observer of the mount at a path.
+    static func shared(_ mountPoint: String) -> MountObserver {
+        registry.lock.withLock {
+            if let known = registry.observers[mountPoint] { return known }
+            let made = MountObserver(mountPoint)
+            registry.observers[mountPoint] = made
+            return made
+        }
+    }
+
+    private let mountPoint: String
+    private var listeners: [UUID: Listener] = [:]
+    private var connection: ControlConnection?
+    /// Counts connections: what is said of an earlier one does not count.
+    private var generation = 0
+    private var state: ProtectedData.State?
+    /// Whether the daemon has been asked to wait for this process.
+    private var waits = false
+    /// Announcements that a lock waits for, and who has not answered yet.
+    private var pending: [Int64: Set<UUID>] = [:]
+    private var watch: DirectoryWatch?
+    private var isRetrying = false
+
+    private init(_ mountPoint: String) { self.mountPoint = mountPoint }
+
+    /// Adds an observer; the first thing it takes is `connected`.
+    func add(_ listener: Listener) -> UUID {
+        let id = UUID()
+        Self.queue.async { [self] in
+            listeners[id] = listener
+            if connection == nil { connect() } else { askToWait() }
+            greet()
+        }
+        return id
+    }
+
+    /// Takes an observer away; nobody waits for it any more.
+    func remove(_ id: UUID) {
+        Self.queue.async { [self] in
+            listeners[id] = nil
+            for announcement in Array(pending.keys) { answer(announcement, by: id) }
+            guard listeners.isEmpty else { return askToWait() }
+            connection?.close()
+            connection = nil
+            watch = nil
+            forget()
+        }
+    }
+
+    /// The answer of one observer to an announcement of a connection.
+    func done(_ announcement: Int64, generation: Int, by id: UUID) {
+        Self.queue.async { [self] in
+            if generation == self.generation { answer(announcement, by: id) }
+        }
+    }
+
+    private func answer(_ announcement: Int64, by id: UUID) {
+        guard pending[announcement]?.remove(id) != nil, pending[announcement]?.isEmpty == true else { return }
+        pending[announcement] = nil
+        connection?.send(["request": "done", "id": announcement])
+    }
+
+    private func forget() {
+        state = nil
+        waits = false
+        pending = [:]
+    }
+
+    // MARK: The connection
+
+    private func connect() {
+        guard !listeners.isEmpty, connection == nil else { return }
+        let places = ControlSocket.places(mountPoint)
+        // Before the look: what appears after it is told.
+        if watch == nil {
+            watch = DirectoryWatch(places.directories, on: Self.queue) { [weak self] in self?.connect() }
+            if watch == nil { retry() }
+        }
+        if let reason = places.closed { return fail(.unreachable(mountPoint, reason)) }
+        for socket in places.sockets {
+            generation += 1
+            let number = generation
+            do throws(ProtectionSystemError) {
+                connection = try ControlConnection.open(
+                    socket, owner: places.owner, on: Self.queue,
+                    receive: { [weak self] in self?.take($0, number) }, ended: { [weak self] in self?.ended(number) })
+                waits = listeners.values.contains(where: \.answers)
+                connection?.send(["request": "subscribe", "wait": waits])
+                return
+            } catch {
+                if error.code == EACCES || error.code == EPERM { return fail(.unreachable(mountPoint, error)) }
+                // Not there, or not any more: the watch tells when one comes. A full backlog tells nothing.
+                if error.code == EAGAIN { retry() }
+            }
+        }
+    }
+
+    /// For the few refusals that nothing else ends: too many connections, or no inotify.
+    private func retry() {
+        guard !isRetrying else { return }
+        isRetrying = true
+        Self.queue.asyncAfter(deadline: .now() + 1) { [weak self] in
+            self?.isRetrying = false
+            self?.connect()
+        }
+    }
+
+    private func ended(_ number: Int) {
+        guard number == generation else { return }
+        let wasAnswered = state != nil
+        connection = nil
+        forget()
+        for id in Array(listeners.keys) where listeners[id]?.isTold == true {
+            listeners[id]?.isTold = false
+            listeners[id]?.take(.disconnected)
+        }
+        if wasAnswered { connect() } else { retry() }
+    }
+
+    private func fail(_ error: ProtectedDataError) {
+        let all = listeners.values
+        listeners = [:]
+        watch = nil
+        for listener in all { listener.fail(error) }
+    }
+
+    /// Says whether a lock is to wait for this process, where that has changed.
+    private func askToWait() {
+        let wanted = listeners.values.contains(where: \.answers)
+        guard wanted != waits, connection != nil else { return }
+        waits = wanted
+        connection?.send(["request": "subscribe", "wait": wanted])
+    }
+
+    // MARK: What the daemon says
+
+    private func greet() {
+        guard let state else { return }
+        for id in Array(listeners.keys) where listeners[id]?.isTold == false {
+            listeners[id]?.isTold = true
+            listeners[id]?.take(.connected(state))
+        }
+    }
+
+    private func take(_ message: ControlMessage, _ number: Int) {
+        guard number == generation else { return }
+        if let ok = message.ok {
+            guard ok, let now = message.state.flatMap({ ProtectedData.State(rawValue: $0) }) else { return }
+            state = now
+            watch = nil
+            return greet()
+        }
+        switch message.event {
+        case "willLock":
+            guard let id = message.id else { return }
+            let answering = Set(listeners.filter { $0.value.answers && $0.value.isTold }.keys)
+            if waits, answering.isEmpty { connection?.send(["request": "done", "id": id]) }
+            if !answering.isEmpty { pending[id] = answering }
+            let grace = message.grace ?? 0
+            tell { listener in
+                .willLock(
+                    LockAnnouncement(
+                        observer: answering.contains(listener) ? self : nil, number: id, generation: number,
+                        listener: listener, grace: grace))
+            }
+        case "locked":
+            state = .locked
+            pending = [:]
+            tell { _ in .locked }
+        case "willUnlock": tell { _ in .willUnlock }
+        case "unlocked":
+            state = .unlocked
+            tell { _ in .unlocked }
+        case "firstUnlock":
+            state = .unlocked
+            tell { _ in .firstUnlock }
+        default: return
+        }
+    }
+
+    private func tell(_ event: (UUID) -> ProtectedData.Event) {
+        for (id, listener) in listeners where listener.isTold { listener.take(event(id)) }
+    }
+}

@@ -1,0 +1,52 @@
+// The same events through NotificationCenter, for programs that are not asynchronous.
+
+import Dispatch
+
+extension ProtectedData {
+    /// A lock is about to begin; it waits until all observers of the notification have returned, up to its grace.
+    public static let willBecomeUnavailableNotification = Notification.Name("ProtectedDataWillBecomeUnavailable")
+    /// The volume is locked, or not mounted any more.
+    public static let didBecomeUnavailableNotification = Notification.Name("ProtectedDataDidBecomeUnavailable")
+    /// Keys are about to come in.
+    public static let willBecomeAvailableNotification = Notification.Name("ProtectedDataWillBecomeAvailable")
+    /// The volume is unlocked.
+    public static let didBecomeAvailableNotification = Notification.Name("ProtectedDataDidBecomeAvailable")
+    /// The volume is unlocked for the first time since it was mounted; `didBecomeAvailableNotification` follows.
+    public static let firstUnlockNotification = Notification.Name("ProtectedDataFirstUnlock")
+
+    private static let delivery = DispatchQueue(label: "protectfs.notifications")
+
+    /// Posts what happens to `center`, with this object as its object.
+    ///
+    /// - Parameter queue: where it is posted; nil: a queue of the library's own, never the main one.
+    /// - Returns: what keeps it going; it ends with `cancel()` or when nobody holds it any more.
+    public func postNotifications(
+        to center: NotificationCenter = .default, on queue: DispatchQueue? = nil
+    ) -> Observation {
+        let poster = Poster()
+        return observe(answering: true) { [self] event in
+            (queue ?? Self.delivery).async {
+                for name in poster.names(event) { center.post(name: name, object: self) }
+                if case .willLock(let lock) = event { lock.done() }
+            }
+        }
+    }
+
+    /// Turns events into names; used on the queue of delivery only.
+    private final class Poster: @unchecked Sendable {
+        private var wasConnected = false
+
+        func names(_ event: Event) -> [Notification.Name] {
+            switch event {
+            case .connected(let state):
+                defer { wasConnected = true }
+                return wasConnected && state == .unlocked ? [didBecomeAvailableNotification] : []
+            case .willLock: return [willBecomeUnavailableNotification]
+            case .locked, .disconnected: return [didBecomeUnavailableNotification]
+            case .willUnlock: return [willBecomeAvailableNotification]
+            case .unlocked: return [didBecomeAvailableNotification]
+            case .firstUnlock: return [firstUnlockNotification, didBecomeAvailableNotification]
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+// The state of a protected mount for programs, and waiting for it.
+
+import Glibc
+
+/// Why the state of a mount cannot be observed.
+public enum ProtectedDataError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// The path lies on no protected mount.
+    case notProtected(String)
+    /// The mount's daemon does not talk to this user; `state` can be read all the same.
+    case unreachable(String, ProtectionSystemError)
+
+    /// The error for a log.
+    public var description: String {
+        switch self {
+        case .notProtected(let path): "\(path): not on a mounted protectfs volume"
+        case .unreachable(let path, _): "\(path): this mount belongs to another user; only its state can be read"
+        }
+    }
+}
+
+/// The protected data of one mount: whether it is available, and what happens to it.
+///
+/// Observers of a mount share one connection to its daemon, which is made with the first and ends with the last. When the
+/// daemon goes away they are told, and again when a volume is mounted there once more.
+///
+/// ```swift
+/// let data = try ProtectedData(at: url)
+/// for try await event in data.events(answering: true) {
+///     switch event {
+///     case .willLock(let lock):
+///         try document.close()
+///         lock.done()
+///     case .connected(.unlocked), .unlocked, .firstUnlock:
+///         try document.open()
+///     default: break
+///     }
+/// }
+/// ```
+public final class ProtectedData: Sendable {
+    /// The states of a volume; the raw values are those of the attribute `user.protectfs.state`.
+    public enum State: String, Sendable, CaseIterable {
+        /// Mounted, and not unlocked since: only files without protection can be opened.
+        case beforeFirstUnlock = "before-first-unlock"
+        /// Everything is open.
+        case unlocked
+        /// A lock is under way.
+        case locking
+        /// Files of the classes complete and complete-unless-open are closed.
+        case locked
+        /// Nothing is mounted, or its daemon has died.
+        case absent
+    }
+
+    /// Where the mount is.
+    public let mountPoint: URL
+    let observer: MountObserver
+    private let path: String
+
+    /// The mount that holds what `url` leads to, or would.
+    public init(at url: URL) throws(ProtectedDataError) {
+        guard url.isFileURL, let mount = ProtectedMount.holding(url.path) else { throw .notProtected(url.path) }
+        path = mount.path
+        mountPoint = URL(fileURLWithPath: mount.path, isDirectory: true)
+        observer = MountObserver.shared(mount.path)
+    }
+
+    /// The state now. It is the mount's own word, and needs no connection.
+    public var state: State {
+        let word = try? ProtectionAttribute.text(ProtectionAttribute.stateName, of: path)
+        return word.flatMap { State(rawValue: $0) } ?? .absent
+    }
+
+    /// Whether files of every class can be opened. Still true while programs are told that a lock comes.
+    public var isAvailable: Bool { state == .unlocked }
+
+    /// Returns when the volume is unlocked, at once if it is; waits through a daemon that ends and comes back.
+    ///
+    /// - Throws: `CancellationError`, or `ProtectedDataError.unreachable`.
+    public func waitUntilAvailable() async throws {
+        try await wait { $0 == .unlocked }
+    }
+
+    /// Returns when the volume has been unlocked since it was mounted, at once if it has.
+    ///
+    /// - Throws: `CancellationError`, or `ProtectedDataError.unreachable`.
+    public func waitUntilFirstUnlock() async throws {
+        try await wait { $0 == .unlocked || $0 == .locking || $0 == .locked }
+    }
+
+    private func wait(_ isReached: @Sendable (State) -> Bool) async throws {
+        if isReached(state) { return }
+        for try await event in events {
+            switch event {
+            case .connected(let now): if isReached(now) { return }
+            case .unlocked, .firstUnlock: if isReached(.unlocked) { return }
+            case .locked: if isReached(.locked) { return }
+            case .willLock, .willUnlock, .disconnected: break
+            }
+        }
+        throw CancellationError()
+    }
+}

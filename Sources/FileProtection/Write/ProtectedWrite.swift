@@ -1,0 +1,122 @@
+// Writing a whole file with a class: the class stands before the first byte, and the old content until the last.
+
+import CLinuxShim
+import Glibc
+import PlainFoundation
+
+/// What `Data.write` does on a protected mount.
+enum ProtectedWrite {
+    /// Writes a file. Only what Foundation would do as well is left to it: a write in place without a class.
+    static func write(_ data: Data, to url: URL, options: Data.WritingOptions) throws {
+        let wanted = try options.protectionClass
+        let plain = Data.WritingOptions(rawValue: options.rawValue & ~Data.WritingOptions.fileProtectionMask.rawValue)
+        guard url.isFileURL, ProtectedMount.holding(url.path) != nil else {
+            if wanted != nil { try FileProtection.refuseOrGoOn(url.isFileURL ? url.path : url.absoluteString) }
+            return try Plain.write(data, to: url, options: plain)
+        }
+        if wanted == nil, !options.contains(.atomic) {
+            return try explaining { try Plain.write(data, to: url, options: plain) }
+        }
+        let path = url.path
+        do throws(ProtectionSystemError) {
+            try write(
+                data, to: path, class: wanted, atomic: options.contains(.atomic),
+                replacing: !options.contains(.withoutOverwriting))
+        } catch {
+            throw CocoaError.of(error.code, .write, path, class: wanted)
+        }
+    }
+
+    private static func write(
+        _ data: Data, to path: String, class wanted: FileProtectionType?, atomic: Bool, replacing: Bool
+    ) throws(ProtectionSystemError) {
+        guard replacing, let old = Existing(path) else {
+            return try stage(data, at: path, class: wanted, mode: 0o666, replacing: replacing)
+        }
+        guard old.mode & S_IFMT != S_IFDIR else { throw ProtectionSystemError(code: EISDIR, call: "open") }
+        if atomic { return try stage(data, at: path, class: wanted ?? old.type, like: old, explicit: wanted != nil) }
+        // In place: whoever may not open the file now may not write it.
+        let file = unsafe open(path, O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { throw .last("open") }
+        defer { close(file) }
+        if let wanted, old.mode & S_IFMT == S_IFREG {
+            if old.type != wanted, old.links == 1 {
+                // Another class, another file key: an old copy of the header must not open the new content.
+                return try stage(data, at: old.path, class: wanted, like: old)
+            }
+            // Several names: they have to stay one file.
+            try ProtectionAttribute.set(wanted, file)
+        }
+        guard ftruncate(file, 0) == 0 else { throw .last("ftruncate") }
+        try fill(file, with: data)
+    }
+
+    private static func stage(
+        _ data: Data, at path: String, class type: FileProtectionType?, like old: Existing? = nil, mode: mode_t = 0o600,
+        replacing: Bool = true, explicit: Bool = true
+    ) throws(ProtectionSystemError) {
+        let staging = try Staging(beside: path, class: type)
+        defer { staging.remove() }
+        let file = try staging.create(mode: mode)
+        defer { close(file) }
+        if let type, explicit { try ProtectionAttribute.set(type, file) }
+        try fill(file, with: data)
+        if let old {
+            // Only root may give a file away; for others it is theirs from now on, as with every save by rename.
+            _ = fchown(file, old.owner, old.group)
+            guard fchmod(file, old.mode & 0o7777) == 0 else { throw .last("fchmod") }
+        }
+        try staging.commit(to: path, replacing: replacing)
+    }
+
+    /// Writes all bytes.
+    static func fill(_ file: Int32, with data: Data) throws(ProtectionSystemError) {
+        var done = 0
+        while done < data.count {
+            let count = unsafe data.withUnsafeBytes { bytes in
+                unsafe Glibc.write(file, bytes.baseAddress?.advanced(by: done), min(bytes.count - done, 1 << 24))
+            }
+            if count > 0 { done += count } else if errno != EINTR { throw .last("write") }
+        }
+    }
+}
+
+/// A file that is there before the write.
+struct Existing {
+    /// Its own path, links followed.
+    let path: String
+    let mode: mode_t
+    let owner: uid_t
+    let group: gid_t
+    let links: UInt64
+    let type: FileProtectionType?
+
+    init?(_ path: String) {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else { return nil }
+        self.path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+        mode = status.st_mode
+        owner = status.st_uid
+        group = status.st_gid
+        links = UInt64(status.st_nlink)
+        type = (try? ProtectionAttribute.get(path)).flatMap { $0 }
+    }
+}
+
+extension Data.WritingOptions {
+    /// The class that the options name. They are numbers in one field of bits, not bits: `contains` does not tell them apart.
+    var protectionClass: FileProtectionType? {
+        get throws(FileProtectionError) {
+            let field = rawValue & Data.WritingOptions.fileProtectionMask.rawValue
+            switch field {
+            case 0: return nil
+            case Data.WritingOptions.noFileProtection.rawValue: return FileProtectionType.none
+            case Data.WritingOptions.completeFileProtection.rawValue: return .complete
+            case Data.WritingOptions.completeFileProtectionUnlessOpen.rawValue: return .completeUnlessOpen
+            case Data.WritingOptions.completeFileProtectionUntilFirstUserAuthentication.rawValue:
+                return .completeUntilFirstUserAuthentication
+            default: throw .unknownClass(value: "writing option 0x" + String(field, radix: 16))
+            }
+        }
+    }
+}

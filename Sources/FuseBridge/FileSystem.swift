@@ -1,0 +1,190 @@
+// The operations of a file system, as calls that a subclass overrides.
+
+/// One method for each request of the kernel; what is not overridden answers ENOSYS, as libfuse does.
+///
+/// Called by several worker threads at once. A method must consume its reply, may keep none of its spans, and must hold
+/// no lock while replying that a request needs.
+open class FileSystem {
+    /// All values as given, or as they stand above.
+    public init() {}
+
+    /// What to ask of the kernel; `offered` are the capabilities that it has.
+    open var connection: ConnectionWishes { ConnectionWishes() }
+
+    open func lookup(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    /// The kernel gives `count` lookups of `node` back; nothing is answered.
+    open func forget(_ node: NodeID, count: UInt64) {}
+    /// `handle` only where the program named an open file (or writes through the page cache).
+    open func getAttributes(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo?, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func setAttributes(
+        _ request: borrowing Request, node: NodeID, _ changes: AttributeChanges, handle: HandleInfo?,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func readlink(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func mknod(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, device: UInt64,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func mkdir(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func unlink(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func rmdir(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func symlink(
+        _ request: borrowing Request, target: RawSpan, parent: NodeID, name: RawSpan, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// `flags` are those of renameat2(2).
+    open func rename(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, newParent: NodeID, newName: RawSpan,
+        flags: UInt32, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func link(
+        _ request: borrowing Request, node: NodeID, newParent: NodeID, newName: RawSpan, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func open(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func create(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, flags: Int32,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// `buffer` is page-aligned, belongs to the worker and has room for `maximumWrite` and 16 KiB more; the reply may be any
+    /// part of it, of at most `count` bytes.
+    open func read(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
+        buffer: inout MutableRawSpan, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func write(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, data: RawSpan,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func flush(_ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func release(_ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func fsync(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, dataOnly: Bool, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// ENOSYS tells the kernel to ask never again, where it may (NO_OPENDIR_SUPPORT).
+    open func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func readdir(
+        _ request: borrowing Request, node: NodeID, handle: UInt64, offset: Int64,
+        buffer: inout DirectoryBuffer, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func releasedir(_ request: borrowing Request, node: NodeID, handle: UInt64, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func fsyncdir(
+        _ request: borrowing Request, node: NodeID, handle: UInt64, dataOnly: Bool, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func statfs(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    /// `flags` are those of setxattr(2).
+    open func setXattr(
+        _ request: borrowing Request, node: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// `size` 0 asks for the size alone.
+    open func getXattr(
+        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// `size` 0 asks for the size alone.
+    open func listXattr(_ request: borrowing Request, node: NodeID, size: Int, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func removeXattr(_ request: borrowing Request, node: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func access(_ request: borrowing Request, node: NodeID, mask: Int32, _ reply: consuming Reply) {
+        reply.error(noSystemCall)
+    }
+    open func fallocate(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, mode: Int32, offset: UInt64,
+        length: UInt64, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// `whence` is SEEK_END, SEEK_DATA or SEEK_HOLE: the kernel does the others itself.
+    open func lseek(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: Int64, whence: Int32,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    open func copyFileRange(
+        _ request: borrowing Request, from node: NodeID, handle: HandleInfo, offset: UInt64,
+        to target: NodeID, targetHandle: HandleInfo, targetOffset: UInt64, length: UInt64, flags: Int32,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+}
+
+/// ENOSYS of Linux.
+private let noSystemCall: Int32 = 38
+
+/// What a mount asks of the kernel; of each, only what the kernel offers is taken.
+public struct ConnectionWishes: Sendable {
+    /// Writes gather in the page cache; the kernel owns size and mtime.
+    public var writeBackCache = true
+    /// The kernel drops cached pages only where it is told to; off: also where size or mtime changed below.
+    public var explicitInvalidation = true
+    /// The kernel reads symlinks once.
+    public var cacheSymlinks = true
+    /// The kernel checks and keeps POSIX ACLs; the umask is then the file system's affair.
+    public var accessControlLists = true
+    /// OPENDIR may be answered ENOSYS.
+    public var noOpendir = true
+    /// Most bytes of one READ or WRITE: 64 KiB to 1 MiB.
+    public var maximumWrite: UInt32 = 1 << 20
+    /// Requests that the kernel may send ahead (readahead, write-back).
+    public var maximumBackground: UInt32 = 64
+
+    /// All values as given, or as they stand above.
+    public init() {}
+}

@@ -1,0 +1,136 @@
+// The answer to a request: a value that has to be consumed exactly once.
+
+internal import CFuse3
+internal import Glibc
+
+/// An answer that is owed. Consumed by one of its methods; dropped unanswered it sends EIO and says so on stderr.
+@safe public struct Reply: ~Copyable {
+    private let request: fuse_req_t
+
+    init(_ request: fuse_req_t) {
+        unsafe self.request = request
+    }
+
+    deinit {
+        unsafe fuse_reply_err(request, EIO)
+        warn("a request was dropped unanswered; answered EIO")
+    }
+
+    /// Fails with `errno`, or succeeds without data where it is 0.
+    public consuming func error(_ errno: Int32) {
+        unsafe fuse_reply_err(request, errno)
+        discard self
+    }
+
+    /// Succeeds without data.
+    public consuming func success() {
+        unsafe fuse_reply_err(request, 0)
+        discard self
+    }
+
+    /// Ends a request that wants no answer (FORGET).
+    consuming func none() {
+        unsafe fuse_reply_none(request)
+        discard self
+    }
+
+    /// Answers LOOKUP, MKNOD, MKDIR, SYMLINK, LINK. False: the kernel did not take it, and counts no lookup.
+    public consuming func entry(_ entry: Entry) -> Bool {
+        var parameters = entry.parameters
+        let result = unsafe fuse_reply_entry(request, &parameters)
+        discard self
+        return result == 0
+    }
+
+    /// Answers CREATE. False: the kernel did not take it; neither lookup nor handle counts.
+    public consuming func created(_ entry: Entry, _ open: OpenReply) -> Bool {
+        var parameters = entry.parameters
+        var info = fuse_file_info(open)
+        let result = unsafe fuse_reply_create(request, &parameters, &info)
+        discard self
+        return result == 0
+    }
+
+    /// Answers GETATTR and SETATTR.
+    public consuming func attributes(_ attributes: Attributes, timeout: Double) {
+        var stat = attributes.stat
+        unsafe fuse_reply_attr(request, &stat, timeout)
+        discard self
+    }
+
+    /// Answers OPEN and OPENDIR. False: the kernel did not take it, and sends no RELEASE.
+    public consuming func opened(_ open: OpenReply) -> Bool {
+        var info = fuse_file_info(open)
+        let result = unsafe fuse_reply_open(request, &info)
+        discard self
+        return result == 0
+    }
+
+    /// Answers WRITE and COPY_FILE_RANGE with the number of bytes.
+    public consuming func written(_ count: Int) {
+        unsafe fuse_reply_write(request, count)
+        discard self
+    }
+
+    /// Answers READ, READDIR, READLINK, GETXATTR and LISTXATTR with bytes.
+    public consuming func data(_ bytes: RawSpan) {
+        let request = unsafe self.request
+        unsafe bytes.withUnsafeBytes { buffer in
+            // libfuse has copied or sent the bytes when it returns.
+            _ = unsafe fuse_reply_buf(request, buffer.baseAddress?.assumingMemoryBound(to: CChar.self), buffer.count)
+        }
+        discard self
+    }
+
+    /// The same with an array.
+    public consuming func data(_ bytes: [UInt8]) {
+        let request = unsafe self.request
+        unsafe bytes.withUnsafeBytes { buffer in
+            _ = unsafe fuse_reply_buf(request, buffer.baseAddress?.assumingMemoryBound(to: CChar.self), buffer.count)
+        }
+        discard self
+    }
+
+    /// Answers GETXATTR and LISTXATTR of size 0 with the size needed.
+    public consuming func attributeSize(_ size: Int) {
+        unsafe fuse_reply_xattr(request, size)
+        discard self
+    }
+
+    /// Answers STATFS.
+    public consuming func status(_ status: FileSystemStatus) {
+        var buffer = status.statvfs
+        unsafe fuse_reply_statfs(request, &buffer)
+        discard self
+    }
+
+    /// Answers LSEEK.
+    public consuming func offset(_ offset: Int64) {
+        unsafe fuse_reply_lseek(request, off_t(offset))
+        discard self
+    }
+
+    /// Answers READDIR and READDIRPLUS. False: the kernel did not take it, and counts no lookup.
+    public consuming func directory(_ buffer: borrowing DirectoryBuffer) -> Bool {
+        let result = unsafe fuse_reply_buf(
+            request, buffer.base.assumingMemoryBound(to: CChar.self), buffer.used)
+        discard self
+        return result == 0
+    }
+}
+
+extension fuse_file_info {
+    fileprivate init(_ open: OpenReply) {
+        self.init()
+        fh = open.handle
+        direct_io = open.directIO ? 1 : 0
+        keep_cache = open.keepCache ? 1 : 0
+    }
+}
+
+/// Says one line on stderr.
+func warn(_ message: String) {
+    let line = "protectfs: " + message + "\n"
+    // A failing stderr can be told to nobody.
+    _ = unsafe line.utf8CString.withUnsafeBytes { unsafe write(2, $0.baseAddress, $0.count - 1) }
+}

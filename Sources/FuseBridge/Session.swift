@@ -1,0 +1,281 @@
+// One mount: made, served by worker threads, ended.
+// libfuse and pthread give the pointers unwrapped here in every case.
+// swift-format-ignore-file: NeverForceUnwrap
+
+internal import CFuse3
+internal import CLinuxShim
+internal import Glibc
+internal import Locks
+internal import Synchronization
+
+/// Why a mount could not be made.
+public enum SessionError: Error, Equatable {
+    /// libfuse or the kernel refused the options or the mount; libfuse has said why on stderr.
+    case mountRefused(errno: Int32)
+    /// The kernel's first request was not answered as it should be.
+    case handshakeFailed
+    /// No thread or buffer could be made.
+    case noResources(errno: Int32)
+}
+
+/// A mount and the threads that serve it.
+///
+/// Order of calls: `init`, `mount`, `start`, then `wait` until the mount has ended, `close`.
+@safe public final class Session: @unchecked Sendable {
+    /// What answers the requests.
+    let fileSystem: FileSystem
+    /// Written by `mount` only, before any worker runs.
+    var patch = InitPatch()
+    private var pointer: OpaquePointer?
+    private var threads: [pthread_t] = []
+    /// Raised to ask the workers to wipe their buffers.
+    private let wipeCount = Atomic<UInt64>(0)
+    private struct Workers: Sendable {
+        /// Of each worker that runs, the count for which it has wiped.
+        var wiped: [pthread_t: UInt64] = [:]
+        var begun = 0
+        /// Those that found no memory, and have ended.
+        var failed = 0
+        var unlockedBuffers = 0
+    }
+    private let workers = Lock(Workers())
+    private let begun = Condition()
+    /// Most bytes of one READ or WRITE. Changes before `start` only.
+    var dataCapacity: Int
+    /// Where it is mounted.
+    public private(set) var mountPoint = ""
+    /// The buffers that could not be locked against swapping, of how many workers.
+    public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
+
+    /// A session of `fileSystem`, not mounted yet.
+    public init(_ fileSystem: FileSystem) {
+        self.fileSystem = fileSystem
+        dataCapacity = min(max(Int(fileSystem.connection.maximumWrite), 1 << 16), WorkerBuffer.largestData)
+    }
+
+    /// Mounts at `mountPoint` (an absolute path) and answers the kernel's first request.
+    /// - Parameter options: as for `-o`, one each; a comma or backslash in a value stands escaped by `\`.
+    public func mount(at mountPoint: String, options: [String]) throws(SessionError) {
+        precondition(unsafe pointer == nil, "mounted twice")
+        guard let buffer = WorkerBuffer(dataCapacity: WorkerBuffer.largestData) else {
+            throw .noResources(errno: ENOMEM)
+        }
+        buffer.bind()
+        var arguments = unsafe fuse_args()
+        for argument in ["protectfs"] + options.flatMap({ ["-o", $0] }) {
+            unsafe fuse_opt_add_arg(&arguments, argument)
+        }
+        defer { unsafe fuse_opt_free_args(&arguments) }
+        var operations = makeOperations()
+        unsafe operations.`init` = { userdata, connection in
+            let session = unsafe Unmanaged<Session>.fromOpaque(userdata!).takeUnretainedValue()
+            unsafe session.fileSystem.connection.apply(to: &connection!.pointee)
+        }
+        let me = unsafe Unmanaged.passUnretained(self).toOpaque()
+        guard
+            let session = unsafe fuse_session_new(
+                &arguments, &operations, MemoryLayout<fuse_lowlevel_ops>.size, me)
+        else { throw .mountRefused(errno: EINVAL) }
+        errno = 0
+        guard unsafe fuse_session_mount(session, mountPoint) == 0 else {
+            let reason = errno
+            unsafe fuse_session_destroy(session)
+            throw .mountRefused(errno: reason)
+        }
+        unsafe pointer = session
+        self.mountPoint = mountPoint
+        var io = makeCustomIO()
+        guard unsafe fuse_session_custom_io(session, &io, fuse_session_fd(session)) == 0,
+            unsafe serveInit(session, buffer)
+        else {
+            unsafe fuse_session_unmount(session)
+            unsafe fuse_session_destroy(session)
+            unsafe pointer = nil
+            throw .handshakeFailed
+        }
+    }
+
+    /// Starts `count` worker threads.
+    public func start(workers count: Int) throws(SessionError) {
+        installWakeSignal()
+        for _ in 0..<count {
+            let context = unsafe Unmanaged.passRetained(self).toOpaque()
+            var thread = pthread_t()
+            let result = unsafe pthread_create(&thread, nil, { unsafe workerMain($0) }, context)
+            guard result == 0 else {
+                unsafe Unmanaged<Session>.fromOpaque(context).release()
+                if threads.isEmpty { throw .noResources(errno: result) }
+                warn("only \(threads.count) of \(count) workers could be started")
+                break
+            }
+            threads.append(thread)
+        }
+        // So that `unlockedBuffers` is known. The others do the work of one that finds no memory.
+        let wanted = threads.count
+        let working = workers.wait(on: begun) { $0.begun + $0.failed >= wanted ? $0.begun : nil } ?? 0
+        guard working < wanted else { return }
+        // Nobody would ever answer a request: the mount must not stay.
+        guard working > 0 else {
+            wait()
+            throw .noResources(errno: ENOMEM)
+        }
+        warn("only \(working) of \(count) workers found memory")
+    }
+
+    /// Returns when the mount has ended (unmounted, or its connection aborted) and every worker with it.
+    public func wait() {
+        for thread in threads { pthread_join(thread, nil) }
+        threads = []
+    }
+
+    /// Frees what libfuse holds, after `wait`; unmounts lazily what is still mounted.
+    public func close() {
+        precondition(threads.isEmpty, "workers still run")
+        guard let session = unsafe pointer else { return }
+        unsafe fuse_session_unmount(session)
+        unsafe fuse_session_destroy(session)
+        unsafe pointer = nil
+    }
+
+    deinit { close() }
+
+    /// Whether the kernel lets direct-I/O handles be mapped shared (Linux 6.6).
+    public var allowsDirectMapping: Bool { patch.taken2 & 1 << 4 != 0 }
+    /// Whether the daemon clears suid, sgid and capabilities itself.
+    public var clearsPrivileges: Bool { patch.taken & 1 << 28 != 0 }
+
+    /// Drops the kernel's cached pages and attributes of `node`, after writing back what is dirty: blocks until those WRITE
+    /// requests are answered. Never from a request's handler, and with no lock that one needs.
+    /// - Returns: 0, or an errno (ENOENT: the kernel does not know the inode).
+    @discardableResult
+    public func invalidate(node: NodeID) -> Int32 {
+        guard let session = unsafe pointer else { return ENOTCONN }
+        return unsafe -fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
+    }
+
+    /// Drops the kernel's cached attributes of `node`, and leaves its pages.
+    @discardableResult
+    public func invalidateAttributes(node: NodeID) -> Int32 {
+        guard let session = unsafe pointer else { return ENOTCONN }
+        return unsafe -fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
+    }
+
+    /// Drops the kernel's knowledge of a name. Takes the directory's lock in the kernel: the same rules.
+    @discardableResult
+    public func invalidateEntry(parent: NodeID, name: [UInt8]) -> Int32 {
+        guard let session = unsafe pointer else { return ENOTCONN }
+        return unsafe name.withUnsafeBytes { bytes in
+            let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self)
+            return unsafe -fuse_lowlevel_notify_inval_entry(session, parent, start, bytes.count)
+        }
+    }
+
+    /// Asks the workers to wipe what earlier requests left in their buffers, each between two of its requests.
+    public func askForWipe() {
+        wipeCount.add(1, ordering: .releasing)
+    }
+
+    /// The same, wakes the idle ones, and waits until all have done so; false when `deadline` (CLOCK_MONOTONIC, ns) passes
+    /// first. Not from a worker.
+    public func wipeBuffers(until deadline: UInt64) -> Bool {
+        let wanted = wipeCount.add(1, ordering: .releasing).newValue
+        while true {
+            // Under the lock, without which a worker does not end. One that is between its look at the count and its
+            // read(2) misses the signal: so again and again.
+            let isDone = workers.withLock { workers in
+                let waiting = workers.wiped.filter { $0.value < wanted }
+                for thread in waiting.keys { pthread_kill(thread, wakeSignal) }
+                return waiting.isEmpty
+            }
+            if isDone { return true }
+            if monotonicNanoseconds() >= deadline { return false }
+            usleep(500)
+        }
+    }
+
+    /// Answers the kernel's first request; false when that failed.
+    private func serveInit(_ session: OpaquePointer, _ buffer: borrowing WorkerBuffer) -> Bool {
+        while !patch.isDone {
+            if unsafe !serveOne(session, buffer) { return false }
+        }
+        return true
+    }
+
+    /// Receives and handles one request, or is woken; false when the mount has ended.
+    private func serveOne(_ session: OpaquePointer, _ buffer: borrowing WorkerBuffer) -> Bool {
+        var request = unsafe fuse_buf()
+        unsafe request.mem = buffer.base
+        let count = unsafe fuse_session_receive_buf(session, &request)
+        if count == -EINTR { return true }
+        if count <= 0 { return false }
+        unsafe fuse_session_process_buf(session, &request)
+        return true
+    }
+
+    fileprivate func work() {
+        guard let session = unsafe pointer, let buffer = WorkerBuffer(dataCapacity: dataCapacity) else {
+            workers.withLock { $0.failed += 1 }
+            begun.broadcast()
+            return
+        }
+        buffer.bind()
+        let me = pthread_self()
+        var done = wipeCount.load(ordering: .acquiring)
+        workers.withLock { workers in
+            if !buffer.isLocked { workers.unlockedBuffers += 1 }
+            workers.wiped[me] = done
+            workers.begun += 1
+        }
+        begun.broadcast()
+        // No longer asked once it has ended; the number of a thread may be used again.
+        defer { _ = workers.withLock { $0.wiped.removeValue(forKey: me) } }
+        while unsafe fuse_session_exited(session) == 0 {
+            if unsafe !serveOne(session, buffer) { break }
+            let wanted = wipeCount.load(ordering: .acquiring)
+            guard wanted != done else { continue }
+            buffer.wipe()
+            done = wanted
+            workers.withLock { $0.wiped[me] = wanted }
+        }
+    }
+}
+
+/// Interrupts a worker that waits for requests. Nobody else sends it.
+private let wakeSignal = SIGURG
+
+/// A handler that does nothing: a signal without one, or one that restarts read(2), would not wake anybody.
+private func installWakeSignal() {
+    var action = sigaction()
+    unsafe action.__sigaction_handler.sa_handler = { _ in }
+    unsafe sigaction(wakeSignal, &action, nil)
+}
+
+private func workerMain(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+    // The reference that `start` made for this thread.
+    let session = unsafe Unmanaged<Session>.fromOpaque(context!).takeRetainedValue()
+    blockSignals(except: wakeSignal)
+    unsafe pfs_name_thread("protectfs")
+    session.work()
+    return nil
+}
+
+extension ConnectionWishes {
+    /// Takes of what is wished what the kernel offers, and nothing else that libfuse would take by itself.
+    func apply(to connection: inout fuse_conn_info) {
+        var want =
+            FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS
+            | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS
+        if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
+        want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
+        if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }
+        if noOpendir { want |= FUSE_CAP_NO_OPENDIR_SUPPORT }
+        // Only together: without DONT_MASK the kernel applies the umask in spite of a default ACL.
+        let lists = FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK
+        if accessControlLists, connection.capable & UInt32(lists) == UInt32(lists) { want |= lists }
+        connection.want = connection.capable & UInt32(want)
+        connection.max_write = min(connection.max_write, max(maximumWrite, 1 << 16))
+        connection.max_background = maximumBackground
+        connection.congestion_threshold = maximumBackground * 3 / 4
+        connection.time_gran = 1
+    }
+}

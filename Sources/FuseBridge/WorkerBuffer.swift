@@ -1,0 +1,73 @@
+// The one buffer of each worker: a request is received at its start, an answer is built behind.
+// libfuse and pthread give the pointers unwrapped here in every case.
+// swift-format-ignore-file: NeverForceUnwrap
+
+internal import CFuse3
+internal import CLinuxShim
+internal import Glibc
+
+/// Memory of a worker thread: locked where the limit allows, never dumped, wiped when given back.
+@safe struct WorkerBuffer: ~Copyable {
+    /// FUSE_BUFFER_HEADER_SIZE of libfuse: room for everything but a WRITE's data.
+    static let requestCapacity = 4096
+    /// FUSE_MAX_MAX_PAGES pages: the most that the kernel sends or asks for, and what libfuse reads before INIT.
+    static let largestData = 1 << 20
+    /// Beside an answer's data: room for pages that are cut at both ends.
+    static let slack = 16384
+
+    let base: UnsafeMutableRawPointer
+    private let size: Int
+    /// Whether the pages are kept out of the swap.
+    let isLocked: Bool
+
+    /// For requests and answers of `dataCapacity` bytes; nil without memory.
+    init?(dataCapacity: Int) {
+        size = Self.requestCapacity + dataCapacity + Self.slack
+        guard
+            let base = unsafe mmap(
+                nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), unsafe base != MAP_FAILED
+        else { return nil }
+        unsafe self.base = base
+        unsafe madvise(base, size, Int32(MADV_DONTDUMP))
+        unsafe madvise(base, size, Int32(MADV_WIPEONFORK))
+        // Counted in full against RLIMIT_MEMLOCK, resident only where touched.
+        isLocked = unsafe pfs_lock_on_fault(base, size) == 0
+    }
+
+    deinit {
+        unsafe explicit_bzero(base, size)
+        unsafe munmap(base, size)
+    }
+
+    /// Zeroes the buffer and gives its pages back; only between two requests.
+    borrowing func wipe() {
+        unsafe explicit_bzero(base, size)
+        // Locked pages cannot be given back.
+        unsafe munlock(base, size)
+        unsafe madvise(base, size, Int32(MADV_DONTNEED))
+        if isLocked { unsafe _ = pfs_lock_on_fault(base, size) }
+    }
+
+    /// Makes the buffer that of the calling thread.
+    borrowing func bind() {
+        unsafe pthread_setspecific(currentKey, base)
+    }
+
+    /// The calling worker's buffer.
+    static var current: UnsafeMutableRawPointer {
+        unsafe pthread_getspecific(currentKey)!
+    }
+}
+
+/// Overwrites what a request with `dataCount` bytes of data, or an answer of so many, has left in the calling worker's
+/// buffer. For READ and WRITE handlers whose data must not outlive the request; the data lent to them is gone then.
+public func wipeRequestData(_ dataCount: Int) {
+    unsafe explicit_bzero(WorkerBuffer.current, WorkerBuffer.requestCapacity + dataCount + WorkerBuffer.slack)
+}
+
+/// Holds each worker's buffer; made once.
+private let currentKey: pthread_key_t = {
+    var key = pthread_key_t()
+    unsafe pthread_key_create(&key, nil)
+    return key
+}()

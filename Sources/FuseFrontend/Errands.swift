@@ -1,0 +1,180 @@
+// What request handlers may not do themselves: notify the kernel, and call the own mount.
+
+internal import FuseBridge
+internal import Locks
+internal import ProtectedVolume
+internal import Synchronization
+
+/// Two threads: one notifies (and may block until the kernel has written back), one calls the own mount (and may block
+/// behind a program that holds an inode's lock). Neither holds a lock of ours meanwhile.
+final class Errands: Sendable {
+    private struct Times: Sendable {
+        var files: [UInt64: OpenFile] = [:]
+        /// Those that the helper is telling just now.
+        var inHand: Set<UInt64> = []
+        var hurries = 0
+    }
+    private struct Place: Sendable {
+        var session: Session?
+        var volume: Volume?
+        var mount: OwnMount?
+    }
+    let limits: WorkerLimits
+    var workers: Int { limits.workers }
+    private let place = Lock(Place())
+    private let notifier = JobThread(name: "pfs-notifier")
+    private let helper = JobThread(name: "pfs-helper")
+    private let helperNumber = Atomic<Int32>(0)
+    private let times = Lock(Times())
+    /// Files in `times`, so that nobody takes its lock where there are none.
+    private let untold = Atomic<Int>(0)
+
+    init(limits: WorkerLimits) {
+        self.limits = limits
+        helper.add { [self] in helperNumber.store(BackgroundThread.currentNumber, ordering: .relaxed) }
+    }
+
+    /// From here on there is a mount to work on.
+    func begin(_ session: Session, _ volume: Volume) {
+        place.withLock { $0 = Place(session: session, volume: volume) }
+    }
+
+    /// From here on it can be called, too.
+    func begin(_ mount: OwnMount) {
+        place.withLock { $0.mount = mount }
+    }
+
+    /// The mount has ended; waits for the errand in hand.
+    func end() {
+        notifier.stop()
+        helper.stop()
+        place.withLock { $0 = Place() }
+    }
+
+    /// The thread whose requests come from this process itself.
+    var ownThread: Int32 { helperNumber.load(ordering: .relaxed) }
+
+    // MARK: notifying
+
+    /// Queues that the pages and attributes of an inode are dropped, after what is dirty has been written back.
+    func invalidate(_ number: UInt64) {
+        notifier.add { [self] in session?.invalidate(node: number) }
+    }
+
+    /// Queues that the attributes of an inode are asked for again.
+    func invalidateAttributes(_ number: UInt64) {
+        notifier.add { [self] in session?.invalidateAttributes(node: number) }
+    }
+
+    /// Has a name looked up again and what is cached of its inode dropped; false when `deadline` passes first.
+    func forget(_ name: [UInt8], in parent: UInt64, _ number: UInt64, until deadline: UInt64) -> Bool {
+        notifier.perform(until: deadline) { [self] in
+            session?.invalidateEntry(parent: parent, name: name)
+            session?.invalidate(node: number)
+        }
+    }
+
+    /// Drops all of `numbers`, and waits until it is done; false when `deadline` passes first.
+    func invalidate(_ numbers: [UInt64], until deadline: UInt64) -> Bool {
+        notifier.perform(until: deadline) { [self] in
+            guard let session else { return }
+            for number in numbers { session.invalidate(node: number) }
+        }
+    }
+
+    /// Has the kernel write back what is dirty of an inode; false when `deadline` passes first.
+    func writeBack(_ number: UInt64, until deadline: UInt64) -> Bool {
+        invalidate([number], until: deadline)
+    }
+
+    /// Has every worker wipe what requests left in its buffer; false when `deadline` passes first.
+    func wipeBuffers(until deadline: UInt64) -> Bool {
+        session?.wipeBuffers(until: deadline) ?? true
+    }
+
+    /// The same, soon, and without waiting: from a handler.
+    func wipeBuffersSoon() {
+        session?.askForWipe()
+    }
+
+    /// Waits until the own mount is left alone, so that it can be unmounted; at most until `deadline`.
+    func settle(until deadline: UInt64) {
+        _ = helper.perform(until: deadline) {}
+    }
+
+    private var session: Session? { place.withLock { $0.session } }
+
+    // MARK: the own mount
+
+    /// Waits behind the writers of `nodes`, until `deadline` at most. An unlinked file cannot be reached.
+    func touch(_ nodes: [Node], until deadline: UInt64) {
+        _ = helper.perform(until: deadline) { [self] in
+            let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
+            guard let mount, let volume else { return }
+            for node in nodes where monotonicNanoseconds() < deadline {
+                if let path = volume.path(of: node) { mount.touch(path) }
+            }
+        }
+    }
+
+    /// Has the kernel told the time of a direct write, together with those of the next 20 ms.
+    func tellTimeSoon(of file: OpenFile) {
+        let isFirst = times.withLock { times in
+            defer { note(file, in: &times) }
+            return times.files.isEmpty
+        }
+        guard isFirst else { return }
+        helper.add { [self] in
+            for _ in 0..<10 where times.withLock({ $0.hurries == 0 }) { sleep(milliseconds: 2) }
+            tellTimes()
+        }
+    }
+
+    /// The same at once.
+    func tellTime(of file: OpenFile) {
+        times.withLock { note(file, in: &$0) }
+        helper.add { [self] in tellTimes() }
+    }
+
+    /// Whether the kernel has still to be told of a direct write to a file, open or closed since.
+    func hasUntoldTime(_ number: UInt64) -> Bool {
+        guard untold.load(ordering: .acquiring) > 0 else { return false }
+        return times.withLock { $0.files[number] != nil || $0.inHand.contains(number) }
+    }
+
+    /// Has all times told that are known by now, and waits until `deadline` at most.
+    func tellTimes(until deadline: UInt64) {
+        times.withLock { $0.hurries += 1 }
+        _ = helper.perform(until: deadline) { [self] in tellTimes() }
+        times.withLock { $0.hurries -= 1 }
+    }
+
+    private func note(_ file: OpenFile, in times: inout Times) {
+        times.files[file.node.number] = file
+        untold.store(times.files.count + times.inHand.count, ordering: .releasing)
+    }
+
+    private func tellTimes() {
+        let files = times.withLock { times in
+            times.inHand = Set(times.files.keys)
+            defer { times.files = [:] }
+            return times.files.values.filter { $0.hasUntoldTime }
+        }
+        defer {
+            times.withLock { times in
+                times.inHand = []
+                untold.store(times.files.count, ordering: .releasing)
+            }
+        }
+        let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
+        for file in files {
+            if let mount, let volume, let path = volume.path(of: file.node),
+                let time = try? volume.attributes(of: file.node).modified
+            {
+                try? mount.setModified(path, time)
+            }
+            // Told, overtaken by a program's own time, or out of reach: in every case there is nothing left to tell.
+            _ = file.timeSettled()
+        }
+    }
+}

@@ -1,0 +1,53 @@
+// A new key and class for a file, asked for over the control socket, with the kernel's view of it put right.
+
+internal import FuseBridge
+internal import Locks
+public import ProtectedVolume
+public import VolumeFormat
+
+extension Frontend {
+    /// How long the kernel may take to forget the old inode before the answer is given all the same.
+    private static let patience: UInt64 = 5_000_000_000
+
+    /// Gives the file at `path` (components from the root) a new key and a class, and returns when lookups find it.
+    ///
+    /// - Parameter progress: told of the bytes done, and of all.
+    /// - Throws: what `Volume.reencrypt` throws; `.noEntry` where there is no such file.
+    public func reencrypt(
+        _ path: [[UInt8]], to protectionClass: ProtectionClass, progress: (_ done: UInt64, _ total: UInt64) -> Void
+    ) throws(VolumeError) {
+        guard let name = path.last else { throw .notSupported }
+        try withNode(at: path) { (node, parent) throws(VolumeError) in
+            // What programs have written may still stand in the page cache only.
+            _ = errands.writeBack(node.number, until: monotonicNanoseconds() + Self.patience)
+            let total = try volume.attributes(of: node).size
+            try volume.reencrypt(node, to: protectionClass) { done in
+                progress(done, total)
+                return true
+            }
+            _ = errands.forget(
+                name, in: parent.number, node.number, until: monotonicNanoseconds() + Self.patience)
+        }
+    }
+
+    /// Gives the file at `path` (components from the root) a class, and leaves its key: as setxattr(2) does.
+    public func changeClass(_ path: [[UInt8]], to protectionClass: ProtectionClass) throws(VolumeError) {
+        try withNode(at: path) { (node, _) throws(VolumeError) in
+            guard node.kind == .file else { throw .notSupported }
+            try volume.changeClass(of: node, to: protectionClass)
+        }
+    }
+
+    /// Looks `path` up and keeps it known while `body` runs.
+    private func withNode(
+        at path: [[UInt8]], _ body: (_ node: Node, _ parent: Node) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        guard !path.isEmpty else { throw .notSupported }
+        var nodes = [volume.root]
+        defer { for node in nodes.dropFirst() { volume.forget(node, count: 1) } }
+        for component in path {
+            nodes.append(try volume.lookup(component, in: nodes[nodes.count - 1]).node)
+        }
+        try body(nodes[nodes.count - 1], nodes[nodes.count - 2])
+    }
+}

@@ -1,0 +1,148 @@
+// A mounted volume as the daemon drives it: mount, lock, unlock, look at, end.
+
+public import FuseBridge
+internal import HostSystem
+public import Keybag
+internal import Locks
+public import ProtectedVolume
+internal import SodiumKit
+public import VolumeFormat
+
+/// What happens to a mount.
+public enum FrontendEvent: Sendable, Equatable {
+    /// The lock has begun: class A is closed.
+    case locking
+    /// The keys are gone.
+    case locked
+    /// The keys are there; `isFirst` since the mount was made.
+    case unlocked(isFirst: Bool)
+    /// Nobody has used protected files for the time of `-o idle`.
+    case idle
+}
+
+/// What a mount is doing.
+public struct FrontendStatistics: Sendable {
+    /// Open handles by class.
+    public var openHandles: [ProtectionClass: Int]
+    /// Inodes that the kernel knows.
+    public var knownNodes: Int
+    /// Seconds since files of classes A and B were last used.
+    public var idleSeconds: UInt64
+    /// Worker threads.
+    public var workers: Int
+}
+
+/// A mount of a volume. `mount`, then `wait` until it has ended, `close`; the rest from any thread but a worker.
+public final class Frontend: Sendable {
+    let volume: Volume
+    private let options: MountOptions
+    private let source: String
+    private let system: VolumeFileSystem
+    private let session: Session
+    let errands: Errands
+    private let keeper: Keeper
+    private let log: @Sendable (String) -> Void
+    private let events: @Sendable (FrontendEvent) -> Void
+    /// One lock or unlock at a time.
+    private let turn = Lock(())
+
+    /// A front end of `volume`, not mounted yet.
+    /// - Parameters:
+    ///   - source: shown as the mount's source.
+    ///   - log: takes one line at a time.
+    ///   - events: called from the thread of the lock or unlock, or the keeper's; must not wait for either.
+    public init(
+        volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
+        events: @escaping @Sendable (FrontendEvent) -> Void
+    ) {
+        self.volume = volume
+        self.options = options
+        self.source = source
+        self.log = log
+        self.events = events
+        errands = Errands(limits: .ofThisProcess())
+        system = VolumeFileSystem(volume: volume, options: options, errands: errands, log: log)
+        session = Session(system)
+        keeper = Keeper(
+            system: system, sequence: LockSequence(system: system, errands: errands),
+            idleSeconds: options.idleSeconds
+        ) { events(.idle) }
+    }
+
+    /// Mounts at an absolute path. Requests are answered when it returns.
+    public func mount(at mountPoint: String) throws(SessionError) {
+        try session.mount(at: mountPoint, options: options.sessionOptions(source: source))
+        errands.begin(session, volume)
+        do throws(SessionError) {
+            try session.start(workers: errands.workers)
+        } catch {
+            // Else it would stay in the mount table, dead.
+            session.close()
+            throw error
+        }
+        if let entry = try? MountTable.entry(at: HostPath(mountPoint)) {
+            errands.begin(OwnMount(mountPoint: mountPoint, device: entry.deviceNumber))
+        } else {
+            log("the mount is not in the mount table: times of direct writes will be told late")
+        }
+        keeper.start()
+        for line in Tuning.apply(mountPoint: mountPoint) { log(line) }
+        if session.unlockedBuffers > 0 {
+            log("the limit of locked memory (ulimit -l) leaves \(session.unlockedBuffers) request buffers unlocked")
+        }
+    }
+
+    /// Returns when the mount has ended: unmounted, or its connection aborted.
+    public func wait() {
+        session.wait()
+    }
+
+    /// Waits, a second at most, until this process itself does not use the mount: before unmounting.
+    public func settle() {
+        errands.settle(until: monotonicNanoseconds() + 1_000_000_000)
+    }
+
+    /// Frees the session, after `wait`. Closing the volume is the caller's.
+    public func close() {
+        keeper.stop()
+        errands.end()
+        session.close()
+    }
+
+    /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
+    public func lock() -> LockReport {
+        turn.withLock { _ in
+            let report = LockSequence(system: system, errands: errands).run(volume.keys) { events(.locking) }
+            guard report.wasUnlocked else { return report }
+            if !report.isComplete {
+                log("locked before all programs stopped writing; what they write from now on is refused")
+            }
+            // Still in turn: an unlock that followed at once must not be told of first.
+            keeper.locked()
+            events(.locked)
+            return report
+        }
+    }
+
+    /// Takes keys in: from here on everything is open.
+    public func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+        // The closure below may run once only, which the type system cannot see: the keys go in through an optional.
+        var given: VolumeKeys? = consume keys
+        return try turn.withLock { _ throws(KeyError) in
+            guard let keys = given.take() else { return UnlockOutcome.alreadyUnlocked }
+            let outcome = try volume.keys.unlock(with: keys)
+            guard outcome != .alreadyUnlocked else { return outcome }
+            system.refusals.reset()
+            keeper.unlocked()
+            events(.unlocked(isFirst: outcome == .first))
+            return outcome
+        }
+    }
+
+    /// Open handles by class and the like.
+    public var statistics: FrontendStatistics {
+        FrontendStatistics(
+            openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,
+            idleSeconds: system.activity.idleNanoseconds / 1_000_000_000, workers: errands.workers)
+    }
+}

@@ -1,0 +1,110 @@
+// The clock of a mount: sweeps while locked, and the idle timer while unlocked.
+
+internal import FuseBridge
+internal import HostSystem
+internal import Keybag
+internal import Locks
+internal import ProtectedVolume
+internal import VolumeFormat
+
+/// A thread that sleeps until something is due.
+final class Keeper: Sendable {
+    private struct State: Sendable {
+        var isStopping = false
+        /// Sweeps done since the lock; nil while not locked.
+        var sweeps: Int?
+        /// When the next sweep is due, CLOCK_MONOTONIC.
+        var sweepDue: UInt64 = 0
+        /// Idle has been said, and nothing was used since.
+        var saidIdle = false
+    }
+    private let system: VolumeFileSystem
+    private let sequence: LockSequence
+    private let idleNanoseconds: UInt64?
+    private let idle: @Sendable () -> Void
+    private let state = Lock(State())
+    private let changed = Condition()
+    private let thread = Lock<BackgroundThread?>(nil)
+
+    init(
+        system: VolumeFileSystem, sequence: LockSequence, idleSeconds: UInt64?, idle: @escaping @Sendable () -> Void
+    ) {
+        self.system = system
+        self.sequence = sequence
+        idleNanoseconds = idleSeconds.map { min($0, .max / 1_000_000_000) * 1_000_000_000 }
+        self.idle = idle
+    }
+
+    func start() {
+        thread.withLock { $0 = BackgroundThread(name: "pfs-keeper") { [self] in run() } }
+    }
+
+    func stop() {
+        state.withLock { $0.isStopping = true }
+        changed.broadcast()
+        thread.withLock { thread in
+            thread?.join()
+            thread = nil
+        }
+    }
+
+    /// The volume has been locked: sweeps begin.
+    func locked() {
+        state.withLock { state in
+            state.sweeps = 0
+            state.sweepDue = monotonicNanoseconds() + LockSequence.sweepDelay(0)
+        }
+        changed.broadcast()
+    }
+
+    /// The volume has been unlocked: sweeps end, idle time counts from now.
+    func unlocked() {
+        system.activity.touch()
+        state.withLock { state in
+            state.sweeps = nil
+            state.saidIdle = false
+        }
+        changed.broadcast()
+    }
+
+    private func run() {
+        while true {
+            let now = monotonicNanoseconds()
+            let isStopping = state.wait(on: changed, until: wake(after: now)) { state -> Bool? in
+                if state.isStopping { return true }
+                let due = state.sweeps != nil && state.sweepDue <= monotonicNanoseconds()
+                return due ? false : nil
+            }
+            if isStopping == true { return }
+            if isSweepDue() { sequence.sweep() }
+            if isIdle() { idle() }
+        }
+    }
+
+    /// When to look again: the next sweep, or a quarter of the idle time (at most 5 s, so that a machine that was
+    /// suspended locks soon after it wakes: CLOCK_MONOTONIC stood still, CLOCK_BOOTTIME went on).
+    private func wake(after now: UInt64) -> UInt64 {
+        let sweep = state.withLock { $0.sweeps == nil ? UInt64.max : $0.sweepDue }
+        guard let idleNanoseconds else { return sweep == .max ? now + 3_600_000_000_000 : sweep }
+        return min(sweep, now + max(50_000_000, min(idleNanoseconds / 4, 5_000_000_000)))
+    }
+
+    private func isSweepDue() -> Bool {
+        state.withLock { state in
+            let now = monotonicNanoseconds()
+            guard let count = state.sweeps, state.sweepDue <= now else { return false }
+            state.sweeps = count + 1
+            state.sweepDue = now + LockSequence.sweepDelay(count + 1)
+            return true
+        }
+    }
+
+    private func isIdle() -> Bool {
+        guard let idleNanoseconds, system.volume.keys.state == .unlocked else { return false }
+        let isIdle = system.activity.idleNanoseconds >= idleNanoseconds
+        return state.withLock { state in
+            defer { state.saidIdle = isIdle }
+            return isIdle && !state.saidIdle
+        }
+    }
+}

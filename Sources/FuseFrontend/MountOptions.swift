@@ -1,0 +1,159 @@
+// The words after `-o`: which of them are ours, which the kernel's, and which nobody's.
+
+public import VolumeFormat
+
+/// A word of `-o` that cannot be used.
+public enum MountOptionError: Error, Equatable, Sendable {
+    /// Nobody knows it.
+    case unknown(String)
+    /// It needs a value, or its value makes no sense.
+    case badValue(option: String, value: String, expected: String)
+}
+
+/// What `-o` asked for.
+public struct MountOptions: Sendable, Equatable {
+    /// Nothing is written.
+    public var isReadOnly = false
+    /// Other users may see the mount.
+    public var allowsOther = false
+    /// The class of new files in directories without a default.
+    public var defaultClass: ProtectionClass?
+    /// Other machines write the same volume: short cache lifetimes, no write-back cache.
+    public var isShared = false
+    /// No crash damage is tolerated.
+    public var isStrict = false
+    /// Crash damage is tolerated in every file: a restored snapshot.
+    public var recover = false
+    /// Lock after so many seconds without use of protected files.
+    public var idleSeconds: UInt64?
+    /// Shown as the owner of everything.
+    public var user: UInt32?
+    /// Shown as the group of everything.
+    public var group: UInt32?
+    /// Permission bits taken from everything.
+    public var mask: UInt32?
+    /// What the kernel is given as it stands: `noatime`, `nodev` …
+    public var kernelOptions: [String] = []
+
+    /// Nothing asked for.
+    public init() {}
+
+    /// Words that go to the kernel unchanged.
+    private static let kernelWords: Set<String> = [
+        "noatime", "atime", "nodiratime", "relatime", "strictatime", "nodev", "dev", "nosuid", "suid", "noexec", "exec",
+        "sync", "dirsync",
+    ]
+    /// Words of fstab that mean nothing to a mounted file system.
+    private static let ignoredWords: Set<String> = [
+        "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
+        "default_permissions", "rw", "lazytime", "nolazytime", "async", "quiet", "noiversion", "silent", "loud",
+    ]
+
+    /// Takes lists as they follow each `-o`; later words win.
+    public static func parse(_ lists: [String]) throws(MountOptionError) -> MountOptions {
+        var result = MountOptions()
+        for list in lists {
+            for word in list.split(separator: ",") { try result.take(String(word)) }
+        }
+        return result
+    }
+
+    private mutating func take(_ word: String) throws(MountOptionError) {
+        if let separator = word.firstIndex(of: "=") {
+            let name = String(word[..<separator])
+            try take(name, value: String(word[word.index(after: separator)...]))
+            return
+        }
+        switch word {
+        case "ro": isReadOnly = true
+        case "rw": isReadOnly = false
+        case "allow_other": allowsOther = true
+        case "shared": isShared = true
+        case "strict": isStrict = true
+        case "recover": recover = true
+        case "default_class", "idle", "uid", "gid", "umask":
+            throw .badValue(option: word, value: "", expected: "a value after =")
+        default:
+            if Self.kernelWords.contains(word) {
+                kernelOptions.append(word)
+            } else if !Self.ignoredWords.contains(word) && !word.hasPrefix("x-") {
+                throw .unknown(word)
+            }
+        }
+    }
+
+    private mutating func take(_ name: String, value: String) throws(MountOptionError) {
+        switch name {
+        case "default_class":
+            guard let known = ProtectionClass(name: value) else {
+                throw .badValue(option: name, value: value, expected: "a protection class")
+            }
+            defaultClass = known
+        case "idle":
+            guard let seconds = Self.seconds(value) else {
+                throw .badValue(option: name, value: value, expected: "a duration such as 300, 90s, 10m or 2h")
+            }
+            idleSeconds = seconds == 0 ? nil : seconds
+        case "uid":
+            user = try Self.number(name, value)
+        case "gid":
+            group = try Self.number(name, value)
+        case "umask":
+            guard let bits = UInt32(value, radix: 8), bits <= 0o777 else {
+                throw .badValue(option: name, value: value, expected: "octal permission bits")
+            }
+            mask = bits
+        default:
+            if !name.hasPrefix("x-") && name != "comment" { throw .unknown("\(name)=\(value)") }
+        }
+    }
+
+    private static func number(_ name: String, _ value: String) throws(MountOptionError) -> UInt32 {
+        guard let number = UInt32(value), number != UInt32.max else {
+            throw .badValue(option: name, value: value, expected: "a number")
+        }
+        return number
+    }
+
+    /// `90`, `90s`, `10m`, `2h`, `1d`, or several of these in a row (`1h30m`); nil where it is none.
+    static func seconds(_ text: String) -> UInt64? {
+        var total: UInt64 = 0
+        var number: UInt64?
+        for character in text.utf8 {
+            if (48...57).contains(character) {
+                let (product, overflow) = (number ?? 0).multipliedReportingOverflow(by: 10)
+                let (sum, overflowToo) = product.addingReportingOverflow(UInt64(character - 48))
+                if overflow || overflowToo { return nil }
+                number = sum
+                continue
+            }
+            let units: [UInt8: UInt64] = [
+                UInt8(ascii: "s"): 1, UInt8(ascii: "m"): 60, UInt8(ascii: "h"): 3600, UInt8(ascii: "d"): 86400,
+            ]
+            guard let count = number, let unit = units[character] else { return nil }
+            let (product, overflow) = count.multipliedReportingOverflow(by: unit)
+            let (sum, overflowToo) = total.addingReportingOverflow(product)
+            if overflow || overflowToo { return nil }
+            total = sum
+            number = nil
+        }
+        if let number {
+            // A bare number counts seconds, but only alone.
+            return total == 0 && !text.isEmpty ? number : nil
+        }
+        return text.isEmpty ? nil : total
+    }
+
+    /// The words for libfuse: what the mount shows as its source and type, and what the kernel is to check.
+    func sessionOptions(source: String) -> [String] {
+        var escaped = ""
+        for character in source {
+            if character == "," || character == "\\" { escaped.append("\\") }
+            escaped.append(character)
+        }
+        var words = ["fsname=\(escaped)", "subtype=protectfs", "default_permissions"]
+        if isReadOnly { words.append("ro") }
+        if allowsOther { words.append("allow_other") }
+        return words + kernelOptions
+    }
+}

@@ -1,0 +1,141 @@
+// The files that programs hold open: what each handle is good for, and who opened it.
+
+internal import Locks
+internal import ProtectedVolume
+internal import VolumeFormat
+
+/// What a handle's number says by itself, so that no table of handles is needed.
+struct Handle: Sendable, Equatable {
+    /// Data does not go through the page cache.
+    var isDirect: Bool
+    /// WRITE may name it.
+    var isWritable: Bool
+    /// Who opened it.
+    var process: Int32
+
+    init(isDirect: Bool, isWritable: Bool, process: Int32) {
+        self.isDirect = isDirect
+        self.isWritable = isWritable
+        self.process = process
+    }
+
+    init(number: UInt64) {
+        isDirect = number & 1 != 0
+        isWritable = number & 2 != 0
+        process = Int32(truncatingIfNeeded: number >> 8)
+    }
+
+    var number: UInt64 {
+        UInt64(UInt32(bitPattern: process)) << 8 | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
+    }
+
+    /// Whether dirty pages may stand behind it.
+    var isCachedWritable: Bool { isWritable && !isDirect }
+}
+
+/// A file while handles are open on it.
+final class OpenFile: Sendable {
+    struct State: Sendable {
+        var handles: [Handle] = []
+        /// A direct write has moved the time below, and the kernel does not know yet.
+        var hasUntoldTime = false
+        var refusals = RefusalCount()
+        /// No set-ID bits and no capabilities since last looked at.
+        var isFreeOfPrivileges = false
+    }
+    let node: Node
+    let content: FileContent
+    let state = Lock(State())
+
+    init(node: Node, content: FileContent) {
+        self.node = node
+        self.content = content
+    }
+
+    var hasCachedWriter: Bool { state.withLock { $0.handles.contains { $0.isCachedWritable } } }
+    var hasUntoldTime: Bool { state.withLock { $0.hasUntoldTime } }
+
+    /// Takes note that the kernel has to be told the time; true when nobody had yet.
+    func timeMoved() -> Bool {
+        state.withLock { state in
+            let isNew = !state.hasUntoldTime
+            state.hasUntoldTime = true
+            return isNew
+        }
+    }
+
+    /// The time is told, or a program has set another; true when there was one to tell.
+    func timeSettled() -> Bool {
+        state.withLock { state in
+            defer { state.hasUntoldTime = false }
+            return state.hasUntoldTime
+        }
+    }
+
+    /// Counts a refused READ; how often in a row, with hardly a pause, that page was asked for.
+    func countRefusal(at offset: UInt64) -> Int {
+        state.withLock { $0.refusals.count(at: offset, now: monotonicNanoseconds()) }
+    }
+}
+
+/// READ refused in a row, and the page: for the delay of programs that ask again at once.
+struct RefusalCount: Sendable {
+    /// A program that waits as long before it asks again is not slowed down.
+    private static let pause: UInt64 = 100_000_000
+
+    private var offset: UInt64 = 0
+    private var count = 0
+    /// CLOCK_MONOTONIC.
+    private var last: UInt64 = 0
+
+    /// Counts one more, at `now`; how many there were in a row.
+    mutating func count(at offset: UInt64, now: UInt64) -> Int {
+        let isAgain = offset == self.offset && nanoseconds(from: last, to: now) < Self.pause
+        count = isAgain ? count + 1 : 1
+        self.offset = offset
+        last = max(last, now)
+        return count
+    }
+}
+
+/// All open files, by node number.
+final class OpenFiles: Sendable {
+    private let files = Lock([UInt64: OpenFile]())
+
+    func file(_ number: UInt64) -> OpenFile? {
+        files.withLock { $0[number] }
+    }
+
+    /// Counts a handle, after the content was retained for it.
+    func add(_ handle: Handle, node: Node, content: FileContent) {
+        files.withLock { files in
+            let file = files[node.number] ?? OpenFile(node: node, content: content)
+            files[node.number] = file
+            file.state.withLock { $0.handles.append(handle) }
+        }
+    }
+
+    /// Takes a handle away, before the content is released for it. The file; and whether that was its last handle.
+    func remove(_ handle: Handle, node number: UInt64) -> (file: OpenFile, wasLast: Bool)? {
+        files.withLock { files in
+            guard let file = files[number] else { return nil }
+            let isEmpty = file.state.withLock { state in
+                if let index = state.handles.firstIndex(of: handle) { state.handles.remove(at: index) }
+                return state.handles.isEmpty
+            }
+            if isEmpty { files[number] = nil }
+            return (file, isEmpty)
+        }
+    }
+
+    var all: [OpenFile] { files.withLock { Array($0.values) } }
+
+    /// Handles by class; those of files that are not known to be of a class count for class A.
+    var handlesByClass: [ProtectionClass: Int] {
+        var counts: [ProtectionClass: Int] = [:]
+        for file in all {
+            counts[file.node.protectionClass ?? .complete, default: 0] += file.state.withLock { $0.handles.count }
+        }
+        return counts
+    }
+}

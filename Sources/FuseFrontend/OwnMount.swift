@@ -1,0 +1,40 @@
+// Calls on the mount itself, as any program makes them: for what the kernel does on their way.
+
+internal import BackingStore
+
+/// The mount seen from outside. Only for the helper thread: a worker that calls its own mount waits for itself.
+///
+/// Opened anew for each errand: a descriptor kept would keep the mount from being unmounted.
+struct OwnMount: Sendable {
+    /// An attribute that no file has. Removing it is answered ENODATA; the kernel takes the inode's lock on the way and so
+    /// queues behind writers in flight.
+    static let touchName = Array("user.protectfs.touch".utf8)
+
+    let mountPoint: String
+    /// `st_dev` of everything in it. What somebody has mounted over it, or put in its place, is another's.
+    let device: UInt64
+
+    /// The object at `path` from the root, by descriptors, following no symlink.
+    private func node(at path: [[UInt8]]) throws(Errno) -> BackingNode {
+        var directory: BackingDirectory = try HostDirectory.open(path: mountPoint)
+        guard try directory.status().device == device else { throw .EXDEV }
+        guard let last = path.last else { return directory }
+        for component in path.dropLast() {
+            guard let name = EntryName(component) else { throw .EINVAL }
+            directory = try directory.openDirectory(name)
+        }
+        guard let name = EntryName(last) else { throw .EINVAL }
+        return try directory.node(name)
+    }
+
+    /// Waits behind the writers of the file at `path`.
+    func touch(_ path: [[UInt8]]) {
+        // ENODATA is the expected answer, and any other is as good: the lock has been taken.
+        try? node(at: path).removeAttribute(Self.touchName)
+    }
+
+    /// Sets the modification time that the kernel keeps of the file at `path`.
+    func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
+        try node(at: path).setTimes(accessed: .keep, modified: .set(time))
+    }
+}

@@ -1,0 +1,182 @@
+// What goes back to the kernel: nodes, attributes, how long they may be believed, and why something was refused.
+
+internal import BackingStore
+internal import FuseBridge
+internal import Keybag
+internal import ProtectedVolume
+internal import VolumeFormat
+
+/// Flags of open(2), as Linux numbers them on every architecture that Swift runs on.
+enum OpenFlags {
+    static let accessMode: Int32 = 3
+    static let readOnly: Int32 = 0
+    static let truncate: Int32 = 0o1000
+}
+
+extension FuseBridge.Entry {
+    /// The answer that there is no such name.
+    static func missing(timeout: Double) -> FuseBridge.Entry {
+        FuseBridge.Entry(
+            node: 0, generation: 0, attributes: FuseBridge.Attributes(), attributeTimeout: 0, entryTimeout: timeout)
+    }
+}
+
+extension Caller {
+    init(_ request: borrowing Request) {
+        self.init(user: request.user, group: request.group, mask: request.umask)
+    }
+}
+
+extension Handle {
+    func reply(keepCache: Bool) -> OpenReply {
+        OpenReply(handle: number, directIO: isDirect, keepCache: keepCache)
+    }
+}
+
+extension FileSystemStatus {
+    init(_ statistics: StoreStatistics) {
+        self.init()
+        blockSize = max(1, statistics.fragmentSize)
+        blocks = statistics.blocks
+        freeBlocks = statistics.blocksFree
+        availableBlocks = statistics.blocksAvailable
+        files = statistics.files
+        freeFiles = statistics.filesFree
+        nameLimit = statistics.nameLength
+    }
+}
+
+extension FuseBridge.Timestamp {
+    init(_ time: BackingStore.Timestamp) {
+        self.init(seconds: time.seconds, nanoseconds: time.nanoseconds)
+    }
+}
+
+extension VolumeFileSystem {
+    /// How long the kernel may believe what only requests through it can change: a day.
+    static let long = 86_400.0
+    /// The same where other machines write.
+    static let short = 1.0
+
+    /// The node behind a number of the kernel's.
+    func node(_ number: NodeID) throws(VolumeError) -> Node {
+        guard let node = volume.node(number) else { throw .stale }
+        return node
+    }
+
+    /// Whether handles of `node` are closed now. An unread class counts as class A.
+    func isClosed(_ node: Node) -> Bool {
+        guard node.kind == .file else { return false }
+        return !Access.isAllowed(
+            .handleSize, class: node.protectionClass ?? .complete, state: volume.keys.state)
+    }
+
+    /// How long attributes may be believed: rule 2 of the lock sequence.
+    func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
+        if options.isShared { return Self.short }
+        guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return Self.long }
+        if afterChange && node.protectionClass == .complete { return 0 }
+        return volume.keys.state == .unlocked ? Self.long : 0
+    }
+
+    var entryTimeout: Double { options.isShared ? Self.short : Self.long }
+    var negativeTimeout: Double { options.isShared ? 0 : Self.long }
+
+    /// Attributes as the options show them.
+    func shown(_ attributes: ProtectedVolume.Attributes) -> FuseBridge.Attributes {
+        var result = FuseBridge.Attributes()
+        result.inode = attributes.inode
+        let mask = options.mask ?? 0
+        result.mode = attributes.kind.fileKind.modeBits | (attributes.mode & ~mask)
+        result.links = attributes.links
+        result.owner = options.user ?? attributes.owner
+        result.group = options.group ?? attributes.group
+        result.device = attributes.device
+        result.size = Int64(clamping: attributes.size)
+        result.blocks = Int64(clamping: attributes.blocks)
+        result.blockSize = Int(clamping: attributes.blockSize)
+        result.accessed = FuseBridge.Timestamp(attributes.accessed)
+        result.modified = FuseBridge.Timestamp(attributes.modified)
+        result.changed = FuseBridge.Timestamp(attributes.changed)
+        return result
+    }
+
+    func shown(_ entry: ProtectedVolume.Entry, afterChange: Bool = false) -> FuseBridge.Entry {
+        FuseBridge.Entry(
+            node: entry.node.number, generation: 0, attributes: shown(entry.attributes),
+            attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout)
+    }
+
+    /// Answers with an entry, whose lookup the volume has counted; gives it back where the kernel did not take it.
+    func answer(_ entry: ProtectedVolume.Entry, afterChange: Bool = false, _ reply: consuming Reply) {
+        if !reply.entry(shown(entry, afterChange: afterChange)) { volume.forget(entry.node, count: 1) }
+    }
+
+    /// Answers an extended attribute: its size where none is asked for, ERANGE where the room is too small.
+    func answer(_ value: [UInt8], _ size: Int, _ reply: consuming Reply) {
+        if size == 0 { return reply.attributeSize(value.count) }
+        if size < value.count { return reply.error(Errno.ERANGE.rawValue) }
+        reply.data(value)
+    }
+
+    /// Answers a request that has no data.
+    func finish(_ reply: consuming Reply, _ body: () throws(VolumeError) -> Void) {
+        do throws(VolumeError) {
+            try body()
+            reply.success()
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    /// The errno for a program; where the lock is the reason, it is written down once for the file and the process.
+    func refusal(
+        _ error: VolumeError, _ number: NodeID, _ request: borrowing Request, _ verb: StaticString
+    ) -> Int32 {
+        if case .locked(let protectionClass) = error, request.process != errands.ownThread {
+            refusals.refused(node: number, process: request.process) {
+                "volume is \(volume.keys.state.attributeValue), class \(protectionClass.canonicalName): refused to "
+                    + "\(verb) \(describe(number))"
+            }
+        }
+        return error.errno.rawValue
+    }
+
+    /// A node's path, or its number where it has none.
+    func describe(_ number: NodeID) -> String {
+        guard let node = volume.node(number), let path = volume.path(of: node) else { return "inode \(number)" }
+        let text = path.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
+        // Control characters would let a file's name forge lines of the log.
+        return "\"/" + String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 32 ? "?" : $0 })) + "\""
+    }
+
+    /// Packs a directory's entries until the buffer is full; the nodes whose lookups were counted.
+    func list(
+        _ node: Node, from cookie: UInt64, into buffer: inout DirectoryBuffer
+    ) throws(VolumeError) -> [Node] {
+        var given: [Node] = []
+        let isPlus = buffer.isPlus
+        do throws(VolumeError) {
+            try volume.list(node, from: cookie, plus: isPlus) { listed in
+                guard buffer.hasRoom(nameLength: listed.name.count) else { return false }
+                let next = Int64(bitPattern: listed.next)
+                if let entry = listed.entry {
+                    buffer.append(name: listed.name, entry: shown(entry), next: next)
+                    given.append(entry.node)
+                    return true
+                }
+                // Number 0 asks the kernel to look the name up itself when somebody wants more.
+                var bare = FuseBridge.Entry.missing(timeout: 0)
+                bare.attributes.inode = listed.inode
+                bare.attributes.mode = listed.kind?.fileKind.modeBits ?? 0
+                buffer.append(name: listed.name, entry: bare, next: next)
+                return true
+            }
+        } catch {
+            // The kernel gets an error and none of them.
+            for node in given { volume.forget(node, count: 1) }
+            throw error
+        }
+        return given
+    }
+}

@@ -1,0 +1,214 @@
+// What files need beside reading and writing: handles, times, privileges, holes, delays.
+
+internal import BackingStore
+internal import FuseBridge
+internal import Keybag
+internal import Locks
+internal import ProtectedVolume
+internal import Synchronization
+internal import VolumeFormat
+
+extension VolumeFileSystem {
+    /// S_ISUID, S_ISGID and S_IXGRP of stat(2).
+    private static let setUser: UInt32 = 0o4000
+    private static let setGroup: UInt32 = 0o2000
+    private static let groupExecutes: UInt32 = 0o0010
+
+    // MARK: handles
+
+    /// Counts a handle for content that the volume has retained. Class A is direct: rule 1 of the lock sequence.
+    func opened(
+        _ node: Node, _ content: FileContent, isWritable: Bool, _ request: borrowing Request
+    ) -> Handle {
+        let handle = Handle(
+            isDirect: node.protectionClass ?? .complete == .complete, isWritable: isWritable,
+            process: request.process)
+        activity.begin(node).end()
+        files.add(handle, node: node, content: content)
+        return handle
+    }
+
+    /// Ends a handle: gives the content back, and has pages dropped that nobody may see any more.
+    func close(_ handle: Handle, _ number: NodeID) {
+        guard let (file, wasLast) = files.remove(handle, node: number) else { return }
+        let node = file.node
+        if wasLast, file.hasUntoldTime { errands.tellTime(of: file) }
+        volume.release(node, writable: handle.isWritable)
+        // A class B file closes with its last handle; the volume has wiped its key. Never from a handler: queued.
+        if wasLast, node.protectionClass == .completeUnlessOpen, volume.keys.state != .unlocked {
+            errands.invalidate(number)
+        }
+    }
+
+    // MARK: attributes
+
+    /// Changes attributes, with what POSIX makes of set-ID bits and capabilities on the way (KILLPRIV_V2).
+    func setAttributes(
+        _ node: Node, _ changes: AttributeChanges, throughHandle: Bool, _ request: borrowing Request
+    ) throws(VolumeError) -> ProtectedVolume.Attributes {
+        let file = files.file(node.number)
+        if changes.modified != nil, let file {
+            let wasUntold = file.timeSettled()
+            // The helper lost against a program that set a time meanwhile: the program's stays.
+            if request.process == errands.ownThread, !wasUntold { throw .refused(Errno(rawValue: 125)) }
+        }
+        var change = AttributeChange()
+        change.mode = changes.mode
+        change.owner = changes.owner
+        change.group = changes.group
+        change.isThroughHandle = throughHandle
+        if let size = changes.size { change.size = UInt64(clamping: max(0, size)) }
+        change.accessed = TimeChange(changes.accessed)
+        change.modified = TimeChange(changes.modified)
+        if changes.owner != nil || changes.group != nil || (changes.size != nil && request.user != 0) {
+            if node.kind == .file {
+                let current = try volume.attributes(of: node).mode
+                let cleared = Self.withoutSetID(changes.mode ?? current)
+                if changes.mode == nil, cleared != current { change.mode = cleared }
+                try? volume.removeXattr(node, Array("security.capability".utf8))
+            }
+        }
+        if changes.mode != nil { file?.state.withLock { $0.isFreeOfPrivileges = false } }
+        let result = try volume.setAttributes(of: node, change)
+        if changes.modified != nil { file?.content.pinModificationTime(result.modified) }
+        return result
+    }
+
+    private static func withoutSetID(_ mode: UInt32) -> UInt32 {
+        // A set-group bit without execution means mandatory locking, and stays.
+        mode & groupExecutes != 0 ? mode & ~(setUser | setGroup) : mode & ~setUser
+    }
+
+    /// Whether plaintext of `file` is wiped from the request's buffer at once: its class leaves memory at a lock.
+    func mustNotLinger(_ file: OpenFile) -> Bool {
+        switch file.node.protectionClass {
+        case .completeUntilFirstUserAuthentication, .some(.none): false
+        default: true
+        }
+    }
+
+    /// What the kernel leaves to the daemon under KILLPRIV_V2: a write takes set-ID bits and capabilities away.
+    ///
+    /// libfuse 3.14 does not show the kernel's flag for it; root keeps set-ID bits, as CAP_FSETID would have it.
+    func clearPrivileges(_ file: OpenFile, spareSetID: Bool) {
+        guard !file.state.withLock({ $0.isFreeOfPrivileges }) else { return }
+        guard let current = try? volume.attributes(of: file.node).mode else { return }
+        let cleared = Self.withoutSetID(current)
+        if cleared != current, !spareSetID {
+            var change = AttributeChange()
+            change.mode = cleared
+            _ = try? volume.setAttributes(of: file.node, change)
+            errands.invalidateAttributes(file.node.number)
+        }
+        try? volume.removeXattr(file.node, Array("security.capability".utf8))
+        file.state.withLock { $0.isFreeOfPrivileges = cleared == current || !spareSetID }
+    }
+
+    // MARK: times of direct writes
+
+    /// A direct write has moved the time below: the kernel, which owns the time, is told through the own mount.
+    func timeMoved(_ file: OpenFile) {
+        guard !options.isShared, file.timeMoved() else { return }
+        errands.tellTimeSoon(of: file)
+    }
+
+    /// Lets stat(2) see the time of a direct write that is over.
+    func waitForTimes() {
+        withWaiting {
+            errands.tellTimes(until: monotonicNanoseconds() + 200_000_000)
+        }
+    }
+
+    // MARK: seeking
+
+    /// SEEK_DATA and SEEK_HOLE. Dirty pages may stand in the page cache only: they are written back first, for which the
+    /// notifier is asked while this worker waits; where that does not come to its end, all counts as data.
+    func seek(_ file: OpenFile, _ offset: UInt64, _ whence: Int32) throws(VolumeError) -> UInt64 {
+        let target: SeekTarget
+        switch whence {
+        case 3: target = .data
+        case 4: target = .hole
+        default: throw .invalid
+        }
+        if isClosed(file.node) { throw .locked(file.node.protectionClass ?? .complete) }
+        if !options.isShared, file.hasCachedWriter {
+            let number = file.node.number
+            var isFlushed = false
+            withWaiting { isFlushed = errands.writeBack(number, until: monotonicNanoseconds() + 2_000_000_000) }
+            if !isFlushed {
+                let size = file.content.size
+                guard offset < size else { throw .refused(.ENXIO) }
+                return target == .hole ? size : offset
+            }
+        }
+        return try file.content.seek(target, from: offset)
+    }
+
+    // MARK: refusals
+
+    /// A page of class A that came too late: said once, and the page, which nobody may see, is dropped.
+    func lateWriteRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
+        guard case .locked = error else { return }
+        let number = file.node.number
+        let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
+        refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {
+            "a write to \(describe(number)) reached the volume after it was locked and is lost; fsync or close says so"
+        }
+        errands.invalidate(number)
+        errands.wipeBuffersSoon()
+    }
+
+    /// Slows a program down that asks for the same closed page again and again (mlock does): a few ticks at most.
+    func delay(_ file: OpenFile, _ offset: UInt64) {
+        let count = file.countRefusal(at: offset)
+        guard count > 3 else { return }
+        withWaiting { sleep(milliseconds: count > 30 ? 50 : 5) }
+    }
+
+    /// Runs `body` unless too many workers wait already.
+    private func withWaiting(_ body: () -> Void) {
+        let (_, now) = waiting.add(1, ordering: .relaxed)
+        defer { waiting.subtract(1, ordering: .relaxed) }
+        if now <= max(1, errands.workers / 3) { body() }
+    }
+}
+
+extension AllocationMode {
+    /// From the flags of fallocate(2); nil for those that are not supported.
+    init?(flags: Int32) {
+        let keepSize: Int32 = 1
+        let punch: Int32 = 2
+        let zero: Int32 = 16
+        switch flags {
+        case 0: self = .reserve
+        case keepSize: self = .reserveKeepingSize
+        case punch | keepSize: self = .punch
+        case zero: self = .zero
+        case zero | keepSize: self = .zeroKeepingSize
+        default: return nil
+        }
+    }
+}
+
+extension AttributeMode {
+    /// From the flags of setxattr(2); nil for those that there are not.
+    init?(flags: Int32) {
+        switch flags {
+        case 0: self = .set
+        case 1: self = .create
+        case 2: self = .replace
+        default: return nil
+        }
+    }
+}
+
+extension TimeChange {
+    init(_ time: AttributeChanges.Time?) {
+        switch time {
+        case nil: self = .keep
+        case .now: self = .now
+        case .at(let time):
+            self = .set(BackingStore.Timestamp(seconds: time.seconds, nanoseconds: time.nanoseconds))
+        }
+    }
+}

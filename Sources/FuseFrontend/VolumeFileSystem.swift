@@ -1,0 +1,418 @@
+// The operations of the mount: each request of the kernel becomes a call of the volume.
+
+internal import BackingStore
+internal import FuseBridge
+internal import Keybag
+internal import Locks
+internal import ProtectedVolume
+internal import Synchronization
+internal import VolumeFormat
+
+/// A volume as a FUSE file system. Holds no lock while it replies, and never notifies the kernel from a handler.
+final class VolumeFileSystem: FileSystem, @unchecked Sendable {
+    let volume: Volume
+    let options: MountOptions
+    let files = OpenFiles()
+    let refusals: RefusalLog
+    let activity = Activity()
+    /// Class A pages that the kernel wrote back; a pass of the lock sequence is quiet when it does not move.
+    let writeBacks = Atomic<UInt64>(0)
+    /// Handlers that wait for the kernel or delay a program; never so many that no worker is left.
+    let waiting = Atomic<Int>(0)
+    /// What `Frontend` does outside of handlers; set before the session starts.
+    let errands: Errands
+    let log: @Sendable (String) -> Void
+
+    init(
+        volume: Volume, options: MountOptions, errands: Errands, log: @escaping @Sendable (String) -> Void
+    ) {
+        self.volume = volume
+        self.options = options
+        self.errands = errands
+        self.log = log
+        refusals = RefusalLog(log: log)
+    }
+
+    override var connection: ConnectionWishes {
+        var wishes = ConnectionWishes()
+        wishes.maximumWrite = errands.limits.requestSize
+        guard options.isShared else { return wishes }
+        // Others change the volume: the kernel may not own size and time, nor keep what it once saw.
+        wishes.writeBackCache = false
+        wishes.explicitInvalidation = false
+        wishes.cacheSymlinks = false
+        wishes.noOpendir = false
+        return wishes
+    }
+
+    // MARK: names
+
+    override func lookup(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        do throws(VolumeError) {
+            let entry = try volume.lookup(copyBytes(name), in: node(parent))
+            answer(entry, reply)
+        } catch {
+            if error == .noEntry, negativeTimeout > 0 {
+                _ = reply.entry(.missing(timeout: negativeTimeout))
+            } else {
+                reply.error(error.errno.rawValue)
+            }
+        }
+    }
+
+    override func forget(_ number: NodeID, count: UInt64) {
+        if let node = volume.node(number) { volume.forget(node, count: count) }
+    }
+
+    override func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {
+        do throws(VolumeError) {
+            reply.data(try volume.readlink(node(number)))
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func mknod(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, device: UInt64,
+        _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let entry = try volume.mknod(
+                copyBytes(name), in: node(parent), mode: mode, device: device, caller: Caller(request))
+            answer(entry, reply)
+        } catch {
+            reply.error(refusal(error, parent, request, "create a file in"))
+        }
+    }
+
+    override func mkdir(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let entry = try volume.mkdir(copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
+            answer(entry, reply)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func symlink(
+        _ request: borrowing Request, target: RawSpan, parent: NodeID, name: RawSpan, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let entry = try volume.symlink(
+                copyBytes(name), in: node(parent), target: copyBytes(target), caller: Caller(request))
+            answer(entry, reply)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func unlink(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        finish(reply) { () throws(VolumeError) in try volume.unlink(copyBytes(name), in: node(parent)) }
+    }
+
+    override func rmdir(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+        finish(reply) { () throws(VolumeError) in try volume.rmdir(copyBytes(name), in: node(parent)) }
+    }
+
+    override func rename(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, newParent: NodeID, newName: RawSpan,
+        flags: UInt32, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let mode: RenameMode
+            switch flags {
+            case 0: mode = .replace
+            case 1: mode = .noReplace
+            case 2: mode = .exchange
+            default: throw .invalid
+            }
+            try volume.rename(
+                copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode)
+            reply.success()
+        } catch {
+            reply.error(refusal(error, parent, request, "replace a file of a closed class from"))
+        }
+    }
+
+    override func link(
+        _ request: borrowing Request, node number: NodeID, newParent: NodeID, newName: RawSpan,
+        _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let entry = try volume.link(node(number), copyBytes(newName), in: node(newParent))
+            answer(entry, afterChange: true, reply)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    // MARK: attributes
+
+    override func getAttributes(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo?, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let node = try node(number)
+            // The kernel asks with a handle before a buffered write and for SEEK_END; stat(2) comes without.
+            if handle != nil, isClosed(node) { throw .locked(.complete) }
+            // The helper itself asks on its way, and must not wait for itself.
+            if errands.hasUntoldTime(number), request.process != errands.ownThread { waitForTimes() }
+            reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
+        } catch {
+            reply.error(refusal(error, number, request, "use"))
+        }
+    }
+
+    override func setAttributes(
+        _ request: borrowing Request, node number: NodeID, _ changes: AttributeChanges, handle: HandleInfo?,
+        _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let node = try node(number)
+            let attributes = try setAttributes(node, changes, throughHandle: handle != nil, request)
+            reply.attributes(shown(attributes), timeout: attributeTimeout(node, afterChange: true))
+        } catch {
+            reply.error(refusal(error, number, request, "truncate"))
+        }
+    }
+
+    override func statfs(_ request: borrowing Request, node: NodeID, _ reply: consuming Reply) {
+        do throws(VolumeError) {
+            reply.status(FileSystemStatus(try volume.statistics()))
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func setXattr(
+        _ request: borrowing Request, node number: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
+        _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            guard let mode = AttributeMode(flags: flags) else { throw .invalid }
+            let node = try node(number)
+            files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
+            try volume.setXattr(node, copyBytes(name), value: copyBytes(value), mode: mode)
+            // A lock that overtook a change to class A has left the file's pages alone.
+            if node.protectionClass == .complete, volume.keys.state != .unlocked { errands.invalidate(number) }
+            reply.success()
+        } catch {
+            reply.error(refusal(error, number, request, "change the class of"))
+        }
+    }
+
+    override func getXattr(
+        _ request: borrowing Request, node number: NodeID, name: RawSpan, size: Int, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            answer(try volume.getXattr(node(number), copyBytes(name)), size, reply)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func listXattr(
+        _ request: borrowing Request, node number: NodeID, size: Int, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            answer(Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined()), size, reply)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func removeXattr(
+        _ request: borrowing Request, node number: NodeID, name: RawSpan, _ reply: consuming Reply
+    ) {
+        let bytes = copyBytes(name)
+        // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
+        if bytes == OwnMount.touchName { return reply.error(Errno.ENODATA.rawValue) }
+        finish(reply) { () throws(VolumeError) in try volume.removeXattr(node(number), bytes) }
+    }
+
+    // MARK: files
+
+    override func open(
+        _ request: borrowing Request, node number: NodeID, flags: Int32, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let node = try node(number)
+            let isWritable = flags & OpenFlags.accessMode != OpenFlags.readOnly
+            let content = try volume.open(
+                node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
+                clearsSetID: request.user != 0)
+            let handle = opened(node, content, isWritable: isWritable, request)
+            if !reply.opened(handle.reply(keepCache: !options.isShared)) { close(handle, number) }
+        } catch {
+            reply.error(refusal(error, number, request, "open"))
+        }
+    }
+
+    override func create(
+        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, flags: Int32,
+        _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let (entry, content) = try volume.create(
+                copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
+            // The volume retains a new file as written to, whatever the flags say.
+            let handle = opened(entry.node, content, isWritable: true, request)
+            if !reply.created(shown(entry), handle.reply(keepCache: !options.isShared)) {
+                close(handle, entry.node.number)
+                volume.forget(entry.node, count: 1)
+            }
+        } catch {
+            reply.error(refusal(error, parent, request, "create a file in"))
+        }
+    }
+
+    override func read(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
+        buffer: inout MutableRawSpan, _ reply: consuming Reply
+    ) {
+        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
+        do throws(VolumeError) {
+            let use = activity.begin(file.node)
+            let result = try file.content.read(into: &buffer, at: offset, count: count)
+            reply.data(buffer.bytes.extracting(result.range))
+            if mustNotLinger(file) { wipeRequestData(count) }
+            // Class A: the lock of the volume waits until here.
+            result.finish()
+            use.end()
+        } catch {
+            let errno = refusal(error, number, request, "read")
+            if case .locked = error { delay(file, offset) }
+            reply.error(errno)
+        }
+    }
+
+    override func write(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, data: RawSpan,
+        _ reply: consuming Reply
+    ) {
+        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
+        do throws(VolumeError) {
+            let use = activity.begin(file.node)
+            if handle.isWritePage {
+                if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
+                try file.content.write(data, at: offset, access: .writeBack)
+            } else {
+                try file.content.write(data, at: offset, access: .write)
+                // With write-back the kernel moves the time of cached writes itself, of direct ones never.
+                if Handle(number: handle.handle).isDirect { timeMoved(file) }
+                clearPrivileges(file, spareSetID: request.user == 0)
+            }
+            use.end()
+            let count = data.byteCount
+            if mustNotLinger(file) { wipeRequestData(count) }
+            reply.written(count)
+        } catch {
+            if mustNotLinger(file) { wipeRequestData(data.byteCount) }
+            if handle.isWritePage { lateWriteRefused(error, file, request) }
+            reply.error(refusal(error, number, request, "write"))
+        }
+    }
+
+    override func release(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ reply: consuming Reply
+    ) {
+        close(Handle(number: handle.handle), number)
+        reply.success()
+    }
+
+    override func fsync(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, dataOnly: Bool,
+        _ reply: consuming Reply
+    ) {
+        finish(reply) { () throws(VolumeError) in try volume.synchronize(node(number), dataOnly: dataOnly) }
+    }
+
+    override func fallocate(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, mode: Int32, offset: UInt64,
+        length: UInt64, _ reply: consuming Reply
+    ) {
+        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
+        do throws(VolumeError) {
+            guard let kind = AllocationMode(flags: mode) else { throw .notSupported }
+            try file.content.allocate(kind, at: offset, length: length)
+            clearPrivileges(file, spareSetID: request.user == 0)
+            reply.success()
+        } catch {
+            reply.error(refusal(error, number, request, "allocate space in"))
+        }
+    }
+
+    override func lseek(
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: Int64, whence: Int32,
+        _ reply: consuming Reply
+    ) {
+        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
+        guard offset >= 0 else { return reply.error(Errno.ENXIO.rawValue) }
+        do throws(VolumeError) {
+            reply.offset(Int64(try seek(file, UInt64(offset), whence)))
+        } catch {
+            reply.error(refusal(error, number, request, "seek in"))
+        }
+    }
+
+    override func copyFileRange(
+        _ request: borrowing Request, from number: NodeID, handle: HandleInfo, offset: UInt64, to target: NodeID,
+        targetHandle: HandleInfo, targetOffset: UInt64, length: UInt64, flags: Int32, _ reply: consuming Reply
+    ) {
+        guard let source = files.file(number), let destination = files.file(target) else {
+            return reply.error(Errno.EBADF.rawValue)
+        }
+        do throws(VolumeError) {
+            let count = try FileContent.copy(
+                from: source.content, at: offset, to: destination.content, at: targetOffset,
+                count: min(length, UInt64(Int32.max)))
+            if Handle(number: targetHandle.handle).isDirect { timeMoved(destination) }
+            clearPrivileges(destination, spareSetID: request.user == 0)
+            reply.written(Int(count))
+        } catch {
+            let isSource = !Access.isAllowed(
+                .copySource, class: source.node.protectionClass ?? .complete, state: volume.keys.state)
+            reply.error(refusal(error, isSource ? number : target, request, "copy"))
+        }
+    }
+
+    // MARK: directories
+
+    override func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
+        // Listings are stateless. Once told so the kernel asks no more, and keeps listings until it sees a change.
+        if options.isShared {
+            _ = reply.opened(OpenReply(handle: 0, directIO: false, keepCache: false))
+        } else {
+            reply.error(Errno.ENOSYS.rawValue)
+        }
+    }
+
+    override func releasedir(
+        _ request: borrowing Request, node: NodeID, handle: UInt64, _ reply: consuming Reply
+    ) {
+        reply.success()
+    }
+
+    override func readdir(
+        _ request: borrowing Request, node number: NodeID, handle: UInt64, offset: Int64,
+        buffer: inout DirectoryBuffer, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let given = try list(node(number), from: UInt64(bitPattern: offset), into: &buffer)
+            if !reply.directory(buffer) {
+                for node in given { volume.forget(node, count: 1) }
+            }
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    override func fsyncdir(
+        _ request: borrowing Request, node number: NodeID, handle: UInt64, dataOnly: Bool,
+        _ reply: consuming Reply
+    ) {
+        finish(reply) { () throws(VolumeError) in try volume.synchronizeDirectory(node(number)) }
+    }
+}

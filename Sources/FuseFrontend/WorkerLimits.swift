@@ -1,0 +1,24 @@
+// How many workers, and how large their requests: what the limit of locked memory allows.
+
+internal import SodiumKit
+
+/// Requests hold plaintext, so their buffers are locked: 10 of 1 MiB, or 4 of 256 KiB where only little can be locked.
+public struct WorkerLimits: Sendable, Equatable {
+    /// What a mount locks at least: 4 request buffers, the pools of buffers, and keys of a few hundred open files.
+    public static let leastLockedMemory: UInt64 = 5 << 20
+
+    var workers: Int
+    /// Most bytes of one READ or WRITE.
+    var requestSize: UInt32
+
+    /// From the number of large buffers that the pool could make: 16 without a limit, 4 under the usual 8 MiB.
+    init(largeBuffers: Int) {
+        let isRoomy = largeBuffers >= 12
+        workers = isRoomy ? 10 : 4
+        requestSize = isRoomy ? 1 << 20 : 1 << 18
+    }
+
+    static func ofThisProcess() -> WorkerLimits {
+        WorkerLimits(largeBuffers: BufferPool.shared.largeCount)
+    }
+}

@@ -1,0 +1,119 @@
+// Starting and waiting for other programs.
+
+import CLinuxShim
+import Glibc
+
+/// A child process that was started and has to be waited for.
+public struct ChildProcess: Sendable {
+    /// Its process ID.
+    public let id: Int32
+
+    /// How a child ended.
+    public enum Ending: Sendable, Equatable {
+        /// By exit(2) with this status.
+        case exited(Int32)
+        /// By this signal.
+        case signalled(Int32)
+    }
+
+    /// Starts `program` (searched in PATH unless it has a slash).
+    ///
+    /// - Parameters:
+    ///   - arguments: the whole argument list, the name of the program first.
+    ///   - environment: "NAME=value" strings; nil passes this process's own.
+    ///   - descriptors: descriptors of this process by their number in the child; all others but 0, 1, 2 have to be
+    ///     close-on-exec already, as everything in this module is.
+    ///   - ownSession: true puts the child into a session of its own (setsid(2)).
+    public static func start(
+        _ program: HostPath, _ arguments: [[UInt8]], environment: [[UInt8]]? = nil,
+        descriptors: [(child: Int32, own: Int32)] = [], ownSession: Bool = false
+    ) throws(SystemError) -> ChildProcess {
+        var actions = unsafe posix_spawn_file_actions_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        defer { unsafe posix_spawn_file_actions_destroy(&actions) }
+        // Copies above every target number, so that one dup2 cannot overwrite the source of a later one.
+        var copies: [Int32] = []
+        defer { for copy in copies { close(copy) } }
+        for (child, own) in descriptors {
+            let copy = fcntl(own, F_DUPFD_CLOEXEC, 32)
+            guard copy >= 0 else { throw .last("fcntl") }
+            copies.append(copy)
+            unsafe posix_spawn_file_actions_adddup2(&actions, copy, child)
+        }
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawnattr_init(&attributes)
+        defer { unsafe posix_spawnattr_destroy(&attributes) }
+        var none = sigset_t()
+        unsafe sigemptyset(&none)
+        unsafe posix_spawnattr_setsigmask(&attributes, &none)
+        // POSIX_SPAWN_SETSIGMASK 0x08, POSIX_SPAWN_SETSID 0x80 (spawn.h).
+        unsafe posix_spawnattr_setflags(&attributes, ownSession ? 0x88 : 0x08)
+        var pid: Int32 = 0
+        let code = unsafe withArgumentVector(arguments) { argv in
+            unsafe program.withCString { path in
+                if let environment {
+                    return unsafe withArgumentVector(environment) { envp in
+                        unsafe posix_spawnp(&pid, path, &actions, &attributes, argv, envp)
+                    }
+                }
+                return unsafe posix_spawnp(&pid, path, &actions, &attributes, argv, environ)
+            }
+        }
+        guard code == 0 else { throw SystemError(code: code, call: "posix_spawn", subject: program.description) }
+        return ChildProcess(id: pid)
+    }
+
+    /// Waits until it has ended.
+    public func wait() throws(SystemError) -> Ending {
+        var status: Int32 = 0
+        while unsafe waitpid(id, &status, 0) < 0 {
+            guard errno == EINTR else { throw .last("waitpid") }
+        }
+        return status & 0x7F == 0 ? .exited((status >> 8) & 0xFF) : .signalled(status & 0x7F)
+    }
+
+    /// Runs a program to its end.
+    @discardableResult
+    public static func run(
+        _ program: String, _ arguments: [String], descriptors: [(child: Int32, own: Int32)] = []
+    ) throws(SystemError) -> Ending {
+        let words = [Array(program.utf8)] + arguments.map { Array($0.utf8) }
+        return try start(HostPath(program), words, descriptors: descriptors).wait()
+    }
+
+    /// Runs `body` with a NULL-terminated array of C strings that lives as long as the call.
+    private static func withArgumentVector<Result>(
+        _ words: [[UInt8]], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
+    ) -> Result {
+        var vector: [UnsafeMutablePointer<CChar>?] = unsafe []
+        for word in words {
+            let terminated = word.prefix { $0 != 0 }.map { CChar(bitPattern: $0) } + [0]
+            unsafe vector.append(strdup(terminated))
+        }
+        unsafe vector.append(nil)
+        defer { unsafe vector.forEach { unsafe free($0) } }
+        return unsafe body(vector)
+    }
+}
+
+/// Another process, watched by a descriptor that cannot come to mean a different one.
+public struct ProcessWatch: ~Copyable, Sendable {
+    private let descriptor: Descriptor
+
+    /// pidfd_open(2).
+    public init(_ id: Int32) throws(SystemError) {
+        let number = pfs_pidfd_open(id)
+        guard number >= 0 else { throw .last("pidfd_open") }
+        descriptor = Descriptor(taking: number)
+    }
+
+    /// Waits until it has ended, at most `seconds`; false when it still runs.
+    public borrowing func waitForEnd(seconds: Int32) -> Bool {
+        var poll = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
+        while true {
+            let result = unsafe Glibc.poll(&poll, 1, seconds * 1000)
+            if result >= 0 { return result > 0 }
+            if errno != EINTR { return false }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+// A file descriptor that is closed exactly once.
+
+public import Glibc
+
+/// Owns one open file descriptor and closes it when it goes away.
+public struct Descriptor: ~Copyable, Sendable {
+    /// The number, valid as long as this value lives.
+    public let number: Int32
+
+    /// Takes over an open descriptor.
+    public init(taking number: Int32) { self.number = number }
+
+    /// open(2), always with O_CLOEXEC.
+    public init(opening path: HostPath, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
+        let result = unsafe path.withCString { unsafe open($0, flags | O_CLOEXEC, mode) }
+        guard result >= 0 else { throw .last("open", path.description) }
+        number = result
+    }
+
+    deinit { close(number) }
+
+    /// Gives up ownership without closing.
+    public consuming func release() -> Int32 {
+        let result = number
+        discard self
+        return result
+    }
+
+    /// fstat(2).
+    public func status() throws(SystemError) -> stat {
+        var result = stat()
+        guard unsafe fstat(number, &result) == 0 else { throw .last("fstat") }
+        return result
+    }
+
+    /// Reads until `buffer` is full or the end; gives the number of bytes.
+    public func read(into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
+        let (count, code) = unsafe buffer.withUnsafeMutableBytes { memory -> (Int, Int32) in
+            var done = 0
+            while done < memory.count {
+                guard let base = memory.baseAddress else { break }
+                let got = unsafe Glibc.read(number, base + done, memory.count - done)
+                if got < 0 {
+                    if errno == EINTR { continue }
+                    return (done, errno)
+                }
+                if got == 0 { break }
+                done += got
+            }
+            return (done, 0)
+        }
+        guard code == 0 else { throw SystemError(code: code, call: "read") }
+        return count
+    }
+
+    /// Reads what there is up to `limit` bytes; not for secrets.
+    public func readAll(limit: Int) throws(SystemError) -> [UInt8] {
+        var all: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: min(max(limit, 1), 65536))
+        while all.count < limit {
+            let want = min(chunk.count, limit - all.count)
+            let got = unsafe Glibc.read(number, &chunk, want)
+            if got < 0 {
+                if errno == EINTR { continue }
+                throw .last("read")
+            }
+            if got == 0 { break }
+            all += chunk[..<got]
+        }
+        return all
+    }
+
+    /// Writes all of `bytes`.
+    public func write(_ bytes: RawSpan) throws(SystemError) {
+        let code = unsafe bytes.withUnsafeBytes { memory -> Int32 in
+            var done = 0
+            while done < memory.count {
+                guard let base = memory.baseAddress else { break }
+                let put = unsafe Glibc.write(number, base + done, memory.count - done)
+                if put < 0 {
+                    if errno == EINTR { continue }
+                    return errno
+                }
+                done += put
+            }
+            return 0
+        }
+        guard code == 0 else { throw SystemError(code: code, call: "write") }
+    }
+
+    /// Writes all of `text` as UTF-8.
+    public func write(_ text: String) throws(SystemError) {
+        let bytes = Array(text.utf8)
+        // The array owns the bytes for the length of the call; UInt8 has no padding.
+        try unsafe write(bytes.span.bytes)
+    }
+}
+
+/// The whole of a small file, at most `limit` bytes of it; not for secrets.
+public func readFile(_ path: HostPath, limit: Int = 1 << 20) throws(SystemError) -> [UInt8] {
+    do throws(SystemError) {
+        return try Descriptor(opening: path, O_RDONLY).readAll(limit: limit)
+    } catch {
+        throw SystemError(code: error.code, call: error.call, subject: path.description)
+    }
+}
+
+/// mkdir(2) for the path and every missing parent, with `mode` for those it makes.
+public func makeDirectories(_ path: HostPath, mode: mode_t = 0o700) throws(SystemError) {
+    if unsafe path.withCString({ unsafe mkdir($0, mode) }) == 0 || errno == EEXIST { return }
+    guard errno == ENOENT, path.parent != path else { throw .last("mkdir", path.description) }
+    try makeDirectories(path.parent, mode: mode)
+    guard unsafe path.withCString({ unsafe mkdir($0, mode) }) == 0 || errno == EEXIST else {
+        throw .last("mkdir", path.description)
+    }
+}

@@ -1,0 +1,99 @@
+// The kernel's table of mounts, read from /proc/self/mountinfo (proc_pid_mountinfo(5)).
+
+/// One line of mountinfo.
+public struct MountEntry: Sendable, Hashable {
+    /// Device numbers of the mounted file system.
+    public let major: UInt32
+    /// Device numbers of the mounted file system.
+    public let minor: UInt32
+    /// Where it is mounted, absolute.
+    public let mountPoint: HostPath
+    /// Per-mount options.
+    public let options: String
+    /// The type, such as `fuse.protectfs`.
+    public let type: String
+    /// What is mounted; for protectfs the volume as typed, made absolute.
+    public let source: HostPath
+    /// Per-file-system options.
+    public let superOptions: String
+
+    /// "MAJOR:MINOR".
+    public var device: String { "\(major):\(minor)" }
+
+    /// The same as `st_dev` says it (makedev(3)).
+    public var deviceNumber: UInt64 {
+        let (major, minor) = (UInt64(major), UInt64(minor))
+        return (major & ~0xFFF) << 32 | (major & 0xFFF) << 8 | (minor & ~0xFF) << 12 | minor & 0xFF
+    }
+
+    /// True for a mount of this program.
+    public var isProtectfs: Bool { type == "fuse.protectfs" }
+
+    /// A number in `superOptions`, such as `user_id`.
+    public func number(of option: String) -> UInt32? {
+        for word in superOptions.split(separator: ",") {
+            let parts = word.split(separator: "=", maxSplits: 1)
+            if parts.count == 2, parts[0] == option { return UInt32(parts[1]) }
+        }
+        return nil
+    }
+}
+
+/// The mounts that this process sees.
+public enum MountTable {
+    /// All mounts, oldest first; of several on one point the last is the one that is seen.
+    public static func read() throws(SystemError) -> [MountEntry] {
+        parse(try readFile(HostPath("/proc/self/mountinfo"), limit: 64 << 20))
+    }
+
+    /// The mount that is seen at exactly this absolute path.
+    public static func entry(at path: HostPath) throws(SystemError) -> MountEntry? {
+        try read().last { $0.mountPoint == path }
+    }
+
+    /// The mount that a resolved absolute path lies in.
+    public static func entry(containing path: HostPath) throws(SystemError) -> MountEntry? {
+        var best: MountEntry?
+        for entry in try read() where path.isInside(entry.mountPoint) {
+            if entry.mountPoint.bytes.count >= best?.mountPoint.bytes.count ?? 0 { best = entry }
+        }
+        return best
+    }
+
+    /// Parses mountinfo; lines that are not understood are left out.
+    static func parse(_ bytes: [UInt8]) -> [MountEntry] {
+        bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
+            let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+            guard fields.count >= 10, let dash = fields[6...].firstIndex(of: [UInt8(ascii: "-")]),
+                fields.count >= dash + 4
+            else { return nil }
+            let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
+            guard device.count == 2, let major = UInt32(device[0]), let minor = UInt32(device[1]) else { return nil }
+            return MountEntry(
+                major: major, minor: minor, mountPoint: HostPath(bytes: unescape(fields[4])),
+                options: String(decoding: fields[5], as: UTF8.self),
+                type: String(decoding: unescape(fields[dash + 1]), as: UTF8.self),
+                source: HostPath(bytes: unescape(fields[dash + 2])),
+                superOptions: String(decoding: unescape(fields[dash + 3]), as: UTF8.self))
+        }
+    }
+
+    /// Undoes the kernel's `\ooo` for space, tab, newline, backslash and `#`.
+    private static func unescape(_ field: ArraySlice<UInt8>) -> [UInt8] {
+        var result: [UInt8] = []
+        var index = field.startIndex
+        while index < field.endIndex {
+            if field[index] == UInt8(ascii: "\\"), index + 3 < field.endIndex {
+                let digits = field[(index + 1)...(index + 3)].map { $0 &- UInt8(ascii: "0") }
+                if digits.allSatisfy({ $0 < 8 }), digits[0] < 4 {
+                    result.append(digits[0] << 6 | digits[1] << 3 | digits[2])
+                    index += 4
+                    continue
+                }
+            }
+            result.append(field[index])
+            index += 1
+        }
+        return result
+    }
+}

@@ -1,0 +1,21 @@
+// A pipe between two processes.
+
+import CLinuxShim
+
+/// A pipe whose two ends are closed on exec.
+public struct Pipe: ~Copyable, Sendable {
+    /// The end that is read; closed by taking it.
+    public var reading: Descriptor?
+    /// The end that is written.
+    public var writing: Descriptor?
+
+    /// pipe2(2) with O_CLOEXEC.
+    public init() throws(SystemError) {
+        reading = nil
+        writing = nil
+        var ends: [Int32] = [-1, -1]
+        guard unsafe pfs_pipe(&ends) == 0 else { throw .last("pipe2") }
+        reading = Descriptor(taking: ends[0])
+        writing = Descriptor(taking: ends[1])
+    }
+}

@@ -1,0 +1,34 @@
+// Times of day for people and programs, and the clock that counts suspend.
+
+internal import CLinuxShim
+import Glibc
+
+/// The host's clocks.
+public enum WallClock {
+    /// Seconds since 1970.
+    public static var seconds: Int64 { Int64(nanoseconds(CLOCK_REALTIME) / 1_000_000_000) }
+
+    /// Nanoseconds on CLOCK_BOOTTIME, which goes on while the machine is suspended.
+    public static var bootNanoseconds: UInt64 { nanoseconds(CLOCK_BOOTTIME) }
+
+    private static func nanoseconds(_ clock: clockid_t) -> UInt64 {
+        var time = timespec()
+        unsafe clock_gettime(clock, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    /// `seconds` since 1970 as local time, "2026-11-21 23:05:07".
+    public static func local(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%d %H:%M:%S", utc: false) }
+
+    /// `seconds` since 1970 as UTC by RFC 3339, "2026-11-21T23:05:07Z".
+    public static func rfc3339(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%dT%H:%M:%SZ", utc: true) }
+
+    private static func format(_ seconds: Int64, _ pattern: String, utc: Bool) -> String {
+        var time = time_t(seconds)
+        var parts = unsafe tm()
+        if utc { unsafe gmtime_r(&time, &parts) } else { unsafe localtime_r(&time, &parts) }
+        var buffer = [CChar](repeating: 0, count: 64)
+        let count = unsafe strftime(&buffer, buffer.count, pattern, &parts)
+        return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+}

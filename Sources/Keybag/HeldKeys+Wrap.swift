@@ -1,0 +1,127 @@
+// Wrapping and unwrapping file keys under the class keys.
+
+public import SodiumKit
+public import VolumeFormat
+
+extension HeldKeys {
+    /// Wraps `fileKey` for a header of `protectionClass` into its 80 bytes.
+    ///
+    /// A, C, D: nonce 24, ciphertext 32, tag 16, zero 8 (XChaCha20-Poly1305). B: HPKE to the volume's public key, with
+    /// no secret in memory.
+    /// - Parameter associatedData: the header's 64 bytes for the wrap.
+    /// - Throws: `KeyError.locked` where the class key is not in memory.
+    public func wrap(
+        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: RawSpan
+    ) throws(KeyError) -> InlineArray<80, UInt8> {
+        switch protectionClass {
+        case .complete: return try Self.wrap(fileKey, complete, protectionClass, associatedData)
+        case .completeUntilFirstUserAuthentication:
+            return try Self.wrap(fileKey, untilFirstUnlock, protectionClass, associatedData)
+        case .none: return try Self.wrap(fileKey, none, protectionClass, associatedData)
+        case .completeUnlessOpen: return try wrapToPublicKey(fileKey, associatedData)
+        }
+    }
+
+    /// Unwraps the 80 bytes of a header into the file key.
+    ///
+    /// - Throws: `KeyError.locked` where the class key is not in memory, `.unknownGeneration`, `.authenticationFailed`.
+    public func unwrap(
+        _ wrapped: RawSpan, for protectionClass: ProtectionClass, generation: UInt16, associatedData: RawSpan
+    ) throws(KeyError) -> SecretKey {
+        guard hasKey(protectionClass) else { throw .locked(protectionClass) }
+        guard generation == self.generation(of: protectionClass) else { throw .unknownGeneration(generation) }
+        guard wrapped.byteCount == 80 else { throw .authenticationFailed }
+        switch protectionClass {
+        case .complete: return try Self.unwrap(wrapped, complete, protectionClass, associatedData)
+        case .completeUntilFirstUserAuthentication:
+            return try Self.unwrap(wrapped, untilFirstUnlock, protectionClass, associatedData)
+        case .none: return try Self.unwrap(wrapped, none, protectionClass, associatedData)
+        case .completeUnlessOpen: return try unwrapWithPrivateKey(wrapped, associatedData)
+        }
+    }
+}
+
+extension HeldKeys {
+    private static func wrap(
+        _ fileKey: borrowing SecretKey, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
+        _ associatedData: RawSpan
+    ) throws(KeyError) -> InlineArray<80, UInt8> {
+        switch held {
+        case .absent: throw .locked(protectionClass)
+        case .present(let classKey):
+            let nonce: InlineArray<24, UInt8> = randomInlineBytes()
+            var result = InlineArray<80, UInt8>(repeating: 0)
+            var span = result.mutableSpan
+            var bytes = unsafe span.mutableBytes
+            bytes.copy(unsafe nonce.span.bytes, to: 0)
+            var sealed = bytes._mutatingExtracting(24..<72)
+            fileKey.withBytes { plaintext in
+                XChaCha.seal(
+                    plaintext, key: classKey.wrap, nonce: unsafe nonce.span.bytes, associatedData: associatedData,
+                    into: &sealed)
+            }
+            return result
+        }
+    }
+
+    private static func unwrap(
+        _ wrapped: RawSpan, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
+        _ associatedData: RawSpan
+    ) throws(KeyError) -> SecretKey {
+        switch held {
+        case .absent: throw .locked(protectionClass)
+        case .present(let classKey):
+            // Otherwise bytes 72–79 could be changed unnoticed by the wrap; the header's MAC covers them as well.
+            guard wrapped.extracting(72..<80).isAllZero else { throw .authenticationFailed }
+            let key: SecretKey?
+            do throws(SodiumError) {
+                key = try XChaCha.openKey(
+                    wrapped.extracting(24..<72), key: classKey.wrap, nonce: wrapped.extracting(0..<24),
+                    associatedData: associatedData)
+            } catch {
+                throw .memory(error)
+            }
+            guard let key else { throw .authenticationFailed }
+            return key
+        }
+    }
+
+    private func wrapToPublicKey(
+        _ fileKey: borrowing SecretKey, _ associatedData: RawSpan
+    ) throws(KeyError) -> InlineArray<80, UInt8> {
+        let info = AssociatedData.hpkeInfo(volume: volumeID, publicKey: publicKey)
+        var result = InlineArray<80, UInt8>(repeating: 0)
+        var span = result.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        do throws(SodiumError) {
+            try fileKey.withBytes { plaintext throws(SodiumError) in
+                try HPKE.seal(
+                    plaintext, to: unsafe publicKey.span.bytes, info: unsafe info.span.bytes,
+                    associatedData: associatedData,
+                    into: &bytes)
+            }
+        } catch {
+            throw .memory(error)
+        }
+        return result
+    }
+
+    private func unwrapWithPrivateKey(
+        _ wrapped: RawSpan, _ associatedData: RawSpan
+    ) throws(KeyError) -> SecretKey {
+        switch unlessOpen {
+        case .absent: throw .locked(.completeUnlessOpen)
+        case .present(let privateKey):
+            let info = AssociatedData.hpkeInfo(volume: volumeID, publicKey: publicKey)
+            let key: SecretKey?
+            do throws(SodiumError) {
+                key = try HPKE.openKey(
+                    wrapped, privateKey: privateKey, info: unsafe info.span.bytes, associatedData: associatedData)
+            } catch {
+                throw .memory(error)
+            }
+            guard let key else { throw .authenticationFailed }
+            return key
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// The class keys that are in memory, as seen from inside the state lock; nothing else ever holds one.
+
+import SodiumKit
+public import VolumeFormat
+
+/// A class key of A, C or D with the wrap key that comes from it.
+struct ClassKey: ~Copyable, Sendable {
+    let key: SecretKey
+    let wrap: SecretKey
+
+    static func make(
+        _ key: borrowing SecretKey, class protectionClass: ProtectionClass, generation: UInt16, volumeID: VolumeID
+    ) throws(SodiumError) -> ClassKey {
+        let context = AssociatedData.wrapContext(volume: volumeID, class: protectionClass, generation: generation)
+        let wrap = try deriveKey(from: key, label: KeyLabel.wrap, context: unsafe context.span.bytes)
+        return ClassKey(key: try key.copy(), wrap: wrap)
+    }
+}
+
+/// A key, or its absence; leaving `present` wipes the key.
+enum Held<Key: ~Copyable & Sendable>: ~Copyable, Sendable {
+    case absent
+    case present(Key)
+
+    var isPresent: Bool {
+        switch self {
+        case .absent: false
+        case .present: true
+        }
+    }
+}
+
+/// The state and the class keys, lent to `KeyRing.withState` while the state cannot change.
+///
+/// "Test the key and use it" happens in one such loan, so that a lock cannot slip between.
+public struct HeldKeys: ~Copyable {
+    /// The volume's state, fixed for as long as the loan lasts.
+    public internal(set) var state: VolumeState
+
+    let volumeID: VolumeID
+    let publicKey: InlineArray<32, UInt8>
+    let generations: [UInt16]
+    let reads: ReadCount
+    var complete: Held<ClassKey> = .absent
+    var unlessOpen: Held<SecretKey> = .absent
+    var untilFirstUnlock: Held<ClassKey> = .absent
+    var none: Held<ClassKey> = .absent
+
+    /// Whether files of `protectionClass` can be opened now.
+    public func hasKey(_ protectionClass: ProtectionClass) -> Bool {
+        switch protectionClass {
+        case .complete: complete.isPresent
+        case .completeUnlessOpen: unlessOpen.isPresent
+        case .completeUntilFirstUserAuthentication: untilFirstUnlock.isPresent
+        case .none: none.isPresent
+        }
+    }
+
+    /// Whether a file key can be wrapped for `protectionClass` now: class B needs no secret.
+    public func canWrap(_ protectionClass: ProtectionClass) -> Bool {
+        protectionClass == .completeUnlessOpen || hasKey(protectionClass)
+    }
+
+    /// The generation of the class key that new headers carry.
+    public func generation(of protectionClass: ProtectionClass) -> UInt16 {
+        generations[Int(protectionClass.rawValue)]
+    }
+
+    /// Counts a read of a class A file that has passed its test; `KeyRing.endRead()` takes it off again.
+    ///
+    /// - Throws: `KeyError.locked` unless the volume is unlocked; nothing is counted then.
+    public func beginRead() throws(KeyError) {
+        guard state == .unlocked else { throw .locked(.complete) }
+        reads.begin()
+    }
+}

@@ -1,0 +1,205 @@
+// The sole owner of class keys, and the state machine of the volume's lock.
+
+import Locks
+public import SodiumKit
+import Synchronization
+public import VolumeFormat
+
+/// What an unlock did.
+public enum UnlockOutcome: Sendable, Equatable {
+    /// The first since mounting: class C came in as well.
+    case first
+    /// The volume had been locked.
+    case again
+    /// The volume was unlocked already; nothing changed.
+    case alreadyUnlocked
+}
+
+/// The class keys of a mounted volume, and its state.
+///
+/// `before first unlock` → `unlocked` ⇄ `locking` → `locked` → `unlocked`. The state lock's shared side covers "test the
+/// key and use it", never I/O on the backing store; transitions take its exclusive side. Not recursive: nothing inside
+/// `withState` may call back into the ring, except `endRead()`.
+public final class KeyRing: Sendable {
+    /// The volume's identifier.
+    public let volumeID: VolumeID
+    /// The volume's bulk cipher.
+    public let suite: BlockSuite
+    /// X25519 public key of class B, 32 bytes.
+    public let publicKey: InlineArray<32, UInt8>
+    /// The keys for headers, names, links and attributes: there in every state.
+    public let metadata: MetadataKeys
+    /// Whether the volume has a device key, and so a state before first unlock.
+    public let hasDeviceKey: Bool
+
+    private let held: RWLock<HeldKeys>
+    private let reads = ReadCount()
+    private let snapshot: Atomic<UInt8>
+
+    private let generations: [UInt16]
+
+    private init(
+        _ bag: borrowing Keybag, metadataKey: borrowing SecretKey, hasDeviceKey: Bool, state: VolumeState
+    ) throws(SodiumError) {
+        volumeID = bag.volumeID
+        suite = bag.suite
+        publicKey = bag.publicKey
+        generations = bag.generations
+        metadata = try MetadataKeys(metadataKey: metadataKey, volumeID: bag.volumeID)
+        self.hasDeviceKey = hasDeviceKey
+        snapshot = Atomic(state.rawValue)
+        held = RWLock(
+            HeldKeys(
+                state: state, volumeID: bag.volumeID, publicKey: bag.publicKey, generations: bag.generations,
+                reads: reads))
+    }
+
+    /// A volume before its first unlock: only class D and the metadata are there.
+    public convenience init(_ bag: borrowing Keybag, device: consuming DeviceKeys) throws(SodiumError) {
+        try self.init(bag, metadataKey: device.metadata, hasDeviceKey: true, state: .beforeFirstUnlock)
+        var key: ClassKey? = try ClassKey.make(
+            device.none, class: .none, generation: bag.generations[4], volumeID: bag.volumeID)
+        held.withWriteLock { held in
+            if let key = key.take() { held.none = .present(key) }
+        }
+    }
+
+    /// A volume that is unlocked from the start, as one without device key is.
+    public convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
+        try self.init(bag, metadataKey: keys.metadata, hasDeviceKey: false, state: .unlocked)
+        var prepared: PreparedKeys? = try PreparedKeys.prepare(keys, generations: bag.generations)
+        held.withWriteLock { held in
+            if let keys = prepared.take() { held.install(keys) }
+        }
+    }
+
+    /// The state a moment ago, without a lock: for replies and reports, never for permission.
+    public var state: VolumeState {
+        VolumeState(rawValue: snapshot.load(ordering: .acquiring)) ?? .locked
+    }
+
+    /// Runs `body` while the state cannot change; test the key and use it in there.
+    ///
+    /// Never does I/O on the backing store inside, and never nests.
+    public func withState<Result: ~Copyable, Failure: Error>(
+        _ body: (borrowing HeldKeys) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try held.withReadLock(body)
+    }
+
+    /// `HeldKeys.wrap` under a hold of its own.
+    public func wrap(
+        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: RawSpan
+    ) throws(KeyError) -> InlineArray<80, UInt8> {
+        try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
+            try keys.wrap(fileKey, for: protectionClass, associatedData: associatedData)
+        }
+    }
+
+    /// `HeldKeys.unwrap` under a hold of its own.
+    public func unwrap(
+        _ wrapped: RawSpan, for protectionClass: ProtectionClass, generation: UInt16, associatedData: RawSpan
+    ) throws(KeyError) -> SecretKey {
+        try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
+            try keys.unwrap(
+                wrapped, for: protectionClass, generation: generation, associatedData: associatedData)
+        }
+    }
+
+    /// `HeldKeys.beginRead` under a hold of its own.
+    public func beginRead() throws(KeyError) {
+        try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in try keys.beginRead() }
+    }
+
+    /// Ends a read that `beginRead()` counted, after its reply. Takes no state lock: callable anywhere.
+    public func endRead() {
+        reads.end()
+    }
+
+    /// Class A reads between their test and their reply.
+    public var readsInFlight: Int { reads.current }
+
+    // MARK: transitions
+
+    /// Begins a lock: `unlocked` → `locking`. Returns when every holder of the shared side has left.
+    ///
+    /// - Returns: false, and nothing changed, unless the volume was unlocked.
+    public func beginLocking() -> Bool {
+        held.withWriteLock { keys in
+            guard keys.state == .unlocked else { return false }
+            move(&keys, to: .locking)
+            return true
+        }
+    }
+
+    /// Waits until no class A read is between its test and its reply.
+    ///
+    /// - Parameter deadline: CLOCK_MONOTONIC, nanoseconds.
+    /// - Returns: false when the deadline passed first; the lock goes on regardless.
+    public func waitForReads(until deadline: UInt64) -> Bool {
+        reads.waitForZero(until: deadline)
+    }
+
+    /// Ends a lock: class key A and the private half of B are wiped, `locking` → `locked`.
+    ///
+    /// - Parameter wipe: runs under the exclusive side of the state lock; wipes the file keys of class A and of class B
+    ///   files that are not open. Must not call back into the ring.
+    /// - Returns: false, and nothing changed, unless a lock was under way.
+    public func finishLocking(wiping wipe: () -> Void) -> Bool {
+        held.withWriteLock { keys in
+            guard keys.state == .locking else { return false }
+            wipe()
+            keys.complete = .absent
+            keys.unlessOpen = .absent
+            move(&keys, to: .locked)
+            return true
+        }
+    }
+
+    /// Wipes what has become class A after a lock had wiped class A: the work of one that a lock has overtaken.
+    ///
+    /// - Parameter wipe: runs under the exclusive side of the state lock, unless the volume is unlocked or a lock is
+    ///   under way, whose end will do it. Must not call back into the ring.
+    public func wipeIfLocked(_ wipe: () -> Void) {
+        held.withWriteLock { keys in
+            if keys.state == .locked || keys.state == .beforeFirstUnlock { wipe() }
+        }
+    }
+
+    /// Unlocks with the keys of a verified keybag.
+    ///
+    /// - Throws: `KeyError.otherVolume` when D, M, C or the public key are not those of this mount; `.lockInProgress`.
+    public func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+        guard keys.volumeID == volumeID, haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
+            throw .otherVolume
+        }
+        let uuid = volumeID.bytes
+        let header = try keyMemory { () throws(SodiumError) in
+            try deriveKey(from: keys.metadata, label: KeyLabel.header, context: unsafe uuid.span.bytes)
+        }
+        guard header.isEqual(to: metadata.header) else { throw .otherVolume }
+        var offered: PreparedKeys?
+        do throws(SodiumError) {
+            offered = try PreparedKeys.prepare(keys, generations: generations)
+        } catch {
+            throw .memory(error)
+        }
+        return try held.withWriteLock { (held: inout HeldKeys) throws(KeyError) -> UnlockOutcome in
+            guard let keys = offered.take(), held.agrees(with: keys) else { throw .otherVolume }
+            switch held.state {
+            case .unlocked: return .alreadyUnlocked
+            case .locking: throw .lockInProgress
+            case .beforeFirstUnlock, .locked:
+                let outcome: UnlockOutcome = held.state == .locked ? .again : .first
+                held.install(keys)
+                move(&held, to: .unlocked)
+                return outcome
+            }
+        }
+    }
+
+    private func move(_ keys: inout HeldKeys, to state: VolumeState) {
+        keys.state = state
+        snapshot.store(state.rawValue, ordering: .releasing)
+    }
+}

@@ -1,0 +1,57 @@
+// A new keybag: new keys, and the slots that open them.
+
+public import SodiumKit
+public import VolumeFormat
+
+/// What making a volume's keybag gives.
+public struct NewKeybag: ~Copyable, Sendable {
+    /// The keybag, to be written and pinned.
+    public let bag: Keybag
+    /// Every key, verified.
+    public let keys: VolumeKeys
+    /// The recovery code's 35 characters, to be shown once and never stored.
+    public let recoveryCode: SecretBytes
+
+    /// The keys, for a caller that goes on to use the volume.
+    public consuming func takeKeys() -> VolumeKeys { keys }
+}
+
+extension Keybag {
+    /// Makes the keybag of a new volume that has a device key: slots for it, for the passphrase and a recovery code.
+    ///
+    /// - Parameters:
+    ///   - portable: the passphrase works without the device key too, and can be guessed from a copy of the volume.
+    ///   - cost: what a guess costs; `PasswordHash.calibrated()` outside of tests.
+    public static func create(
+        suite: BlockSuite, passphrase: borrowing SecretBytes, portable: Bool = false,
+        deviceKey: borrowing SecretKey, cost: Argon2Parameters
+    ) throws(KeybagError) -> NewKeybag {
+        try deviceKey.withBytes { device throws(KeybagError) in
+            try create(suite: suite, passphrase: passphrase, portable: portable, device: device, cost: cost)
+        }
+    }
+
+    /// Makes the keybag of a new volume without device key: mounting it asks for the passphrase.
+    public static func create(
+        suite: BlockSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters
+    ) throws(KeybagError) -> NewKeybag {
+        try create(suite: suite, passphrase: passphrase, portable: true, device: RawSpan(), cost: cost)
+    }
+
+    private static func create(
+        suite: BlockSuite, passphrase: borrowing SecretBytes, portable: Bool, device: RawSpan, cost: Argon2Parameters
+    ) throws(KeybagError) -> NewKeybag {
+        let volumeID = VolumeID(random: randomInlineBytes())
+        let keys = try secretMemory { () throws(SodiumError) in try VolumeKeys.random(volumeID: volumeID) }
+        var editor = KeybagEditor(
+            KeybagLayout(
+                suite: suite, hasNoDeviceKey: device.isEmpty, volumeID: volumeID,
+                publicKey: X25519.publicKey(of: keys.unlessOpen)))
+        editor.layout.serial = 0
+        if !device.isEmpty { try editor.addDevice(device, keys: keys) }
+        try editor.addPassphrase(passphrase, bound: !portable, device: device, cost: cost, keys: keys)
+        let code = try editor.addRecovery(keys: keys)
+        let bag = try Keybag(signing: editor.layout, metadata: keys.metadata, unlock: keys.unlock)
+        return NewKeybag(bag: bag, keys: keys, recoveryCode: code)
+    }
+}

@@ -1,0 +1,189 @@
+// Opening a keybag: by the device key to the state before first unlock, by a credential to everything.
+
+public import SodiumKit
+import VolumeFormat
+
+extension Keybag {
+    /// Opens the device's slot and checks the first MAC: what mounting needs.
+    ///
+    /// - Throws: `noDeviceSlot`, `wrongDeviceKey`, `malformedBundle`, `deviceMACMismatch`.
+    public func open(deviceKey: borrowing SecretKey) throws(KeybagError) -> DeviceKeys {
+        try deviceKey.withBytes { bytes throws(KeybagError) in try open(device: bytes) }
+    }
+
+    /// Opens with a credential where the device key is here too, and checks everything: both MACs, the public key, and
+    /// that D and M are those of the device's slot.
+    public func unlock(
+        _ credential: borrowing Credential, deviceKey: borrowing SecretKey
+    ) throws(KeybagError) -> VolumeKeys {
+        try deviceKey.withBytes { device throws(KeybagError) in
+            // First, so that not even the password hash's parameters are believed unauthenticated.
+            let deviceKeys = try open(device: device)
+            let keys = try keys(for: credential, device: device)
+            guard keys.metadata.isEqual(to: deviceKeys.metadata), keys.none.isEqual(to: deviceKeys.none) else {
+                throw .bundleMismatch
+            }
+            try verify(keys)
+            return keys
+        }
+    }
+
+    /// Opens with a credential alone, where there is no device key or it is elsewhere: portable passphrases and the
+    /// recovery code. Checks both MACs and the public key.
+    public func unlock(_ credential: borrowing Credential) throws(KeybagError) -> VolumeKeys {
+        let keys = try keys(for: credential, device: RawSpan())
+        try verify(keys)
+        return keys
+    }
+
+    /// Checks both MACs and the public key with keys that a slot has brought.
+    func verify(_ keys: borrowing VolumeKeys) throws(KeybagError) {
+        try verifyDeviceMAC(keys.metadata)
+        let covered = unsafe bytes.span.bytes.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count))
+        let uuid = volumeID.bytes
+        let key = try secretMemory { () throws(SodiumError) in
+            try deriveKey(from: keys.unlock, label: KeyLabel.keybagUnlock, context: unsafe uuid.span.bytes)
+        }
+        let expected = mac256(key, covered)
+        guard constantTimeEqual(unsafe expected.span.bytes, unsafe layout.unlockMAC.span.bytes) else {
+            throw .unlockMACMismatch
+        }
+        guard haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
+            throw .publicKeyMismatch
+        }
+    }
+
+    private func verifyDeviceMAC(_ metadata: borrowing SecretKey) throws(KeybagError) {
+        let covered = unsafe bytes.span.bytes.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count))
+        let uuid = volumeID.bytes
+        let key = try secretMemory { () throws(SodiumError) in
+            try deriveKey(from: metadata, label: KeyLabel.keybagDevice, context: unsafe uuid.span.bytes)
+        }
+        let expected = mac256(key, covered)
+        guard constantTimeEqual(unsafe expected.span.bytes, unsafe layout.deviceMAC.span.bytes) else {
+            throw .deviceMACMismatch
+        }
+    }
+
+    private func open(device: RawSpan) throws(KeybagError) -> DeviceKeys {
+        let deviceSlots = layout.slots.filter { $0.kind == .device }
+        guard !deviceSlots.isEmpty else { throw .noDeviceSlot }
+        for slot in deviceSlots {
+            guard let bundle = try open(slot, material: device, device: device) else { continue }
+            let keys: DeviceKeys?
+            do throws(SodiumError) {
+                keys = try DeviceKeys.parse(bundle, volumeID: volumeID, generations: generations)
+            } catch {
+                throw .memory(error)
+            }
+            guard let keys else { throw .malformedBundle(slot: slot.slotID) }
+            try verifyDeviceMAC(keys.metadata)
+            return keys
+        }
+        throw .wrongDeviceKey
+    }
+
+    private func keys(for credential: borrowing Credential, device: RawSpan) throws(KeybagError) -> VolumeKeys {
+        switch credential {
+        case .passphrase(let passphrase):
+            return try passphrase.withBytes { bytes throws(KeybagError) in
+                try keys(passphrase: bytes, device: device)
+            }
+        case .recoveryCode(let text):
+            let secret = try text.withBytes { bytes throws(KeybagError) in try RecoverySecret.parse(bytes) }
+            for slot in layout.slots where slot.kind == .recovery {
+                let keys = try secret.withBytes { bytes throws(KeybagError) in
+                    try openFull(slot, material: bytes, device: device)
+                }
+                if let keys { return keys }
+            }
+            throw .wrongRecoveryCode
+        }
+    }
+
+    private func keys(passphrase: RawSpan, device: RawSpan) throws(KeybagError) -> VolumeKeys {
+        let opened = try passphraseSlot(openedBy: passphrase, device: device)
+        return opened.keys
+    }
+
+    /// The first passphrase slot that opens, and what it brings.
+    func passphraseSlot(openedBy passphrase: RawSpan, device: RawSpan) throws(KeybagError) -> OpenedSlot {
+        guard passphrase.byteCount > 0, passphrase.byteCount <= Credential.maximumLength else {
+            throw .unusablePassphrase
+        }
+        let slots = layout.slots.filter { $0.kind == .passphrase }
+        guard !slots.isEmpty else { throw .noPassphraseSlot }
+        var failure = KeybagError.wrongPassphrase
+        for slot in slots {
+            if slot.isBoundToDevice, device.isEmpty {
+                failure = .deviceKeyNeeded
+                continue
+            }
+            let material: SecretKey
+            do throws(KeybagError) {
+                material = try Self.hash(
+                    passphrase, salt: slot.salt,
+                    cost: Argon2Parameters(passes: slot.passes, memory: slot.memory))
+            } catch {
+                // Another slot may still open; what this one asks for is said when none does.
+                failure = error
+                continue
+            }
+            let keys = try material.withBytes { bytes throws(KeybagError) in
+                try openFull(slot, material: bytes, device: device)
+            }
+            if let keys { return OpenedSlot(id: slot.slotID, keys: keys) }
+        }
+        throw failure
+    }
+
+    /// Argon2id, within what is accepted and what this machine has.
+    static func hash(
+        _ passphrase: RawSpan, salt: InlineArray<16, UInt8>, cost: Argon2Parameters
+    ) throws(KeybagError) -> SecretKey {
+        do throws(SodiumError) {
+            return try PasswordHash.argon2id(passphrase, salt: unsafe salt.span.bytes, parameters: cost)
+        } catch .passwordHashMemory {
+            throw .passwordHashRefused(passes: cost.passes, memory: cost.memory)
+        } catch {
+            throw .memory(error)
+        }
+    }
+
+    private func openFull(
+        _ slot: SlotLayout, material: RawSpan, device: RawSpan
+    ) throws(KeybagError) -> VolumeKeys? {
+        guard let bundle = try open(slot, material: material, device: device) else { return nil }
+        let keys: VolumeKeys?
+        do throws(SodiumError) {
+            keys = try VolumeKeys.parse(bundle, volumeID: volumeID, generations: generations)
+        } catch {
+            throw .memory(error)
+        }
+        guard let keys else { throw .malformedBundle(slot: slot.slotID) }
+        return keys
+    }
+
+    /// The slot's bundle; nil when the material is not this slot's.
+    private func open(
+        _ slot: SlotLayout, material: RawSpan, device: RawSpan
+    ) throws(KeybagError) -> SecretBytes? {
+        let opening: SlotCipher.Opening
+        do throws(SodiumError) {
+            opening = try SlotCipher.open(slot, volumeID: volumeID, material: material, device: device)
+        } catch {
+            throw .memory(error)
+        }
+        switch consume opening {
+        case .bundle(let bundle): return bundle
+        case .wrongMaterial: return nil
+        case .damaged: throw .malformedBundle(slot: slot.slotID)
+        }
+    }
+}
+
+/// A slot that has opened.
+struct OpenedSlot: ~Copyable {
+    let id: UInt32
+    let keys: VolumeKeys
+}

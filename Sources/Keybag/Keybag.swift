@@ -1,0 +1,82 @@
+// A volume's keybag as a value: strictly parsed, authenticated when it is opened, changed only into a new one.
+
+public import SodiumKit
+public import VolumeFormat
+
+/// The keybag of a volume.
+///
+/// Parsing believes nothing. `open` checks the first MAC, `unlock` both; every change gives a new value with a higher
+/// serial and fresh MACs, for the caller to write atomically and to pin in the state file.
+public struct Keybag: Sendable {
+    /// The bytes as last parsed or made.
+    public let bytes: [UInt8]
+    let layout: KeybagLayout
+
+    /// Parses `bytes` strictly.
+    public init(parsing bytes: [UInt8]) throws(KeybagError) {
+        do throws(FormatError) {
+            layout = try KeybagLayout(parsing: unsafe bytes.span.bytes)
+        } catch {
+            throw .format(error)
+        }
+        self.bytes = bytes
+    }
+
+    /// Signs `layout` with both keys.
+    init(
+        signing layout: consuming KeybagLayout, metadata: borrowing SecretKey, unlock: borrowing SecretKey
+    ) throws(KeybagError) {
+        guard layout.length <= KeybagLayout.maximumLength else { throw .full }
+        var bytes = layout.serialized()
+        let uuid = layout.volumeID.bytes
+        do throws(SodiumError) {
+            let first = try deriveKey(from: metadata, label: KeyLabel.keybagDevice, context: unsafe uuid.span.bytes)
+            layout.deviceMAC = mac256(
+                first, unsafe bytes.span.bytes.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count)))
+            bytes = layout.serialized()
+            let second = try deriveKey(from: unlock, label: KeyLabel.keybagUnlock, context: unsafe uuid.span.bytes)
+            layout.unlockMAC = mac256(
+                second, unsafe bytes.span.bytes.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count)))
+        } catch {
+            throw .memory(error)
+        }
+        // What cannot be read again must not be written.
+        try self.init(parsing: layout.serialized())
+    }
+
+    /// The volume's UUID. Not to be believed before `open` or `unlock`, as everything here.
+    public var volumeID: VolumeID { layout.volumeID }
+    /// The volume's bulk cipher.
+    public var suite: BlockSuite { layout.suite }
+    /// Raised by every change.
+    public var serial: UInt64 { layout.serial }
+    /// X25519 public key of class B.
+    public var publicKey: InlineArray<32, UInt8> { layout.publicKey }
+    /// Whether mounting needs only the device key; without one there is no state before first unlock.
+    public var hasDeviceKey: Bool { !layout.hasNoDeviceKey }
+    /// The second MAC, pinned in the state file.
+    public var unlockMAC: InlineArray<32, UInt8> { layout.unlockMAC }
+    /// The generations of the class keys by class number.
+    public var generations: [UInt16] { (0..<8).map { layout.generations[$0] } }
+
+    /// What a listing shows of a slot.
+    public struct SlotSummary: Sendable, Equatable {
+        /// The slot's number, never reused.
+        public let id: UInt32
+        /// What opens it.
+        public let kind: SlotLayout.Kind
+        /// Whether it needs the device key too.
+        public let isBound: Bool
+        /// The cost of its password hash; nil where there is none.
+        public let cost: Argon2Parameters?
+    }
+
+    /// The slots, in the order in which they are tried.
+    public var slots: [SlotSummary] {
+        layout.slots.map { slot in
+            SlotSummary(
+                id: slot.slotID, kind: slot.kind, isBound: slot.isBoundToDevice,
+                cost: slot.derivation == .none ? nil : Argon2Parameters(passes: slot.passes, memory: slot.memory))
+        }
+    }
+}

@@ -1,0 +1,39 @@
+// Counts the class A reads between their test and their reply, so that a lock can wait for them.
+
+import Locks
+import Synchronization
+
+/// A counter that one thread can wait on to be zero.
+///
+/// Sequentially consistent: a waiter says that it waits before it looks, a reader looks for waiters after it counts
+/// down, so that no wake-up is lost.
+final class ReadCount: Sendable {
+    private let count = Atomic<Int>(0)
+    private let waiters = Atomic<Int>(0)
+    private let lock = Lock(0)
+    private let condition = Condition()
+
+    /// Reads that are counted now.
+    var current: Int { count.load(ordering: .sequentiallyConsistent) }
+
+    func begin() {
+        count.add(1, ordering: .sequentiallyConsistent)
+    }
+
+    func end() {
+        let left = count.subtract(1, ordering: .sequentiallyConsistent).newValue
+        precondition(left >= 0, "endRead without beginRead")
+        if left == 0, waiters.load(ordering: .sequentiallyConsistent) > 0 {
+            // Taken and given back: whoever waits has looked before, or will look after.
+            lock.withLock { _ in }
+            condition.broadcast()
+        }
+    }
+
+    /// Waits until nothing is counted; false when `deadline` (CLOCK_MONOTONIC, nanoseconds) passes first.
+    func waitForZero(until deadline: UInt64) -> Bool {
+        waiters.add(1, ordering: .sequentiallyConsistent)
+        defer { waiters.subtract(1, ordering: .sequentiallyConsistent) }
+        return lock.wait(on: condition, until: deadline) { _ in self.current == 0 ? true : nil } ?? false
+    }
+}

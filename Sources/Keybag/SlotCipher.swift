@@ -1,0 +1,73 @@
+// One slot: from key material to the slot secret, and from that to the bundle.
+
+import SodiumKit
+import VolumeFormat
+
+/// Sealing and opening of slots. `material` is the device key, Argon2's output or the recovery code's 16 bytes;
+/// `device` is the device key for a slot that is bound to it, else it is not looked at.
+enum SlotCipher {
+    /// S: the secret that one slot's keys come from. Wiped with its owner, at once after use.
+    private static func secret(
+        of slot: borrowing SlotLayout, volumeID: VolumeID, material: RawSpan, device: RawSpan
+    ) throws(SodiumError) -> SecretKey {
+        let context = AssociatedData.slotContext(
+            volume: volumeID, slotID: slot.slotID, kind: slot.kind.rawValue, salt: slot.salt)
+        var whole = try SecretBytes(byteCount: 37 + (slot.isBoundToDevice ? SecretKey.byteCount : 0))
+        whole.withMutableBytes { bytes in
+            bytes.copy(unsafe context.span.bytes, to: 0)
+            if slot.isBoundToDevice { bytes.copy(device, to: 37) }
+        }
+        return try whole.withBytes { context throws(SodiumError) in
+            try deriveKey(fromSecret: material, label: KeyLabel.slot, context: context)
+        }
+    }
+
+    /// Fills in commitment, nonce and bundle of `slot`, whose salt is fresh.
+    static func seal(
+        _ slot: inout SlotLayout, bundle: borrowing SecretBytes, volumeID: VolumeID, material: RawSpan,
+        device: RawSpan
+    ) throws(SodiumError) {
+        let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
+        let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
+        let key = try deriveKey(from: secret, label: KeyLabel.slotWrap)
+        let nonce: InlineArray<24, UInt8> = randomInlineBytes()
+        slot.commitment = commitment.withBytes { $0.inline(at: 0) }
+        slot.nonce = nonce
+        slot.bundle = [UInt8](repeating: 0, count: bundle.byteCount + SlotLayout.tagLength)
+        let associatedData = slot.associatedData(volume: volumeID)
+        var sealed = [UInt8](repeating: 0, count: bundle.byteCount + SlotLayout.tagLength)
+        bundle.withBytes { plaintext in
+            var span = sealed.mutableSpan
+            var output = unsafe span.mutableBytes
+            XChaCha.seal(
+                plaintext, key: key, nonce: unsafe nonce.span.bytes, associatedData: unsafe associatedData.span.bytes,
+                into: &output)
+        }
+        slot.bundle = sealed
+    }
+
+    /// What opening a slot came to.
+    enum Opening: ~Copyable {
+        case bundle(SecretBytes)
+        /// The commitment says that the key material is not this slot's.
+        case wrongMaterial
+        /// The material is right, and the bundle was changed.
+        case damaged
+    }
+
+    static func open(
+        _ slot: borrowing SlotLayout, volumeID: VolumeID, material: RawSpan, device: RawSpan
+    ) throws(SodiumError) -> Opening {
+        let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
+        let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
+        let stored = slot.commitment
+        guard commitment.withBytes({ constantTimeEqual($0, unsafe stored.span.bytes) }) else { return .wrongMaterial }
+        let key = try deriveKey(from: secret, label: KeyLabel.slotWrap)
+        let associatedData = slot.associatedData(volume: volumeID)
+        let opened = try XChaCha.openBytes(
+            unsafe slot.bundle.span.bytes, key: key, nonce: unsafe slot.nonce.span.bytes,
+            associatedData: unsafe associatedData.span.bytes)
+        if let bundle = opened { return .bundle(bundle) }
+        return .damaged
+    }
+}

@@ -1,0 +1,88 @@
+// What this machine remembers of a volume outside of it: the pinned keybag and the epochs that are open.
+
+public import VolumeFormat
+
+/// Why a state file, or a keybag beside it, is refused.
+public enum StateFileError: Error, Equatable, Sendable {
+    /// The state file cannot be understood.
+    case format(FormatError)
+    /// The state file is that of another volume.
+    case otherVolume
+    /// The keybag is older than one that this machine has seen (`--accept-keybag` overrides).
+    case rolledBack(serial: UInt64, pinned: UInt64)
+    /// The keybag has another public key than the one pinned (`--accept-keybag` overrides).
+    case otherPublicKey
+    /// The keybag has the pinned serial and other contents (`--accept-keybag` overrides).
+    case otherContents(serial: UInt64)
+}
+
+/// The state file of a volume, as a value; `StateFileLayout` is its bytes.
+public struct StateFile: Sendable {
+    /// The fields; the open epochs are changed here.
+    public var layout: StateFileLayout
+
+    /// Parses strictly.
+    public init(parsing bytes: [UInt8]) throws(StateFileError) {
+        do throws(FormatError) {
+            layout = try StateFileLayout(parsing: unsafe bytes.span.bytes)
+        } catch {
+            throw .format(error)
+        }
+    }
+
+    /// A state that pins `bag`, which has been unlocked.
+    ///
+    /// - Parameter toleratesEverything: true where there was none before on a volume that is not new: crash damage is
+    ///   tolerated until a complete check.
+    public init(pinning bag: Keybag, toleratesEverything: Bool) {
+        layout = StateFileLayout(
+            volumeID: bag.volumeID, serial: bag.serial, publicKey: bag.publicKey, unlockMAC: bag.unlockMAC,
+            toleratesEverything: toleratesEverything)
+    }
+
+    /// The bytes to be written.
+    public func serialized() -> [UInt8] { layout.serialized() }
+
+    /// How a keybag stands to what is pinned.
+    public enum Outcome: Sendable, Equatable {
+        /// There is no state file: a new machine or a restored backup; everything is accepted.
+        case unpinned
+        /// The keybag is the one that is pinned.
+        case current
+        /// The keybag is newer than the one that is pinned; to be pinned when it has been unlocked.
+        case newer
+        /// The keybag would have been refused, and was accepted because the user said so; to be pinned as it is.
+        case accepted
+    }
+
+    /// Compares `bag` with what `state` pins.
+    ///
+    /// - Parameter acceptingKeybag: `--accept-keybag`.
+    public static func check(
+        _ bag: Keybag, against state: StateFile?, acceptingKeybag: Bool = false
+    ) throws(StateFileError) -> Outcome {
+        guard let pinned = state?.layout else { return .unpinned }
+        guard pinned.volumeID == bag.volumeID else { throw .otherVolume }
+        let refusal: StateFileError
+        if !haveSameBytes(pinned.publicKey, bag.publicKey) {
+            refusal = .otherPublicKey
+        } else if bag.serial < pinned.serial {
+            refusal = .rolledBack(serial: bag.serial, pinned: pinned.serial)
+        } else if bag.serial > pinned.serial {
+            return .newer
+        } else if haveSameBytes(pinned.unlockMAC, bag.unlockMAC) {
+            return .current
+        } else {
+            refusal = .otherContents(serial: bag.serial)
+        }
+        guard acceptingKeybag else { throw refusal }
+        return .accepted
+    }
+
+    /// Pins `bag`, which has been unlocked or made here; the open epochs stay.
+    public mutating func pin(_ bag: Keybag) {
+        layout.serial = bag.serial
+        layout.publicKey = bag.publicKey
+        layout.unlockMAC = bag.unlockMAC
+    }
+}

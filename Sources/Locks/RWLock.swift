@@ -1,0 +1,50 @@
+// A readers-writer lock that owns what it guards.
+
+import Glibc
+
+/// Many readers or one writer, around the value that it guards; writers are preferred, so that readers cannot starve a
+/// lock of the volume (pthread_rwlockattr_setkind_np(3)).
+///
+/// Not recursive: a reader that asks again while a writer waits would deadlock.
+@safe public final class RWLock<Value: ~Copyable>: @unchecked Sendable {
+    private let lock: UnsafeMutablePointer<pthread_rwlock_t>
+    private var guarded: Guarded<Value>
+
+    /// Makes an unlocked lock around `value`.
+    public init(_ value: consuming sending Value) {
+        unsafe lock = .allocate(capacity: 1)
+        unsafe lock.initialize(to: pthread_rwlock_t())
+        guarded = Guarded(value: value)
+        var attributes = pthread_rwlockattr_t()
+        unsafe pthread_rwlockattr_init(&attributes)
+        unsafe pthread_rwlockattr_setkind_np(
+            &attributes, Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
+        let result = unsafe pthread_rwlock_init(lock, &attributes)
+        unsafe pthread_rwlockattr_destroy(&attributes)
+        precondition(result == 0, "pthread_rwlock_init failed")
+    }
+
+    deinit {
+        unsafe pthread_rwlock_destroy(lock)
+        unsafe lock.deinitialize(count: 1)
+        unsafe lock.deallocate()
+    }
+
+    /// Runs `body` with the value while other readers may run too.
+    public func withReadLock<Result: ~Copyable, Failure: Error>(
+        _ body: (borrowing Value) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        unsafe pthread_rwlock_rdlock(lock)
+        defer { unsafe pthread_rwlock_unlock(lock) }
+        return try body(guarded.value)
+    }
+
+    /// Runs `body` with the value while nobody else has it.
+    public func withWriteLock<Result: ~Copyable, Failure: Error>(
+        _ body: (inout Value) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        unsafe pthread_rwlock_wrlock(lock)
+        defer { unsafe pthread_rwlock_unlock(lock) }
+        return try body(&guarded.value)
+    }
+}

@@ -1,0 +1,44 @@
+// Foundation's own calls, under names that FileProtection's members do not hide from FileProtection itself.
+
+public import Foundation
+
+/// What Foundation itself does where FileProtection has a member of the same name.
+public enum Plain {
+    /// `Data.write(to:options:)`.
+    public static func write(_ data: Data, to url: URL, options: Data.WritingOptions) throws {
+        try data.write(to: url, options: options)
+    }
+
+    /// `NSData.write(to:options:)`.
+    public static func write(_ data: NSData, to url: URL, options: NSData.WritingOptions) throws {
+        try data.write(to: url, options: options)
+    }
+
+    /// `Data(contentsOf:options:)`.
+    public static func read(_ url: URL, options: Data.ReadingOptions) throws -> Data {
+        try Data(contentsOf: url, options: options)
+    }
+
+    /// `FileManager.replaceItemAt(_:withItemAt:backupItemName:options:)`.
+    public static func replace(
+        _ manager: FileManager, _ item: URL, with other: URL, backup: String?,
+        options: FileManager.ItemReplacementOptions
+    ) throws -> URL? {
+        try manager.replaceItemAt(item, withItemAt: other, backupItemName: backup, options: options)
+    }
+
+    /// `URL.resourceValues(forKeys:)`.
+    public static func values(_ url: URL, _ keys: Set<URLResourceKey>) throws -> URLResourceValues {
+        try url.resourceValues(forKeys: keys)
+    }
+
+    /// `NSURL.setResourceValue(_:forKey:)`.
+    public static func set(_ url: NSURL, _ value: Any?, _ key: URLResourceKey) throws {
+        try url.setResourceValue(value, forKey: key)
+    }
+
+    /// `NSURL.resourceValues(forKeys:)`.
+    public static func values(_ url: NSURL, _ keys: [URLResourceKey]) throws -> [URLResourceKey: Any] {
+        try url.resourceValues(forKeys: keys)
+    }
+}

@@ -1,0 +1,244 @@
+// Checking directories, names, links and attributes.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import VolumeFormat
+
+extension Check {
+    /// A directory: its record, its names, what crashes have left in it; its entries are queued.
+    func look(atDirectory place: Place?, _ trail: Trail) {
+        do throws(VolumeError) {
+            let node = try place.map { (place) throws(VolumeError) in try enter(place) } ?? volume.root
+            count { $0.directories += 1 }
+            advance(Self.objectWeight)
+            let directory = try volume.directory(node)
+            var id = try checkRecord(of: node, directory, trail)
+            if id == nil { id = try rebuildRecord(of: node, place, directory, trail) }
+            if id != nil { checkAttributes(of: node, trail) }
+            var batch: [DirectoryEntry] = []
+            for entry in try volume.below({ () throws(Errno) in try directory.entries() }) {
+                guard mayGoOn() else { return }
+                if isReserved(entry, in: node, directory, trail) { continue }
+                batch.append(entry)
+                if batch.count == 64 {
+                    add(.entries(batch, in: node, trail))
+                    batch = []
+                }
+            }
+            if !batch.isEmpty { add(.entries(batch, in: node, trail)) }
+        } catch {
+            found(error, trail)
+        }
+    }
+
+    private func enter(_ place: Place) throws(VolumeError) -> Node {
+        let directory = try volume.directory(place.parent)
+        guard let status = try volume.status(of: place.name, in: directory) else { throw .noEntry }
+        return try volume.entry(status, in: place.parent, place.name).node
+    }
+
+    /// The directory's ID; nil where the record is missing or wrong, which is reported.
+    private func checkRecord(of node: Node, _ directory: BackingDirectory, _ trail: Trail) throws(VolumeError)
+        -> ObjectID?
+    {
+        do throws(VolumeError) {
+            if let record = try volume.record(of: node) {
+                if state.withLock({ $0.restored.contains(node.inode) }) { found(.restoredRecord, .crash, trail) }
+                noteID(record.directoryID, trail)
+                return record.directoryID
+            }
+        } catch {
+            guard case .damaged = error else { throw error }
+            found(error, trail)
+            return nil
+        }
+        let isEmpty = try volume.below { () throws(Errno) in try directory.entries() }.allSatisfy { entry in
+            unsafe Volume.isOwn(ReservedName.kind(of: entry.name.bytes.span.bytes))
+        }
+        // An empty one gets its record at the first create.
+        found(.missingRecord, isEmpty && node !== volume.root ? .note : .error, trail)
+        return nil
+    }
+
+    /// Whether an entry is the format's own; leftovers are reported.
+    private func isReserved(
+        _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ trail: Trail
+    ) -> Bool {
+        let shown = trail.appending(Array(entry.name.bytes), entry.name)
+        switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+        case .record: return true
+        case .keybag:
+            if node !== volume.root {
+                found(.foreign, .note, shown)
+            } else if entry.name != BackingName.keybag, !isKeybag(entry.name, directory) {
+                found(.previousKeybag, .note, shown)
+            }
+            return true
+        case .lostAndFound:
+            if node !== volume.root { found(.foreign, .note, shown) }
+            return true
+        case .temporary:
+            found(.temporary, .note, shown)
+            tidy(entry.name, directory, shown)
+            return true
+        case .aside:
+            switch judge(aside: entry.name, in: node, directory, shown) {
+            case .needed: break
+            case .stale:
+                found(.staleAside, .note, shown)
+                // A mount would remove it; repair removes nothing.
+                if options.repairs {
+                    tidy(entry.name, directory, shown)
+                } else if mends {
+                    try? directory.unlink(entry.name)
+                }
+            case .damaged:
+                found(.aside, .error, shown)
+                moveAway(entry.name, directory, shown, settling: 1)
+            }
+            return true
+        case .companion:
+            guard let long = EntryName(entry.name.bytes.dropLast(2)) else { return true }
+            do throws(VolumeError) {
+                guard try volume.status(of: long, in: directory) == nil else { return true }
+                found(.orphanCompanion, .note, shown)
+                tidy(entry.name, directory, shown)
+            } catch {
+                // Not to be taken for an orphan: the name of its entry is nowhere else.
+                found(error, shown)
+            }
+            return true
+        case .foreign:
+            // A file system's own directory, where the volume is the root of one.
+            guard node === volume.root, entry.name.bytes.elementsEqual("lost+found".utf8) else { return false }
+            found(.foreign, .note, shown)
+            return true
+        case .long, .encoded: return false
+        }
+    }
+
+    private enum Aside {
+        case needed, stale, damaged
+    }
+
+    /// A record set aside is stale when no directory is left to which it belongs; one that is gets it back when it is
+    /// looked at.
+    private func judge(
+        aside: EntryName, in node: Node, _ directory: BackingDirectory, _ trail: Trail
+    ) -> Aside {
+        let target: [UInt8]
+        do throws(Errno) { target = try directory.readSymlink(aside) } catch {
+            if error == .EINVAL { return .damaged }
+            if error != .ENOENT { found(.store, .error, trail, errno: error) }
+            return .needed
+        }
+        guard let record = volume.names.record(target: target) else { return .damaged }
+        guard let id = volume.knownID(node), let entries = try? directory.entries() else { return .needed }
+        let isNeeded = entries.contains { entry in
+            entry.kind == .directory || entry.kind == .unknown
+                ? volume.names.asideName(parent: id, directory: record.directoryID, name: entry.name) == aside : false
+        }
+        return isNeeded ? .needed : .stale
+    }
+
+    /// Whether a file can be read as a keybag; its MACs are not looked at, as its keys may be others.
+    private func isKeybag(_ name: EntryName, _ directory: BackingDirectory) -> Bool {
+        guard let bytes = try? KeybagFile.read(in: directory, usePrevious: name != BackingName.keybag) else {
+            return false
+        }
+        return (try? Keybag(parsing: bytes)) != nil
+    }
+
+    /// One entry: its name, then what it is.
+    func look(at entry: DirectoryEntry, in parent: Node, _ above: Trail) {
+        var trail = above.appending(Volume.nameShown(for: entry.name), entry.name)
+        do throws(VolumeError) {
+            let directory = try volume.directory(parent)
+            guard let status = try volume.status(of: entry.name, in: directory) else { return }
+            // Without a record names decrypt unverified; that is reported at the directory.
+            let id = (try? volume.directoryID(parent)) ?? nil
+            var place = Place(parent: parent, name: entry.name)
+            let decoded = try volume.below { () throws(Errno) in
+                try volume.decodeOrFail(entry.name, in: directory, id)
+            }
+            switch decoded {
+            case .name(let name): trail = above.appending(name, entry.name)
+            case .undecryptable, .reserved:
+                found(Self.kind(ofUndecryptable: entry.name), .error, trail)
+                if let (name, encoded) = try giveName(to: entry.name, status, in: directory, id, trail) {
+                    place.name = encoded
+                    trail = above.appending(name, encoded)
+                } else if moveAway(entry.name, directory, trail, settling: 1) {
+                    return
+                }
+            }
+            guard let kind = NodeKind(status.kind) else {
+                found(.kind, .error, trail)
+                moveAway(place.name, directory, trail, settling: 1)
+                return
+            }
+            if kind == .directory { return add(.directory(place, trail)) }
+            if kind == .file, status.links > 1 {
+                let isNew = state.withLock { $0.seenLinks.insert(InodeKey(status)).inserted }
+                if !isNew { return advance(Self.weight(of: status)) }
+            }
+            let node = try volume.entry(status, in: parent, place.name).node
+            defer { volume.forget(node, count: 1) }
+            switch kind {
+            case .file: look(atFile: node, place, status, trail)
+            case .symlink:
+                count { $0.symlinks += 1 }
+                advance(Self.weight(of: status))
+                look(atLink: node, place, trail)
+            default:
+                count { $0.others += 1 }
+                advance(Self.weight(of: status))
+            }
+        } catch {
+            found(error, trail)
+        }
+    }
+
+    private static func kind(ofUndecryptable name: EntryName) -> Finding.Kind {
+        switch unsafe ReservedName.kind(of: name.bytes.span.bytes) {
+        case .long: .companion
+        case .foreign: .foreign
+        // By its length alone it could be one.
+        case .encoded where unsafe Base64URL.decode(Array(name.bytes).span.bytes) == nil: .foreign
+        default: .name
+        }
+    }
+
+    private func look(atLink node: Node, _ place: Place, _ trail: Trail) {
+        do throws(VolumeError) {
+            _ = try volume.readlink(node)
+        } catch {
+            found(error, trail)
+            guard case .damaged = error, let directory = try? volume.directory(place.parent) else { return }
+            moveAway(place.name, directory, trail, settling: 1)
+        }
+    }
+
+    /// Names and values of the attributes of a file or directory.
+    func checkAttributes(of node: Node, _ trail: Trail) {
+        do throws(VolumeError) {
+            let object = try volume.backing(node)
+            var id: ObjectID?
+            for stored in try volume.below({ () throws(Errno) in try object.attributeNames() }) {
+                guard unsafe stored.span.bytes.hasText(AttributeName.encryptedPrefix) else { continue }
+                if id == nil { id = try volume.objectID(of: node) }
+                let value = try volume.below { () throws(Errno) in try object.attribute(stored) }
+                if let id, let name = volume.names.decodeAttribute(stored, of: id),
+                    volume.names.openValue(value, name: name, of: id) != nil
+                {
+                    continue
+                }
+                found(.attribute, .error, trail)
+                moveAway(attribute: stored, of: object, trail)
+            }
+        } catch {
+            found(error, trail)
+        }
+    }
+}

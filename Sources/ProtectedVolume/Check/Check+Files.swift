@@ -1,0 +1,149 @@
+// Checking a file: header, every block, every attribute; mending what a crash has left.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+internal import VolumeFormat
+
+extension Check {
+    /// Blocks reported for one file before the rest is left out.
+    private static var mostBlocks: Int { 64 }
+
+    /// One file, hard-linked ones once.
+    func look(atFile node: Node, _ place: Place, _ status: Status, _ trail: Trail) {
+        count { $0.files += 1 }
+        var errors = 0
+        // Those of them that the store could not read.
+        var unread = 0
+        var advanced: UInt64 = 0
+        defer { advance(max(Self.weight(of: status), advanced) - advanced) }
+        do throws(VolumeError) {
+            let header = try volume.header(of: node)
+            if let header {
+                noteID(header.fileID, trail)
+                if header.flags.contains(.keyExposed) { found(.keyExposed, .note, trail) }
+                checkAttributes(of: node, trail)
+            }
+        } catch {
+            found(error, trail)
+            guard case .damaged(let damage) = error else { return }
+            return repair(headerOf: node, place, damage, trail)
+        }
+        do throws(VolumeError) {
+            errors = try volume.withContent(node, writable: mends) { (content) throws(VolumeError) in
+                try checkContent(content, trail, &advanced, &unread)
+            }
+        } catch {
+            if case .locked(let protectionClass) = error {
+                state.withLock { $0.summary.unchecked[protectionClass, default: 0] += 1 }
+            } else {
+                found(error, trail)
+                if Self.isOfContent(error) { errors = 1 }
+                if case .store = error { unread = 1 }
+            }
+        }
+        errors += tellDepartures(of: node, trail)
+        if errors > 0, options.repairs {
+            salvage(node, place, status, trail, errors: errors, areUnread: unread == errors)
+        }
+    }
+
+    /// - Returns: how many errors were reported.
+    private func checkContent(
+        _ content: FileContent, _ trail: Trail, _ advanced: inout UInt64, _ unread: inout Int
+    ) throws(VolumeError) -> Int {
+        var damagedBlocks = 0
+        var offset: UInt64 = 0
+        var buffer = try Self.buffer()
+        while offset < content.size {
+            guard mayGoOn() else { return 0 }
+            do throws(VolumeError) {
+                let count = try Self.verify(content, at: offset, FileContent.largestRequest, &buffer)
+                guard count > 0 else { break }
+                offset += UInt64(count)
+                advance(UInt64(count))
+                advanced += UInt64(count)
+                self.count(bytes: UInt64(count))
+            } catch {
+                guard Self.isOfContent(error) else { throw error }
+                offset = locate(content, from: offset, &damagedBlocks, &unread, &buffer, trail)
+                if damagedBlocks >= Self.mostBlocks { break }
+            }
+        }
+        guard mends, damagedBlocks == 0, content.needsRepair else { return min(damagedBlocks, Self.mostBlocks) }
+        try content.repair()
+        state.withLock { $0.summary.mended += 1 }
+        found(.mended, .crash, trail)
+        return 0
+    }
+
+    /// Whether an error is one of the bytes themselves: others of the file can be read.
+    private static func isOfContent(_ error: VolumeError) -> Bool {
+        switch error {
+        case .damaged, .store(.EIO): true
+        default: false
+        }
+    }
+
+    /// Block by block through a megabyte that does not verify; gives where to go on.
+    private func locate(
+        _ content: FileContent, from offset: UInt64, _ damaged: inout Int, _ unread: inout Int,
+        _ buffer: inout LockedBuffer,
+        _ trail: Trail
+    ) -> UInt64 {
+        let geometry = volume.content.geometry
+        let end = min(offset + UInt64(FileContent.largestRequest), content.size)
+        var position = offset
+        while position < end {
+            let (block, inBlock) = geometry.locate(position)
+            let rest = geometry.capacity(ofBlock: block) - inBlock
+            do throws(VolumeError) {
+                _ = try Self.verify(content, at: position, rest, &buffer)
+            } catch {
+                damaged += 1
+                if damaged <= Self.mostBlocks {
+                    found(error, trail, page: block)
+                    if case .store = error { unread += 1 }
+                }
+            }
+            position += UInt64(rest)
+        }
+        return position
+    }
+
+    private static func buffer() throws(VolumeError) -> LockedBuffer {
+        do throws(SodiumError) {
+            return try BufferPool.shared.take(
+                atLeast: FileContent.bufferLength(count: FileContent.largestRequest))
+        } catch { throw .store(.ENOMEM) }
+    }
+
+    private static func verify(
+        _ content: FileContent, at offset: UInt64, _ count: Int, _ buffer: inout LockedBuffer
+    ) throws(VolumeError) -> Int {
+        try buffer.withMutableBytes(count: FileContent.bufferLength(count: count)) {
+            (bytes: inout MutableRawSpan) throws(VolumeError) in
+            let result = try content.read(into: &bytes, at: offset, count: count)
+            let read = result.range.count
+            result.finish()
+            return read
+        }
+    }
+
+    /// What opening and reading the file showed of crashes; gives how many errors are among it.
+    private func tellDepartures(of node: Node, _ trail: Trail) -> Int {
+        var errors = 0
+        let departures = state.withLock { $0.departures.removeValue(forKey: node.inode) ?? [] }
+        for departure in Set(departures) {
+            switch departure.kind {
+            case .repaired: break
+            case .damagedPage:
+                found(.block, .error, trail, page: departure.page)
+                errors += 1
+            default: found(.crashDamage, .crash, trail, page: departure.page, departure: departure.kind)
+            }
+        }
+        return errors
+    }
+}

@@ -1,0 +1,45 @@
+// How much a volume holds, counted beside the check itself, so that it can say how long it will take.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+extension Check {
+    /// What an object counts besides its bytes: about what looking it up costs.
+    static var objectWeight: UInt64 { 16384 }
+
+    /// Counts the whole tree and tells the total; gives up without one where it cannot.
+    func measure() {
+        var total: UInt64 = 0
+        guard (try? measure(volume.rootDirectory, depth: 0, &total)) == true else { return }
+        expect(total)
+    }
+
+    /// - Returns: false when the check has ended meanwhile, or the tree is deeper than descriptors reach.
+    private func measure(
+        _ directory: BackingDirectory, depth: Int, _ total: inout UInt64
+    ) throws(Errno) -> Bool {
+        guard depth < 100, mayGoOn(), !isDone else { return false }
+        total &+= Self.objectWeight
+        for entry in try directory.entries() {
+            switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+            case .record, .keybag, .temporary, .aside, .companion, .lostAndFound: continue
+            case .long, .encoded, .foreign: break
+            }
+            let status: Status
+            do throws(Errno) { status = try directory.status(of: entry.name) } catch { continue }
+            if status.kind == .directory {
+                guard let below = try? directory.openDirectory(entry.name) else { continue }
+                guard try measure(below, depth: depth + 1, &total) else { return false }
+            } else {
+                total &+= Self.weight(of: status)
+            }
+        }
+        return true
+    }
+
+    /// What an object that is no directory counts.
+    static func weight(of status: Status) -> UInt64 {
+        objectWeight &+ (status.kind == .regular ? status.size : 0)
+    }
+}

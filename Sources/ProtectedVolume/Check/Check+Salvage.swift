@@ -1,0 +1,187 @@
+// What repair does about damaged files: a copy of what can be read, beside the original, which stays as it is.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+internal import VolumeFormat
+
+extension Check {
+    /// The attribute of a copy that says what it is: the original's ID, a check sum, and what is missing.
+    static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
+
+    /// A file whose header is missing or does not verify.
+    func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ trail: Trail) {
+        guard options.repairs else { return }
+        do throws(VolumeError) {
+            if damage == .missingHeader, try writeHeader(node, place) {
+                return did(Repair(action: .header, path: trail.path, backingPath: trail.backingPath), settling: 1)
+            }
+            moveAway(place.name, try volume.directory(place.parent), trail, settling: 1)
+        } catch {
+            if case .locked = error { return }
+            found(error, trail)
+        }
+    }
+
+    /// Makes an empty file of what a creation that was cut off has left: nothing, or zeros up to one page.
+    private func writeHeader(_ node: Node, _ place: Place) throws(VolumeError) -> Bool {
+        let file = try volume.openBacking(node)
+        let length = try volume.below { () throws(Errno) in try file.status().size }
+        guard length <= UInt64(PageGeometry.pageSize) else { return false }
+        var bytes = [UInt8](repeating: 0, count: PageGeometry.pageSize)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        do throws(Errno) { _ = try file.read(into: &raw, at: 0) } catch { throw .store(error) }
+        guard bytes.allSatisfy({ $0 == 0 }) else { return false }
+        let new = try FileContent.prepare(
+            in: volume.content, class: volume.classForNewFile(in: place.parent), explicit: false)
+        // As rule R0 asks.
+        try volume.below { () throws(Errno) in
+            try file.truncate(to: 0)
+            try file.synchronize(dataOnly: true)
+        }
+        let content = try FileContent.create(new, in: volume.content, backing: file)
+        try content.synchronize(dataOnly: true)
+        return true
+    }
+
+    /// Copies what can be read of a damaged file to a new one beside it, once; then moves the original away, where that
+    /// was asked for.
+    func salvage(_ node: Node, _ place: Place, _ status: Status, _ trail: Trail, errors: Int, areUnread: Bool) {
+        do throws(VolumeError) {
+            let damaged: FileContent
+            do throws(VolumeError) {
+                damaged = try FileContent.openDamaged(in: volume.content, backing: try volume.openBacking(node))
+            } catch {
+                guard case .damaged = error else { throw error }
+                // Without its key nothing can be had of it.
+                moveAway(place.name, try volume.directory(place.parent), trail, settling: errors)
+                return
+            }
+            defer { damaged.wipeKeys() }
+            let plan = try damaged.salvage(into: nil, mayGoOn: mayGoOn)
+            // What could not be read before, and can be now, is no damage.
+            if areUnread, plan.unreadable.isEmpty { return }
+            if plan.blocks > 0 { try copy(damaged, plan, node, place, status, trail) }
+            // What the disk cannot read now stays where it is: it may have a better day.
+            if !plan.hasReadErrors {
+                moveAway(place.name, try volume.directory(place.parent), trail, settling: errors)
+            }
+        } catch {
+            switch error {
+            case .locked, .store(.EINTR): return
+            default: found(error, trail)
+            }
+        }
+    }
+
+    private func copy(
+        _ damaged: FileContent, _ plan: Salvage, _ node: Node, _ place: Place, _ status: Status, _ trail: Trail
+    ) throws(VolumeError) {
+        let parent = place.parent
+        let directory = try volume.directory(parent)
+        let name = Self.lastComponent(of: trail.path)
+        let label = Self.label(damaged.fileID, plan)
+        for number in 1..<1000 {
+            let copyName = Self.name(ofCopy: number, of: name)
+            var repair = Repair(
+                action: .salvaged, path: trail.path, backingPath: trail.backingPath,
+                target: Array(trail.path.dropLast(name.count)) + copyName, unreadable: plan.unreadable)
+            let located = try volume.locate(copyName, in: parent, directory)
+            if let there = located.status {
+                // Made by a former run, or somebody else's.
+                guard there.kind == .regular, isCopy(located.name.entry, there, directory, label) else { continue }
+                repair.isOld = true
+                return did(repair, settling: 0)
+            }
+            try make(copyName, of: damaged, plan, node, parent, directory, status, label)
+            return did(repair, settling: 0) { $0.salvaged += 1 }
+        }
+        throw .exists
+    }
+
+    /// Made under a temporary name, durable, and only then given its name: whoever sees it sees all of it.
+    private func make(
+        _ name: [UInt8], of damaged: FileContent, _ plan: Salvage, _ node: Node, _ parent: Node,
+        _ directory: BackingDirectory, _ status: Status, _ label: [UInt8]
+    ) throws(VolumeError) {
+        let (_, encoded) = try volume.prepare(name, in: parent)
+        let header = damaged.header
+        let new = try FileContent.prepare(
+            in: volume.content, class: header.protectionClass, explicit: header.flags.contains(.explicit))
+        let temporary = BackingName.temporary()
+        let file = try volume.below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
+        do throws(VolumeError) {
+            let content = try FileContent.create(new, in: volume.content, backing: file)
+            defer { content.wipeKeys() }
+            try content.flushHeader()
+            guard try damaged.salvage(into: content, mayGoOn: mayGoOn) == plan else { throw .stale }
+            try copyAttributes(of: node, to: file, content.fileID, label)
+            try volume.below { () throws(Errno) in
+                // Set-ID bits are not for a file that is not whole.
+                if volume.givesOwnership { try file.setOwner(status.owner, group: status.group) }
+                try file.setMode(status.mode & 0o777)
+                try file.setTimes(accessed: .keep, modified: .set(status.modified))
+            }
+            try content.synchronize(dataOnly: false)
+            try volume.making(encoded, in: parent, directory) { () throws(VolumeError) in
+                try volume.renameNew(temporary, to: encoded.entry, directory)
+            }
+            try volume.below { () throws(Errno) in try directory.synchronize() }
+        } catch {
+            try? directory.unlink(temporary)
+            throw error
+        }
+    }
+
+    private func copyAttributes(
+        of node: Node, to file: BackingFile, _ id: ObjectID, _ label: [UInt8]
+    ) throws(VolumeError) {
+        var all = [(Self.salvageAttribute, label)]
+        for name in try volume.listXattr(node) where OwnAttribute(name) == nil && name != Self.salvageAttribute {
+            if let value = try? volume.getXattr(node, name) { all.append((name, value)) }
+        }
+        for (name, value) in all {
+            let isStored = unsafe !name.span.bytes.hasText("system.")
+            let stored = isStored ? try volume.names.encodeAttribute(name, of: id) : name
+            let sealed = isStored ? volume.names.sealValue(value, name: name, of: id) : value
+            try volume.below { () throws(Errno) in try file.setAttribute(stored, sealed) }
+        }
+    }
+
+    private func isCopy(
+        _ entry: EntryName, _ status: Status, _ directory: BackingDirectory, _ label: [UInt8]
+    ) -> Bool {
+        guard let header = (try? volume.header(of: entry, status, in: directory)) ?? nil,
+            let stored = try? volume.names.encodeAttribute(Self.salvageAttribute, of: header.fileID),
+            let value = try? directory.node(entry).attribute(stored)
+        else { return false }
+        return volume.names.openValue(value, name: Self.salvageAttribute, of: header.fileID) == label
+    }
+
+    /// What a copy carries: whose it is and what is missing, as far as an attribute has room.
+    private static func label(_ id: ObjectID, _ plan: Salvage) -> [UInt8] {
+        let stretches = plan.unreadable.map { "\($0.lowerBound)-\($0.upperBound - 1)" }.joined(separator: ",")
+        let all = Array("\(plan.size) \(stretches)".utf8)
+        let sum = unsafe hash256(NameCipher.bytes(of: id).span.bytes, all.span.bytes)
+        let shown = stretches.utf8.count <= 1500 ? stretches : String(stretches.prefix(1500)) + "…"
+        let mark = Base64URL.encode(unsafe sum.span.bytes.extracting(0..<12))
+        return Array("unreadable bytes: \(shown.isEmpty ? "none known" : shown); of ".utf8) + mark
+    }
+
+    private static func lastComponent(of path: [UInt8]) -> [UInt8] {
+        Array(path[(path.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0)...])
+    }
+
+    /// `name.salvaged`, `name.salvaged.2` …, cut between characters where it would be too long.
+    static func name(ofCopy number: Int, of name: [UInt8]) -> [UInt8] {
+        let suffix = Array((number == 1 ? ".salvaged" : ".salvaged.\(number)").utf8)
+        var base = name[...]
+        while base.count + suffix.count > NameLimits.longest, let last = base.popLast() {
+            // The rest of a character of several bytes goes with its last one.
+            if last & 0xC0 == 0x80 { while let more = base.popLast(), more & 0xC0 == 0x80 {} }
+        }
+        return Array(base) + suffix
+    }
+}

@@ -1,0 +1,265 @@
+// A check of a whole volume that is not mounted: everything that can be verified is, in parallel.
+//
+// Without repair nothing is changed but what a mount would change too: files that a crash has left are mended (rules R0
+// and R5) and records set aside are put back; then the epochs that ended badly are closed, if all was seen and nothing is
+// wrong. Repair removes nothing: what is in the way is moved, what is damaged stays beside its copy.
+
+public import BackingStore
+internal import Dispatch
+public import Keybag
+internal import Locks
+internal import VolumeFormat
+
+/// One run of a check.
+public final class Check: Sendable {
+    /// Something to look at.
+    enum Item: Sendable {
+        case directory(Place?, Trail)
+        case entries([DirectoryEntry], in: Node, Trail)
+    }
+
+    struct Progress: Sendable {
+        var summary = CheckSummary()
+        var progress = CheckProgress()
+        var seenLinks: Set<InodeKey> = []
+        var seenIDs: Set<ObjectID> = []
+        var departures: [UInt64: [Departure]] = [:]
+        var restored: Set<UInt64> = []
+    }
+
+    private struct Queue: Sendable {
+        var items: [Item] = []
+        var active = 0
+    }
+
+    let volume: Volume
+    let options: CheckOptions
+    var mends: Bool { options.mends }
+    let quarantine: Quarantine
+    let state: Lock<Progress>
+    private let queue = Lock(Queue())
+    private let changed = Condition()
+    private let tell: @Sendable (CheckProgress) -> Void
+    private let hand: @Sendable (Finding) -> Void
+
+    private let handRepair: @Sendable (Repair) -> Void
+
+    private init(
+        _ volume: Volume, _ state: Lock<Progress>, _ options: CheckOptions,
+        tell: @escaping @Sendable (CheckProgress) -> Void, hand: @escaping @Sendable (Finding) -> Void,
+        handRepair: @escaping @Sendable (Repair) -> Void
+    ) {
+        self.volume = volume
+        self.state = state
+        self.options = options
+        self.tell = tell
+        self.hand = hand
+        self.handRepair = handRepair
+        quarantine = Quarantine(root: volume.rootDirectory)
+    }
+
+    /// Checks the volume in `directory`.
+    ///
+    /// - Parameters:
+    ///   - keys: unlocked to verify everything; before first unlock, what the device key opens.
+    ///   - states: where the open epochs stand; nil: none is closed.
+    ///   - options: what may be changed, and how.
+    ///   - progress: called now and then, from any thread.
+    ///   - repaired: called with each repair, from any thread, one at a time with findings.
+    ///   - report: called with each finding, from any thread, one at a time.
+    /// - Throws: `.refused(.EBUSY)` when the volume is mounted; what the store says when the root cannot be read.
+    public static func run(
+        directory: BackingDirectory, keys: KeyRing, states: StateFileStore?,
+        options: CheckOptions = CheckOptions(),
+        progress: @escaping @Sendable (CheckProgress) -> Void = { _ in },
+        repaired: @escaping @Sendable (Repair) -> Void = { _ in },
+        report: @escaping @Sendable (Finding) -> Void
+    ) throws(VolumeError) -> CheckSummary {
+        var volumeOptions = VolumeOptions()
+        volumeOptions.isReadOnly = !options.mends
+        let state = Lock(Progress())
+        try Volume.claim(directory, volumeOptions)
+        let volume = try Volume(directory: directory, keys: keys, state: states, options: volumeOptions) { notice in
+            switch notice {
+            case .departure(let departure):
+                state.withLock { $0.departures[departure.inode, default: []].append(departure) }
+            case .restoredRecord(let inode): state.withLock { _ = $0.restored.insert(inode) }
+            default: break
+            }
+        }
+        let order = Lock(())
+        let check = Check(
+            volume, state, options, tell: progress,
+            hand: { finding in order.withLock { _ in report(finding) } },
+            handRepair: { repair in order.withLock { _ in repaired(repair) } })
+        check.queue.withLock { $0.items = [.directory(nil, Trail())] }
+        // Beside the workers, whose end it looks for. They take every thread of the shared pool: a queue of its own has one.
+        let measuring = DispatchGroup()
+        if options.measures { DispatchQueue(label: "measure").async(group: measuring) { check.measure() } }
+        DispatchQueue.concurrentPerform(iterations: max(options.threads, 1)) { _ in check.work() }
+        measuring.wait()
+        return try check.finish(states)
+    }
+
+    // MARK: the queue
+
+    /// Takes items until none is left and nobody can add one.
+    private func work() {
+        while let item = next() {
+            // What is left after an interruption is taken from the queue without a look.
+            if mayGoOn() {
+                switch item {
+                case .directory(let place, let trail): look(atDirectory: place, trail)
+                case .entries(let entries, let parent, let trail):
+                    for entry in entries where mayGoOn() { look(at: entry, in: parent, trail) }
+                }
+            }
+            queue.withLock { $0.active -= 1 }
+            changed.broadcast()
+        }
+    }
+
+    /// False once the check is to end.
+    func mayGoOn() -> Bool {
+        if options.mayGoOn() { return true }
+        state.withLock { $0.summary.isInterrupted = true }
+        return false
+    }
+
+    /// Whether nothing is left to look at.
+    var isDone: Bool { queue.withLock { $0.items.isEmpty && $0.active == 0 } }
+
+    private func next() -> Item? {
+        queue.wait(on: changed) { queue -> Item?? in
+            // The last one first, so that the queue stays as short as the tree is deep.
+            if let item = queue.items.popLast() {
+                queue.active += 1
+                return .some(item)
+            }
+            return queue.active == 0 ? .some(nil) : nil
+        } ?? nil
+    }
+
+    func add(_ item: Item) {
+        queue.withLock { $0.items.append(item) }
+        changed.broadcast()
+    }
+
+    // MARK: telling
+
+    func found(
+        _ kind: Finding.Kind, _ severity: Finding.Severity, _ trail: Trail, page: UInt64? = nil,
+        departure: Departure.Kind? = nil, errno: Errno? = nil
+    ) {
+        state.withLock { state in
+            switch severity {
+            case .error: state.summary.errors += 1
+            case .crash: state.summary.crashes += 1
+            case .note: state.summary.notes += 1
+            }
+        }
+        hand(
+            Finding(
+                kind: kind, severity: severity, path: trail.path, backingPath: trail.backingPath, page: page,
+                departure: departure, errno: errno?.rawValue))
+    }
+
+    /// Reports an error of the volume as a finding.
+    func found(_ error: VolumeError, _ trail: Trail, page: UInt64? = nil) {
+        switch error {
+        case .locked: break
+        case .store(let errno), .refused(let errno): found(.store, .error, trail, page: page, errno: errno)
+        case .damaged(let damage): found(Finding.Kind(damage), .error, trail, page: page)
+        }
+    }
+
+    /// Tells of an ID that another object has already.
+    func noteID(_ id: ObjectID, _ trail: Trail) {
+        let isNew = state.withLock { $0.seenIDs.insert(id).inserted }
+        if !isNew { found(.duplicate, .note, trail) }
+    }
+
+    /// Tells of a repair, and how many errors it has settled.
+    func did(_ repair: Repair, settling errors: Int, _ change: (inout CheckSummary) -> Void = { _ in }) {
+        state.withLock { state in
+            state.summary.repaired += errors
+            change(&state.summary)
+        }
+        handRepair(repair)
+    }
+
+    /// Counts an object that was looked at.
+    func count(_ change: (inout CheckSummary) -> Void) {
+        let progress = state.withLock { state in
+            change(&state.summary)
+            state.progress.objects += 1
+            return state.progress
+        }
+        tell(progress)
+    }
+
+    /// Counts content that verified.
+    func count(bytes: UInt64) {
+        let progress = state.withLock { state in
+            state.summary.bytes += bytes
+            state.progress.bytes += bytes
+            return state.progress
+        }
+        tell(progress)
+    }
+
+    /// Counts what the estimate goes by: bytes below, and something for each object.
+    func advance(_ amount: UInt64) {
+        state.withLock { $0.progress.done &+= amount }
+    }
+
+    /// Sets how much there is.
+    func expect(_ total: UInt64) {
+        state.withLock { $0.progress.total = total }
+    }
+
+    // MARK: the end
+
+    private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
+        var summary = state.withLock { $0.summary }
+        if mends { try volume.close() }
+        guard mends, let states, summary.isComplete, summary.remaining == 0 else { return summary }
+        try volume.content.epochs.closeEndedBadly()
+        try states.endToleration()
+        summary.closedEpochs = true
+        return summary
+    }
+}
+
+/// Where the check is: the path as users see it and as it lies below.
+struct Trail: Sendable {
+    var path: [UInt8] = []
+    var backingPath: [UInt8] = []
+
+    func appending(_ name: [UInt8], _ entry: EntryName) -> Trail {
+        let slash = [UInt8(ascii: "/")]
+        return Trail(
+            path: path.isEmpty ? name : path + slash + name,
+            backingPath: backingPath.isEmpty ? Array(entry.bytes) : backingPath + slash + Array(entry.bytes))
+    }
+}
+
+extension Finding.Kind {
+    init(_ damage: Damage) {
+        switch damage {
+        case .header: self = .header
+        case .wrap: self = .wrap
+        case .block: self = .block
+        case .length: self = .length
+        case .zeroPage: self = .zeroPage
+        case .missingHeader: self = .missingHeader
+        case .name: self = .name
+        case .companion: self = .companion
+        case .record: self = .record
+        case .missingRecord: self = .missingRecord
+        case .symlink: self = .symlink
+        case .attribute: self = .attribute
+        case .kind, .state: self = .kind
+        }
+    }
+}

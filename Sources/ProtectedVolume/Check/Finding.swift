@@ -1,0 +1,135 @@
+// What a check of a volume finds and says at the end; the raw values are what `fsck --json` prints.
+
+public import VolumeFormat
+
+/// One thing that a check found.
+public struct Finding: Sendable {
+    /// How bad it is.
+    public enum Severity: String, Sendable, CaseIterable {
+        /// Something cannot be read as it was written; `fsck --repair` is for these.
+        case error
+        /// A crash explains it; the content reads as the rules say.
+        case crash
+        /// Harmless.
+        case note
+    }
+
+    /// What it is.
+    public enum Kind: String, Sendable, CaseIterable {
+        /// A file's header does not verify.
+        case header
+        /// A file has no header and no crash explains it.
+        case missingHeader = "missing-header"
+        /// A wrapped file key does not open.
+        case wrap
+        /// A block does not verify.
+        case block
+        /// A zeroed page in a file without holes.
+        case zeroPage = "zero-page"
+        /// Length and last block disagree.
+        case length
+        /// A backing name of the right form does not decrypt.
+        case name
+        /// The companion of a long name's entry is missing or does not verify.
+        case companion
+        /// A backing name that this format never writes: a sync client's conflict copy, a stray file.
+        case foreign
+        /// A directory's record does not verify.
+        case record
+        /// A directory with entries has no record.
+        case missingRecord = "missing-record"
+        /// A record set aside does not verify.
+        case aside
+        /// A symlink's target does not decrypt.
+        case symlink
+        /// An extended attribute's name or value does not decrypt.
+        case attribute
+        /// A backing object of a kind that does not belong there.
+        case kind
+        /// The backing store could not read something.
+        case store
+        /// A companion whose long name is gone.
+        case orphanCompanion = "orphan-companion"
+        /// Something that was being made when the power went.
+        case temporary
+        /// A record set aside whose directory is gone.
+        case staleAside = "stale-aside"
+        /// A record set aside was put back.
+        case restoredRecord = "restored-record"
+        /// Crash damage was found in a file (see `departure`).
+        case crashDamage = "crash-damage"
+        /// A file that a crash had left was mended.
+        case mended
+        /// Two objects have the same ID: a backing file or a record was copied.
+        case duplicate
+        /// The keybag from before the last change cannot be read.
+        case previousKeybag = "previous-keybag"
+        /// An older header may open the file under a weaker class.
+        case keyExposed = "key-exposed"
+    }
+
+    /// What it is.
+    public let kind: Kind
+    /// How bad it is.
+    public let severity: Severity
+    /// The path in the volume, components joined by `/`; undecryptable ones as the mount shows them.
+    public let path: [UInt8]
+    /// The path below the volume's directory.
+    public let backingPath: [UInt8]
+    /// The page of the backing file, for damage in content.
+    public var page: UInt64?
+    /// For crash damage, what was found.
+    public var departure: Departure.Kind?
+    /// For `store`, the errno.
+    public var errno: Int32?
+}
+
+/// How far a check is.
+public struct CheckProgress: Sendable {
+    /// Objects looked at.
+    public var objects: UInt64 = 0
+    /// Bytes of content verified.
+    public var bytes: UInt64 = 0
+    /// How much of the volume is done, in bytes below with something for each object.
+    public var done: UInt64 = 0
+    /// How much there is, in the same measure; nil: not known, or not yet.
+    public var total: UInt64?
+}
+
+/// The outcome of a check.
+public struct CheckSummary: Sendable {
+    /// Directories looked at.
+    public var directories = 0
+    /// Regular files looked at; a hard-linked one once.
+    public var files = 0
+    /// Symlinks looked at.
+    public var symlinks = 0
+    /// FIFOs, sockets and devices.
+    public var others = 0
+    /// Bytes of content verified.
+    public var bytes: UInt64 = 0
+    /// Findings by severity.
+    public var errors = 0
+    /// Places with crash damage.
+    public var crashes = 0
+    /// Harmless findings.
+    public var notes = 0
+    /// Files mended.
+    public var mended = 0
+    /// Errors that repair has settled.
+    public var repaired = 0
+    /// Leftovers that repair has moved away.
+    public var tidied = 0
+    /// Files of which a copy with everything readable was made.
+    public var salvaged = 0
+    /// Errors that are still there.
+    public var remaining: Int { errors - repaired }
+    /// Whether the check was ended before it had seen everything.
+    public var isInterrupted = false
+    /// Files whose content could not be verified because their class is locked, by class.
+    public var unchecked: [ProtectionClass: Int] = [:]
+    /// Whether everything was verified.
+    public var isComplete: Bool { unchecked.isEmpty && !isInterrupted }
+    /// Whether the epochs that ended badly were closed: from now on their damage is an error.
+    public var closedEpochs = false
+}

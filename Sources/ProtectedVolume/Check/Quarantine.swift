@@ -1,0 +1,171 @@
+// What a check moves out of the way: a directory at the volume's root that keeps every object as it was, and a log.
+
+internal import BackingStore
+internal import Glibc
+internal import Locks
+internal import VolumeFormat
+
+/// `.protectfs.lost+found`: objects by number, and in `log` where each came from. Thread-safe.
+///
+/// The log's line is durable before anything moves, and a move is one rename: an interruption leaves an object here or
+/// there, never nowhere, and at most a line too many.
+final class Quarantine: Sendable {
+    private struct Opened {
+        let directory: BackingDirectory
+        let log: BackingFile
+        var end: UInt64
+        var next: UInt64
+    }
+
+    private let root: BackingDirectory
+    private let opened = Lock<Opened?>(nil)
+
+    init(root: BackingDirectory) {
+        self.root = root
+    }
+
+    /// Moves the entry `name` here.
+    ///
+    /// - Parameter origin: its backing path, for the log.
+    /// - Returns: its new backing path.
+    func take(_ name: EntryName, from directory: BackingDirectory, origin: [UInt8]) throws(Errno) -> [UInt8] {
+        try opened.withLock { (opened: inout Opened?) throws(Errno) -> [UInt8] in
+            var here = try reach(opened)
+            defer { opened = here }
+            while true {
+                let target = Self.name(here.next)
+                try write("moved", origin, Self.path(target), to: &here)
+                do throws(Errno) {
+                    try Self.move(name, from: directory, to: here.directory, target)
+                    here.next &+= 1
+                    return Self.path(target)
+                } catch {
+                    guard error == .EEXIST else { throw error }
+                    here.next &+= 1
+                }
+            }
+        }
+    }
+
+    /// Keeps bytes that are about to be removed from where they were; durable when it returns.
+    func keep(_ bytes: [UInt8], of what: StaticString, origin: [UInt8]) throws(Errno) -> [UInt8] {
+        try opened.withLock { (opened: inout Opened?) throws(Errno) -> [UInt8] in
+            var here = try reach(opened)
+            defer { opened = here }
+            while true {
+                let target = Self.name(here.next)
+                here.next &+= 1
+                let file: BackingFile
+                do throws(Errno) {
+                    file = try here.directory.createFile(target, mode: 0o600)
+                } catch {
+                    guard error == .EEXIST else { throw error }
+                    continue
+                }
+                try giveAway(file)
+                try unsafe file.write(bytes.span.bytes, at: 0)
+                try file.synchronize(dataOnly: false)
+                try write("\(what)", origin, Self.path(target), to: &here)
+                try here.directory.synchronize()
+                return Self.path(target)
+            }
+        }
+    }
+
+    /// Notes a change that leaves the object where it is; durable when it returns.
+    func note(_ what: StaticString, from old: [UInt8], to new: [UInt8]) throws(Errno) {
+        try opened.withLock { (opened: inout Opened?) throws(Errno) in
+            var here = try reach(opened)
+            defer { opened = here }
+            try write("\(what)", old, new, to: &here)
+        }
+    }
+
+    private func reach(_ opened: Opened?) throws(Errno) -> Opened {
+        if let opened { return opened }
+        do throws(Errno) {
+            try root.createDirectory(BackingName.lostAndFound, mode: 0o700)
+            try giveAway(root.node(BackingName.lostAndFound))
+            try root.synchronize()
+        } catch { if error != .EEXIST { throw error } }
+        let directory = try root.openDirectory(BackingName.lostAndFound)
+        let log = try openLog(directory)
+        let end = try Self.mendedEnd(of: log)
+        let highest = try directory.entries().compactMap { UInt64(String(decoding: $0.name.bytes, as: UTF8.self)) }
+            .max()
+        return Opened(directory: directory, log: log, end: end, next: (highest ?? 0) &+ 1)
+    }
+
+    /// What root makes here is the owner's of the volume.
+    private func giveAway(_ object: BackingNode) throws(Errno) {
+        guard geteuid() == 0 else { return }
+        let status = try root.status()
+        try object.setOwner(status.owner, group: status.group)
+    }
+
+    private func openLog(_ directory: BackingDirectory) throws(Errno) -> BackingFile {
+        let name = BackingName.known(Array("log".utf8))
+        do throws(Errno) {
+            let log = try directory.createFile(name, mode: 0o600)
+            try giveAway(log)
+            try directory.synchronize()
+            return log
+        } catch {
+            guard error == .EEXIST else { throw error }
+            return try directory.openFile(name, .readWrite)
+        }
+    }
+
+    /// Where the next line goes: behind a newline, if the last line is torn.
+    private static func mendedEnd(of log: BackingFile) throws(Errno) -> UInt64 {
+        let end = try log.status().size
+        guard end > 0 else { return 0 }
+        var last: [UInt8] = [0]
+        var span = last.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        _ = try log.read(into: &bytes, at: end - 1)
+        if last[0] == UInt8(ascii: "\n") { return end }
+        try unsafe log.write([UInt8(ascii: "\n")].span.bytes, at: end)
+        return end + 1
+    }
+
+    /// One line: what, from where, to where, separated by tabs.
+    private func write(_ what: String, _ old: [UInt8], _ new: [UInt8], to here: inout Opened) throws(Errno) {
+        let newline = [UInt8(ascii: "\n")]
+        let tab = [UInt8(ascii: "\t")]
+        let line = Array(what.utf8) + tab + Self.escaped(old) + tab + Self.escaped(new) + newline
+        try unsafe here.log.write(line.span.bytes, at: here.end)
+        try here.log.synchronize(dataOnly: false)
+        here.end += UInt64(line.count)
+    }
+
+    private static func move(
+        _ name: EntryName, from directory: BackingDirectory, to target: BackingDirectory, _ newName: EntryName
+    ) throws(Errno) {
+        do throws(Errno) {
+            try directory.rename(name, to: target, newName, mode: .noReplace)
+        } catch {
+            guard error == .EINVAL || error == .ENOSYS || error == .EOPNOTSUPP else { throw error }
+            do throws(Errno) { _ = try target.status(of: newName) } catch {
+                guard error == .ENOENT else { throw error }
+                return try directory.rename(name, to: target, newName)
+            }
+            throw .EEXIST
+        }
+    }
+
+    private static func name(_ number: UInt64) -> EntryName { BackingName.known(Array("\(number)".utf8)) }
+
+    private static func path(_ name: EntryName) -> [UInt8] {
+        Array(BackingName.lostAndFound.bytes) + [UInt8(ascii: "/")] + Array(name.bytes)
+    }
+
+    /// Control characters and backslashes as `\ooo`.
+    static func escaped(_ path: [UInt8]) -> [UInt8] {
+        path.flatMap { byte -> [UInt8] in
+            guard byte < 0x20 || byte == 0x7F || byte == UInt8(ascii: "\\") else { return [byte] }
+            let octal = String(byte, radix: 8)
+            return Array(("\\" + String(repeating: "0", count: 3 - octal.count) + octal).utf8)
+        }
+    }
+}

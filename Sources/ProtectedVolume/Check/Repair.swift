@@ -1,0 +1,50 @@
+// What a check does about what it finds; the raw values are what `fsck --json` prints.
+
+/// One thing that a check with repair did.
+public struct Repair: Sendable {
+    /// What it did.
+    public enum Action: String, Sendable, CaseIterable {
+        /// A directory's record was made anew.
+        case rebuilt
+        /// A file of which a crash left nothing got a header: it is empty.
+        case header
+        /// An entry whose name did not decrypt, but whose content does, got a name.
+        case renamed
+        /// What can be read of a damaged file was copied to a new file beside it.
+        case salvaged
+        /// A leftover, or something that cannot be decrypted, was moved to `.protectfs.lost+found`.
+        case moved
+    }
+
+    /// What it did.
+    public let action: Action
+    /// The path in the volume that was concerned.
+    public let path: [UInt8]
+    /// The same below the volume's directory.
+    public let backingPath: [UInt8]
+    /// For `renamed` and `salvaged` the new path in the volume; for `moved` the new path below the volume's directory.
+    public var target: [UInt8]?
+    /// For `salvaged`, the stretches of the file that could not be read, in bytes: they read as zeros.
+    public var unreadable: [Range<UInt64>] = []
+    /// For `salvaged`, whether a former run had made the same copy.
+    public var isOld = false
+}
+
+/// How a check is run.
+public struct CheckOptions: Sendable {
+    /// What a mount would mend is mended; false: nothing is written.
+    public var mends = true
+    /// What rules can decide is repaired, and readable content of damaged files is salvaged.
+    public var repairs = false
+    /// What cannot be decrypted is moved to `.protectfs.lost+found`.
+    public var quarantines = false
+    /// Workers.
+    public var threads = 2
+    /// Counts beforehand how much there is, for an estimate.
+    public var measures = false
+    /// Asked often, from any thread; false ends the check where it is, with everything in order.
+    public var mayGoOn: @Sendable () -> Bool = { true }
+
+    /// A check that mends and repairs nothing.
+    public init() {}
+}

@@ -1,0 +1,61 @@
+// What all open files of one mounted volume share.
+
+public import Keybag
+public import SodiumKit
+public import VolumeFormat
+
+/// Keys, epochs, buffers and rules of one mounted volume, as its files' contents need them.
+public final class ContentContext: Sendable {
+    /// Class keys and the state of the lock.
+    public let keys: KeyRing
+    /// This mount's epochs.
+    public let epochs: EpochLog
+    /// Offset arithmetic of the volume's suite.
+    public let geometry: PageGeometry
+    /// Whether nothing may be written below.
+    public let isReadOnly: Bool
+    /// Whether the backing store keeps no order between a cut and what is written after it (network and FUSE file
+    /// systems), so that every cut needs an `fdatasync`.
+    public let cutNeedsSync: Bool
+    /// Whether the kernel keeps the modification times of files that it caches, as with a write-back cache, and tells
+    /// their changes: what it writes back must not move them then.
+    public let kernelKeepsTimes: Bool
+    /// Takes what was found and tolerated.
+    public let report: @Sendable (Departure) -> Void
+
+    let buffers = CipherBufferPool()
+    let scratch: BufferPool
+
+    /// The context of a mount.
+    public init(
+        keys: KeyRing, epochs: EpochLog, isReadOnly: Bool = false, cutNeedsSync: Bool = false,
+        kernelKeepsTimes: Bool = true,
+        scratch: BufferPool = .shared, report: @escaping @Sendable (Departure) -> Void = { _ in }
+    ) {
+        self.keys = keys
+        self.epochs = epochs
+        self.isReadOnly = isReadOnly
+        self.cutNeedsSync = cutNeedsSync
+        self.kernelKeepsTimes = kernelKeepsTimes
+        self.report = report
+        self.scratch = scratch
+        geometry = PageGeometry(suite: keys.suite)
+    }
+
+    /// Whether others may change the backing files meanwhile (`-o shared`).
+    var isShared: Bool { !kernelKeepsTimes }
+
+    /// Puts a header's MAC in.
+    func authenticate(_ header: inout FileHeader) {
+        header.mac = mac(of: header)
+    }
+
+    /// The MAC that a header must carry.
+    func mac(of header: FileHeader) -> InlineArray<16, UInt8> {
+        var bytes = InlineArray<128, UInt8>(repeating: 0)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        header.store(into: &raw)
+        return keys.metadata.headerMAC(over: unsafe bytes.span.bytes.extracting(FileHeader.authenticated))
+    }
+}

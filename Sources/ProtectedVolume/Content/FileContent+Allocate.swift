@@ -1,0 +1,185 @@
+// Space: reserving, punching holes, zeroing, and finding holes.
+
+internal import BackingStore
+internal import Locks
+public import VolumeFormat
+
+/// What fallocate(2) is asked to do.
+public enum AllocationMode: Sendable, Equatable {
+    /// Reserves space and extends the file.
+    case reserve
+    /// Reserves space, also past the end, and leaves the size alone.
+    case reserveKeepingSize
+    /// Makes a hole; the size stays.
+    case punch
+    /// Zeroes a range, extending the file.
+    case zero
+    /// Zeroes a range; the size stays.
+    case zeroKeepingSize
+}
+
+/// What lseek(2) looks for.
+public enum SeekTarget: Sendable, Equatable {
+    /// SEEK_DATA.
+    case data
+    /// SEEK_HOLE.
+    case hole
+}
+
+extension FileContent {
+    /// fallocate(2).
+    public func allocate(
+        _ mode: AllocationMode, at offset: UInt64, length: UInt64, access: Operation = .handleSize
+    ) throws(VolumeError) {
+        let (end, overflow) = offset.addingReportingOverflow(length)
+        guard length > 0 else { throw .invalid }
+        guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
+        try prepareToModify(access)
+        try flushHeader()
+        try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
+            try judge(access)
+            switch mode {
+            case .reserve:
+                let old = size
+                if end > old { try extendWithHoles(to: end, access) }
+                do throws(VolumeError) {
+                    try reserve(offset..<end)
+                } catch {
+                    // A refused reservation leaves the size as it was.
+                    if end > old { try shrink(to: old, snapshot, access) }
+                    throw error
+                }
+            case .reserveKeepingSize:
+                try reserve(offset..<end)
+            case .punch, .zeroKeepingSize:
+                try zero(offset..<max(offset, min(end, size)), access)
+            case .zero:
+                let old = size
+                if end > old { try extend(to: end, snapshot, access) }
+                try zero(offset..<max(offset, min(end, old)), access)
+            }
+            state.withLock { $0.pinnedTime = nil }
+        }
+    }
+
+    /// HOLES is set first, so that the reserved pages may be zeros.
+    private func extendWithHoles(to end: UInt64, _ access: Operation) throws(VolumeError) {
+        let now = snapshot
+        if lastBlock(size: end) > lastBlock(size: now.size) + 1, !now.header.flags.contains(.holes) {
+            try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
+        }
+        try extend(to: end, snapshot, access)
+    }
+
+    private func reserve(_ positions: Range<UInt64>) throws(VolumeError) {
+        let blocks = geometry.blocks(holding: positions)
+        guard !blocks.isEmpty else { return }
+        let start = PageGeometry.offset(ofPage: blocks.lowerBound)
+        try store { () throws(Errno) in
+            try backing.allocate(at: start, length: PageGeometry.offset(ofPage: blocks.upperBound) - start)
+        }
+    }
+
+    /// Zeroes a range inside of the file: HOLES, durable; marked if it grew; partial blocks; then the hole.
+    private func zero(_ positions: Range<UInt64>, _ access: Operation) throws(VolumeError) {
+        guard positions.lowerBound < positions.upperBound else { return }
+        let blocks = geometry.blocks(holding: positions)
+        let last = lastBlock(size: size)
+        // Whole pages, page 0 and the last one apart: these are never holes.
+        var whole = blocks
+        if whole.lowerBound == 0 || geometry.start(ofBlock: whole.lowerBound) < positions.lowerBound {
+            whole = whole.lowerBound + 1..<max(whole.upperBound, whole.lowerBound + 1)
+        }
+        if !whole.isEmpty, geometry.start(ofBlock: whole.upperBound) > positions.upperBound || whole.upperBound > last {
+            whole = whole.lowerBound..<whole.upperBound - 1
+        }
+        if !whole.isEmpty {
+            let now = snapshot
+            if !now.header.flags.contains(.holes) {
+                try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
+                try synchronizeBacking(dataOnly: true)
+            } else if now.holesMayBeLost {
+                // Set by a write past the end, and not on the disk yet.
+                try synchronizeBacking(dataOnly: true)
+            }
+            if now.growth != now.syncedGrowth { try mark(access) }
+        }
+        // What lies between the two partial ends is not walked.
+        for block in whole.isEmpty ? blocks : blocks.lowerBound..<whole.lowerBound {
+            try zeroPart(of: block, positions, access)
+        }
+        if !whole.isEmpty {
+            for block in whole.upperBound..<max(blocks.upperBound, whole.upperBound) {
+                try zeroPart(of: block, positions, access)
+            }
+            try punch(whole)
+        }
+    }
+
+    private func zeroPart(
+        of block: UInt64, _ positions: Range<UInt64>, _ access: Operation
+    ) throws(VolumeError) {
+        let now = snapshot
+        let start = geometry.start(ofBlock: block)
+        let from = max(start, positions.lowerBound)
+        let to = min(start + UInt64(geometry.capacity(ofBlock: block)), positions.upperBound)
+        let zeros = [UInt8](repeating: 0, count: Int(to - from))
+        let plan = WritePlan(offset: from, end: to, newSize: now.size, first: block, final: block)
+        try perform(plan, unsafe zeros.span.bytes, now, access)
+    }
+
+    private func punch(_ pages: Range<UInt64>) throws(VolumeError) {
+        let start = PageGeometry.offset(ofPage: pages.lowerBound)
+        do throws(Errno) {
+            try backing.punchHole(at: start, length: PageGeometry.offset(ofPage: pages.upperBound) - start)
+        } catch {
+            guard error == .EOPNOTSUPP else { throw .store(error) }
+            // A page of zeros is a hole as well.
+            let zeros = [UInt8](repeating: 0, count: 64 * PageGeometry.pageSize)
+            var page = pages.lowerBound
+            while page < pages.upperBound {
+                let count = min(64, pages.upperBound - page)
+                try store { () throws(Errno) in
+                    try backing.write(
+                        unsafe zeros.span.bytes.extracting(0..<Int(count) * PageGeometry.pageSize),
+                        at: PageGeometry.offset(ofPage: page))
+                }
+                page += count
+            }
+        }
+    }
+
+    /// lseek(2) for data or a hole, from `position` on.
+    /// - Throws: `.refused(.ENXIO)` at or past the end, or where no data follows.
+    public func seek(
+        _ target: SeekTarget, from position: UInt64, access: Operation = .handleSize
+    ) throws(VolumeError) -> UInt64 {
+        try checkIdentity()
+        try judge(access)
+        let now = snapshot
+        guard position < now.size else { throw .refused(.ENXIO) }
+        guard now.header.flags.contains(.holes) else { return target == .data ? position : now.size }
+        let last = lastBlock(size: now.size)
+        let block = geometry.locate(position).block
+        let offset = PageGeometry.offset(ofPage: block)
+        do throws(Errno) {
+            switch target {
+            case .data:
+                if block == 0 || block == last { return position }
+                let page = PageGeometry.pages(backingLength: try backing.nextData(from: offset))
+                // The last page is always data, and past it there is nothing.
+                return max(position, geometry.start(ofBlock: min(page, last)))
+            case .hole:
+                let from = max(block, 1)
+                guard from < last else { return now.size }
+                let hole = try backing.nextHole(from: PageGeometry.offset(ofPage: from))
+                let page = PageGeometry.pages(backingLength: hole + UInt64(PageGeometry.pageSize) - 1)
+                return page >= last ? now.size : max(position, geometry.start(ofBlock: page))
+            }
+        } catch {
+            if error == .ENXIO { return target == .data ? max(position, geometry.start(ofBlock: last)) : now.size }
+            if error == .EOPNOTSUPP || error == .EINVAL { return target == .data ? position : now.size }
+            throw .store(error)
+        }
+    }
+}

@@ -1,0 +1,192 @@
+// Changing a file's class, and its key.
+
+public import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+public import VolumeFormat
+
+extension FileContent {
+    /// Gives the file class `target`, in one write of page 0.
+    ///
+    /// Tightening leaves the old file key in use, so it sets KEY_EXPOSED and is durable when it returns; an empty file
+    /// gets a new key instead. The class that the file has already: sets EXPLICIT where the file key can be had.
+    /// - Parameters:
+    ///   - explicit: sets EXPLICIT; otherwise the flag stays as it is.
+    ///   - clearingExposure: takes KEY_EXPOSED back, when a change by this mount that set it is undone.
+    public func changeClass(
+        to target: ProtectionClass, explicit: Bool, clearingExposure: Bool = false
+    ) throws(VolumeError) {
+        if target == protectionClass { return try setExplicit(explicit) }
+        try prepareToModify(.other)
+        try holding(0..<1, exclusive: true) { () throws(VolumeError) in
+            let now = snapshot
+            let old = now.header.protectionClass
+            let tightens = ClassChange.isTightening(from: old, to: target)
+            let change = { (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
+                guard ClassChange.isAllowed(from: old, to: target, state: keys.state) else { throw .locked(target) }
+                header.protectionClass = target
+                if explicit { header.flags.insert(.explicit) }
+                if clearingExposure { header.flags.remove(.keyExposed) }
+            }
+            try preservingTime { () throws(VolumeError) in
+                if tightens, now.size == 0 {
+                    try changeWithNewKey(change)
+                } else {
+                    try rewriteHeader(.other) {
+                        (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
+                        try change(keys, &header)
+                        if tightens, now.pageZero == .written { header.flags.insert(.keyExposed) }
+                        let volume = context.keys.volumeID
+                        let changed = header
+                        var wrapped = changed
+                        _ = try fileKeys.withKey { (key: borrowing SecretKey) throws(VolumeError) in
+                            try Self.wrap(keys, key, into: &wrapped, volume)
+                        }
+                        header = wrapped
+                    }
+                }
+            }
+            // A lock that overtook the write of page 0 has taken this file for one of the old class.
+            defer { if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } } }
+            if tightens { try synchronizeBacking(dataOnly: false) }
+        }
+    }
+
+    /// An empty file simply gets a new key, durable before anything else is written.
+    private func changeWithNewKey(
+        _ change: (borrowing HeldKeys, inout FileHeader) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        let newKeys = FileKeys(try Self.randomKey(), suite: geometry.suite)
+        try rewriteHeader(.other, newKeys: newKeys) {
+            (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
+            try change(keys, &header)
+            var wrapped = header
+            _ = try newKeys.withKey { (key: borrowing SecretKey) throws(VolumeError) in
+                try Self.wrap(keys, key, into: &wrapped, context.keys.volumeID)
+            }
+            header = wrapped
+        }
+        if let key = newKeys.takeKey() { fileKeys.install(key, replacing: true) }
+        try synchronizeBacking(dataOnly: false)
+    }
+
+    private func setExplicit(_ explicit: Bool) throws(VolumeError) {
+        guard explicit, !header.flags.contains(.explicit) else { return }
+        try rewriteFlags { $0.insert(.explicit) }
+    }
+
+    /// Clears EXPLICIT where the file key can be had; changes no class.
+    public func removeExplicit() throws(VolumeError) {
+        guard header.flags.contains(.explicit) else { return }
+        try rewriteFlags { $0.remove(.explicit) }
+    }
+
+    private func rewriteFlags(_ change: (inout FileFlags) -> Void) throws(VolumeError) {
+        do throws(VolumeError) {
+            try prepareToModify(.other)
+            try holding(0..<1, exclusive: true) { () throws(VolumeError) in
+                try preservingTime { () throws(VolumeError) in
+                    try rewriteHeader(.other) { (_, header) in change(&header.flags) }
+                }
+            }
+        } catch {
+            // No key, no change of flags: not an error.
+            if case .locked = error { return }
+            throw error
+        }
+    }
+
+    /// Writes the whole content, under a new key and class `target`, into `backing`: a new, empty file that the caller
+    /// then renames over the old one. The file ID stays; KEY_EXPOSED goes; durable when it returns.
+    ///
+    /// - Parameter progress: told of the bytes done; false ends it with `.refused(.EINTR)`.
+    public func reencrypt(
+        into target: BackingFile, class protectionClass: ProtectionClass, explicit: Bool,
+        progress: (UInt64) -> Bool = { _ in true }
+    ) throws(VolumeError) {
+        guard !context.isReadOnly else { throw .readOnly }
+        try checkIdentity()
+        try flushHeader()
+        try holding(RangeLock.everything, exclusive: false) { () throws(VolumeError) in
+            let now = snapshot
+            var flags = now.header.flags.intersection([.holes, .explicit])
+            if explicit { flags.insert(.explicit) }
+            if now.isTolerant { flags.remove(.holes) }
+            let file = try Self.newFile(
+                in: context, class: protectionClass, flags: flags, fileID: now.header.fileID, .create)
+            let header = file.header
+            let keys = FileKeys(file.takeKey(), suite: header.suite)
+            guard let length = geometry.backingLength(size: now.size) else { throw .damaged(.length) }
+            try store { () throws(Errno) in try target.truncate(to: length) }
+            let last = lastBlock(size: now.size)
+            var block: UInt64 = 0
+            while block <= last {
+                let end = min(block + 64, last + 1)
+                try reencryptStep(block..<end, now, header, keys, into: target)
+                block = end
+                guard progress(min(geometry.start(ofBlock: block), now.size)) else { throw .refused(.EINTR) }
+            }
+            try store { () throws(Errno) in try target.synchronize(dataOnly: false) }
+        }
+    }
+
+    private func reencryptStep(
+        _ blocks: Range<UInt64>, _ now: FileState, _ header: FileHeader, _ newKeys: FileKeys, into target: BackingFile
+    ) throws(VolumeError) {
+        let count = Int(blocks.count)
+        try context.buffers.withBuffer(pageCount: count) { (buffer: inout CipherBuffer) throws(VolumeError) in
+            try readPages(&buffer, at: 0, blocks)
+            let epoch = try context.epochs.epoch(encryptions: count)
+            drawNonces(count, into: &buffer)
+            var scratch = try takeScratch()
+            var holes: [Int] = []
+            let last = lastBlock(size: now.size)
+            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+                try judge(keys, .read)
+                guard Access.isAllowed(.create, class: header.protectionClass, state: keys.state) else {
+                    throw .locked(header.protectionClass)
+                }
+                var old = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+                var new = PageCodec(geometry: geometry, keys: newKeys, header: header)
+                for position in 0..<count {
+                    let block = blocks.lowerBound + UInt64(position)
+                    let range = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
+                    let capacity = geometry.capacity(ofBlock: block)
+                    let length = Int(
+                        min(geometry.start(ofBlock: block) + UInt64(capacity), now.size)
+                            - geometry.start(ofBlock: block))
+                    try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                        (plain: inout MutableRawSpan) throws(VolumeError) in
+                        let content = try old.open(
+                            unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain)
+                        let isZero = try accept(content, block: block, in: now)
+                        if isZero, header.flags.contains(.holes), block != 0, block != last {
+                            holes.append(position)
+                            return
+                        }
+                        plain.zero((isZero ? 0 : length)..<capacity)
+                        let nonceLength = geometry.suite.nonceLength
+                        try buffer.sealPage(
+                            range, position * nonceLength..<(position + 1) * nonceLength, &new,
+                            plain.bytes.extracting(0..<capacity), block,
+                            BlockField(payloadLength: length, isLast: block == last, epoch: epoch))
+                    }
+                }
+            }
+            // Runs between holes, each with one write.
+            var from = 0
+            for hole in holes + [count] {
+                if hole > from {
+                    let range = from * PageGeometry.pageSize..<hole * PageGeometry.pageSize
+                    try store { () throws(Errno) in
+                        try target.write(
+                            unsafe buffer.pages.span.bytes.extracting(range),
+                            at: PageGeometry.offset(ofPage: blocks.lowerBound + UInt64(from)))
+                    }
+                }
+                from = hole + 1
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// Copying a range from one file to another inside of the volume.
+
+internal import SodiumKit
+internal import VolumeFormat
+
+extension FileContent {
+    /// copy_file_range(2): the source's read rule, the destination's write rule; the destination keeps its class.
+    ///
+    /// - Returns: bytes copied, fewer at the end of the source or where an error came after a first part.
+    public static func copy(
+        from source: FileContent, at offset: UInt64, to target: FileContent, at position: UInt64, count: UInt64
+    ) throws(VolumeError) -> UInt64 {
+        try source.checkIdentity()
+        try source.judge(.copySource)
+        try target.judge(.copyDestination)
+        var done: UInt64 = 0
+        while done < count {
+            let step = Int(min(count - done, UInt64(largestRequest)))
+            do throws(VolumeError) {
+                let copied = try copyStep(from: source, at: offset + done, to: target, at: position + done, step)
+                if copied == 0 { break }
+                done += UInt64(copied)
+            } catch {
+                if done > 0 { break }
+                throw error
+            }
+        }
+        return done
+    }
+
+    private static func copyStep(
+        from source: FileContent, at offset: UInt64, to target: FileContent, at position: UInt64, _ count: Int
+    ) throws(VolumeError) -> Int {
+        let length = bufferLength(count: count)
+        var buffer = try largeBuffer(length, in: source.context)
+        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) -> Int in
+            let result = try source.read(into: &bytes, at: offset, count: count, access: .copySource)
+            let range = result.range
+            guard !range.isEmpty else { return 0 }
+            try target.write(bytes.bytes.extracting(range), at: position, access: .copyDestination)
+            result.finish()
+            return range.count
+        }
+    }
+
+    static func largeBuffer(_ length: Int, in context: ContentContext) throws(VolumeError) -> LockedBuffer {
+        do throws(SodiumError) {
+            // Never a small one: writing takes one of these while this is held.
+            return try context.scratch.take(atLeast: max(length, BufferPool.smallCapacity + 1))
+        } catch { throw VolumeError(error) }
+    }
+}

@@ -1,0 +1,74 @@
+// New files: an ID, a key, a header in memory, and a page 0 that may wait.
+
+public import BackingStore
+internal import Keybag
+internal import SodiumKit
+public import VolumeFormat
+
+/// A file that is about to be created: its key is wrapped already, so that nothing is left behind where its class is
+/// closed.
+public struct NewFile: ~Copyable {
+    let header: FileHeader
+    let key: SecretKey
+
+    /// The new file's ID.
+    public var fileID: ObjectID { header.fileID }
+
+    consuming func takeKey() -> SecretKey { key }
+}
+
+extension FileContent {
+    /// Prepares a file of `protectionClass`, before anything is created below; enters the mount's epoch as open.
+    ///
+    /// - Throws: `.locked` where the class is closed.
+    public static func prepare(
+        in context: ContentContext, class protectionClass: ProtectionClass, explicit: Bool
+    ) throws(VolumeError) -> NewFile {
+        guard !context.isReadOnly else { throw .readOnly }
+        try context.epochs.begin()
+        return try newFile(
+            in: context, class: protectionClass, flags: explicit ? .explicit : [],
+            fileID: ObjectID(randomInlineBytes()), .create)
+    }
+
+    /// The content of a file that was just created below, exclusively and empty; its page 0 waits for the first write,
+    /// `flushHeader()`, `synchronize` or `release()`.
+    public static func create(
+        _ file: consuming NewFile, in context: ContentContext, backing: BackingFile
+    ) throws(VolumeError) -> FileContent {
+        let status: Status
+        do throws(Errno) {
+            try backing.truncate(to: UInt64(PageGeometry.pageSize))
+            status = try backing.status()
+        } catch { throw .store(error) }
+        let header = file.header
+        let state = FileState(
+            header: header, size: 0, pageZero: .pending, pageZeroIsOurs: true, isMarked: true)
+        return FileContent(
+            context: context, backing: backing, inode: status.inode,
+            keys: FileKeys(file.takeKey(), suite: header.suite), state: state)
+    }
+
+    /// A header with a fresh key wrapped for it.
+    static func newFile(
+        in context: ContentContext, class protectionClass: ProtectionClass, flags: FileFlags, fileID: ObjectID,
+        _ access: Operation
+    ) throws(VolumeError) -> NewFile {
+        let key = try randomKey()
+        var header = FileHeader(
+            protectionClass: protectionClass, suite: context.geometry.suite, flags: flags, keyGeneration: 0,
+            fileID: fileID)
+        try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+            guard Access.isAllowed(access, class: protectionClass, state: keys.state) else {
+                throw .locked(protectionClass)
+            }
+            try wrap(keys, key, into: &header, context.keys.volumeID)
+        }
+        context.authenticate(&header)
+        return NewFile(header: header, key: key)
+    }
+
+    static func randomKey() throws(VolumeError) -> SecretKey {
+        do throws(SodiumError) { return try SecretKey.random() } catch { throw VolumeError(error) }
+    }
+}

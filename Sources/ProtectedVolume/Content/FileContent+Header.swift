@@ -1,0 +1,169 @@
+// Rewriting single pages: page 0 with its header, the last page, marking.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+internal import VolumeFormat
+
+extension FileContent {
+    /// Rewrites page 0 with a header that `change` has changed; written at once where it waited.
+    ///
+    /// The caller holds page 0 exclusively. Not durable when it returns.
+    /// - Parameters:
+    ///   - newKeys: other keys to seal with: the caller installs them when the page is written.
+    ///   - change: runs in the hold of the state lock.
+    func rewriteHeader(
+        _ access: Operation, newKeys: FileKeys? = nil,
+        _ change: (borrowing HeldKeys, inout FileHeader) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        let now = snapshot
+        var header = now.header
+        let length = Int(min(UInt64(geometry.firstCapacity), now.size))
+        let isLast = lastBlock(size: now.size) == 0
+        try context.buffers.withBuffer(pageCount: 1) { (buffer: inout CipherBuffer) throws(VolumeError) in
+            if now.pageZero == .written { try readPages(&buffer, at: 0, 0..<1) }
+            let epoch = try context.epochs.epoch(encryptions: 1)
+            drawNonces(1, into: &buffer)
+            var scratch = try takeScratch()
+            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+                try judge(keys, access)
+                try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                    (plain: inout MutableRawSpan) throws(VolumeError) in
+                    var valid = 0
+                    if now.pageZero == .written {
+                        var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+                        let content = try codec.open(
+                            unsafe buffer.pages.span.bytes.extracting(0..<4096), block: 0, into: &plain)
+                        if try !accept(content, block: 0, in: now) { valid = length }
+                    }
+                    plain.zero(valid..<geometry.firstCapacity)
+                    try change(keys, &header)
+                    context.authenticate(&header)
+                    var codec = PageCodec(geometry: geometry, keys: newKeys ?? fileKeys, header: header)
+                    try buffer.sealPage(
+                        0..<PageGeometry.pageSize, 0..<geometry.suite.nonceLength, &codec,
+                        plain.bytes.extracting(0..<geometry.firstCapacity), 0,
+                        BlockField(payloadLength: length, isLast: isLast, epoch: epoch))
+                }
+            }
+            try store { () throws(Errno) in
+                try backing.write(unsafe buffer.pages.span.bytes.extracting(0..<PageGeometry.pageSize), at: 0)
+            }
+        }
+        state.withLock { state in
+            if header.flags.contains(.holes), !state.header.flags.contains(.holes) || state.pageZero != .written {
+                state.holesMayBeLost = true
+            }
+            state.header = header
+            state.pageZero = .written
+            state.pageZeroIsOurs = true
+        }
+    }
+
+    /// Rewrites one page of the file as it is in a file of `newSize` bytes; the caller holds it exclusively.
+    ///
+    /// - Parameters:
+    ///   - tolerating: whether a LAST or a length that does not fit `now` is taken as it is.
+    ///   - before: runs when the page is sealed and not yet written.
+    ///   - onFailure: told of an error of `before` or of the write.
+    func rewritePage(
+        _ block: UInt64, in now: FileState, toSize newSize: UInt64, tolerating: Bool = false, _ access: Operation,
+        before: () throws(VolumeError) -> Void = { () throws(VolumeError) in },
+        onFailure: (VolumeError) -> Void = { _ in }
+    ) throws(VolumeError) {
+        var judged = now
+        if tolerating { judged.isTolerant = true }
+        let start = geometry.start(ofBlock: block)
+        let capacity = geometry.capacity(ofBlock: block)
+        let length = Int(min(start + UInt64(capacity), newSize) - start)
+        let oldLength = now.size > start ? Int(min(start + UInt64(capacity), now.size) - start) : 0
+        let field = BlockField(
+            payloadLength: length, isLast: block == lastBlock(size: newSize),
+            epoch: try context.epochs.epoch(encryptions: 1))
+        try context.buffers.withBuffer(pageCount: 1) { (buffer: inout CipherBuffer) throws(VolumeError) in
+            try readPages(&buffer, at: 0, block..<block + 1)
+            drawNonces(1, into: &buffer)
+            var scratch = try takeScratch()
+            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+                try judge(keys, access)
+                try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                    (plain: inout MutableRawSpan) throws(VolumeError) in
+                    var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+                    let content = try codec.open(
+                        unsafe buffer.pages.span.bytes.extracting(0..<4096), block: block, into: &plain)
+                    let isZero = try accept(content, block: block, in: judged)
+                    plain.zero((isZero ? 0 : min(length, oldLength))..<capacity)
+                    try buffer.sealPage(
+                        0..<PageGeometry.pageSize, 0..<geometry.suite.nonceLength, &codec,
+                        plain.bytes.extracting(0..<capacity), block, field)
+                }
+            }
+            do throws(VolumeError) {
+                try before()
+                try store { () throws(Errno) in
+                    try backing.write(
+                        unsafe buffer.pages.span.bytes.extracting(0..<PageGeometry.pageSize),
+                        at: PageGeometry.offset(ofPage: block))
+                }
+            } catch {
+                onFailure(error)
+                throw error
+            }
+        }
+        if block == 0 { state.withLock { $0.pageZeroIsOurs = true } }
+    }
+
+    /// Marks the file: page 0 of this mount's epoch is durable. At most once per file and mount; page 0 is held.
+    func mark(_ access: Operation) throws(VolumeError) {
+        let now = snapshot
+        guard !now.isMarked else { return }
+        if !now.pageZeroIsOurs {
+            try preservingTime { () throws(VolumeError) in try rewriteHeader(access) { (_, _) in } }
+        }
+        try synchronizeBacking(dataOnly: true)
+    }
+
+    /// Syncs the backing file and remembers what that has made durable.
+    func synchronizeBacking(dataOnly: Bool) throws(VolumeError) {
+        let before = snapshot
+        try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
+        state.withLock { state in
+            state.syncedGrowth = max(state.syncedGrowth, before.growth)
+            if before.holesMayBeLost { state.holesMayBeLost = false }
+            if before.pageZeroIsOurs, before.pageZero == .written { state.isMarked = true }
+        }
+    }
+
+    /// Writes a page 0 that waits since the file was created: before link, setxattr, class change, lock and release.
+    public func flushHeader() throws(VolumeError) {
+        guard state.withLock({ $0.pageZero == .pending }) else { return }
+        try holding(0..<1, exclusive: true) { () throws(VolumeError) in
+            guard state.withLock({ $0.pageZero == .pending }) else { return }
+            do throws(VolumeError) {
+                try preservingTime { () throws(VolumeError) in try rewriteHeader(.other) { (_, _) in } }
+            } catch {
+                context.epochs.keepOpen()
+                throw error
+            }
+        }
+    }
+
+    /// fsync(2), or fdatasync(2): everything written so far is durable when it returns.
+    public func synchronize(dataOnly: Bool) throws(VolumeError) {
+        try flushHeader()
+        try synchronizeBacking(dataOnly: dataOnly)
+    }
+
+    /// What has to happen before a file is modified: its identity after a wipe, rule R0's new header, rule R5.
+    func prepareToModify(_ access: Operation) throws(VolumeError) {
+        guard !context.isReadOnly else { throw .readOnly }
+        try checkIdentity()
+        try refresh(access)
+        let now = snapshot
+        if now.repair == .none, now.pageZero != .missing { return }
+        try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
+            try mend(access)
+        }
+    }
+}

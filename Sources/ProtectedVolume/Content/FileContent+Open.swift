@@ -1,0 +1,256 @@
+// Opening a file: the header's MAC, block 0, the last page, and recovery rules R0 to R3.
+
+public import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+public import VolumeFormat
+
+extension FileContent {
+    /// Opens the content of an existing file; verifies header, block 0 and last page before anything is believed.
+    ///
+    /// - Parameter inheritedClass: the parent's default, which a file without header (rule R0) takes.
+    /// - Throws: `.locked` where the class is closed; `.damaged` for what no crash explains.
+    public static func open(
+        in context: ContentContext, backing: BackingFile, access: Operation = .open,
+        inheritedClass: ProtectionClass = .completeUntilFirstUserAuthentication
+    ) throws(VolumeError) -> FileContent {
+        let status: Status
+        do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
+        return try context.buffers.withBuffer(pageCount: 2) {
+            (buffer: inout CipherBuffer) throws(VolumeError) -> FileContent in
+            guard let header = try firstPage(in: context, backing, length: status.size, into: &buffer) else {
+                return try missing(in: context, backing, status, access, inheritedClass)
+            }
+            let content = FileContent(
+                context: context, backing: backing, inode: status.inode,
+                keys: FileKeys(nil, suite: header.suite),
+                state: FileState(
+                    header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false))
+            try content.recover(length: status.size, access, &buffer)
+            return content
+        }
+    }
+
+    /// The header of a file that is not open, checked by its MAC; needs no key of the file. Nil for a file whose header
+    /// was never written (rule R0): it is empty and of its parent's default class.
+    public static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
+        let length: UInt64
+        do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }
+        return try context.buffers.withBuffer(pageCount: 1) {
+            (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
+            try firstPage(in: context, backing, length: length, into: &buffer)
+        }
+    }
+
+    /// Reads page 0 and checks its header; nil where rule R0 applies and an epoch ended badly.
+    private static func firstPage(
+        in context: ContentContext, _ backing: BackingFile, length: UInt64, into buffer: inout CipherBuffer
+    ) throws(VolumeError) -> FileHeader? {
+        var count = 0
+        if length >= UInt64(PageGeometry.pageSize) {
+            var span = buffer.pages.mutableSpan
+            var all = unsafe span.mutableBytes
+            var page = all._mutatingExtracting(0..<PageGeometry.pageSize)
+            do throws(Errno) { count = try backing.read(into: &page, at: 0) } catch { throw .store(error) }
+        }
+        let page = unsafe buffer.pages.span.bytes.extracting(0..<PageGeometry.pageSize)
+        guard count == PageGeometry.pageSize, !page.isAllZero else {
+            guard context.epochs.toleratesAny else { throw .damaged(.missingHeader) }
+            return nil
+        }
+        let expected = context.keys.metadata.headerMAC(over: page.extracting(FileHeader.authenticated))
+        guard constantTimeEqual(unsafe expected.span.bytes, page.extracting(FileHeader.macRange)) else {
+            throw .damaged(.header)
+        }
+        let header: FileHeader
+        do throws(FormatError) { header = try FileHeader(parsing: page) } catch { throw .damaged(.header) }
+        guard header.suite == context.geometry.suite else { throw .damaged(.header) }
+        return header
+    }
+
+    /// R0: an empty file, whose new header waits in memory for the first modification.
+    private static func missing(
+        in context: ContentContext, _ backing: BackingFile, _ status: Status, _ access: Operation,
+        _ inheritedClass: ProtectionClass
+    ) throws(VolumeError) -> FileContent {
+        let file = try newFile(
+            in: context, class: inheritedClass, flags: [], fileID: ObjectID(randomInlineBytes()), access)
+        let content = FileContent(
+            context: context, backing: backing, inode: status.inode,
+            keys: FileKeys(nil, suite: file.header.suite),
+            state: FileState(
+                header: file.header, size: 0, pageZero: .missing, pageZeroIsOurs: false, isMarked: false))
+        content.fileKeys.install(file.takeKey())
+        content.depart(.missingHeader, page: 0)
+        return content
+    }
+
+    /// On a shared mount another machine may have changed the file: where its length is not what this one left, header
+    /// and end are read again. The caller holds no range.
+    func refresh(_ access: Operation) throws(VolumeError) {
+        guard context.isShared else { return }
+        let length = try store { () throws(Errno) in try backing.status().size }
+        guard length != geometry.backingLength(size: size), snapshot.pageZero == .written else { return }
+        try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
+            // Not what a write of this mount was doing a moment ago.
+            let length = try store { () throws(Errno) in try backing.status().size }
+            guard length != geometry.backingLength(size: size) else { return }
+            try context.buffers.withBuffer(pageCount: 2) { (buffer: inout CipherBuffer) throws(VolumeError) in
+                guard let header = try Self.firstPage(in: context, backing, length: length, into: &buffer) else {
+                    throw .damaged(.missingHeader)
+                }
+                guard header.fileID == fileID else { throw .stale }
+                // A new key, as an empty file gets one, comes with a new wrap.
+                if unsafe !header.wrappedKey.span.bytes.hasSameBytes(as: self.header.wrappedKey.span.bytes) {
+                    fileKeys.wipe()
+                }
+                state.withLock { $0.header = header }
+                try recover(length: length, access, &buffer)
+            }
+        }
+    }
+
+    /// R1 to R3. Page 0 stands in the buffer already.
+    private func recover(length: UInt64, _ access: Operation, _ buffer: inout CipherBuffer) throws(VolumeError) {
+        let pages = PageGeometry.pages(backingLength: length)
+        guard pages <= PageGeometry.maximumPages else { throw .damaged(.length) }
+        if pages > 1 { try readPages(&buffer, at: 1, pages - 1..<pages) }
+        let (first, tail) = try verify(access, &buffer, tail: pages > 1 ? pages - 1 : nil)
+        var end = End(page: 0, field: first)
+        var departures: [(Departure.Kind, UInt64)] = []
+        if pages > 1 {
+            if let tail {
+                end = End(page: pages - 1, field: tail)
+            } else if let page = try lastNonZeroPage(below: pages, &buffer) {
+                try readPages(&buffer, at: 1, page..<page + 1)
+                if !first.isLast {
+                    end = End(page: page, field: try verifyPage(page, access, &buffer))
+                } else {
+                    end.page = page
+                }
+            }
+            if first.isLast {
+                if end.page > 0 {
+                    // Later pages may be under an older key, so page 0's epoch is asked first.
+                    if !context.epochs.isTolerated(first.epoch) {
+                        let field = try verifyPage(end.page, access, &buffer)
+                        guard context.epochs.isTolerated(field.epoch) else { throw .damaged(.length) }
+                    }
+                    departures.append((.droppedPages, 1))
+                } else {
+                    departures.append((.droppedZeroPages, 1))
+                }
+                end = End(page: 0, field: first)
+            }
+        }
+        let isTolerated = context.epochs.isTolerated(first.epoch) || context.epochs.isTolerated(end.field.epoch)
+        let start = geometry.start(ofBlock: end.page)
+        let size: UInt64
+        if end.field.isLast {
+            size = start + UInt64(end.field.payloadLength)
+            if end.page < pages - 1, departures.isEmpty { departures.append((.droppedZeroPages, end.page + 1)) }
+        } else {
+            guard isTolerated else { throw .damaged(.length) }
+            let isWhole = end.page == pages - 1 || header.flags.contains(.holes)
+            size = isWhole ? geometry.sizeByLength(length) : start + UInt64(geometry.capacity(ofBlock: end.page))
+            departures.append((.unfinishedEnd, end.page))
+        }
+        if departures.isEmpty, geometry.backingLength(size: size) != length {
+            departures.append((.lengthMismatch, end.page))
+        }
+        let isOurs = context.epochs.isOwn(first.epoch)
+        let needsAll = isTolerated || departures.contains { $0.0 == .droppedPages }
+        let hasDepartures = !departures.isEmpty
+        state.withLock { state in
+            state.size = size
+            state.pageZeroIsOurs = isOurs
+            // Closed and opened again in this mount: nobody has seen to it that it is durable.
+            state.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
+            state.isTolerant = isTolerated
+            state.repair = needsAll ? .full : hasDepartures ? .end : .none
+        }
+        for (kind, page) in departures { depart(kind, page: page) }
+    }
+
+    private struct End {
+        var page: UInt64
+        var field: BlockField
+    }
+
+    /// Judges the open, unwraps the key, verifies block 0 and, where it is not zero, the page at `tail`, in one hold.
+    private func verify(
+        _ access: Operation, _ buffer: inout CipherBuffer, tail: UInt64?
+    ) throws(VolumeError) -> (BlockField, BlockField?) {
+        var scratch = try takeScratch()
+        let header = self.header
+        return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+            try judge(keys, access)
+            return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                (plain: inout MutableRawSpan) throws(VolumeError) in
+                let pages = unsafe buffer.pages.span.bytes
+                var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
+                guard case .block(let first) = try codec.open(pages.extracting(0..<4096), block: 0, into: &plain)
+                else { throw .damaged(.block) }
+                guard let tail, !first.isLast,
+                    case .block(let last) = try codec.open(pages.extracting(4096..<8192), block: tail, into: &plain)
+                else { return (first, nil) }
+                return (first, last)
+            }
+        }
+    }
+
+    /// Verifies the page that stands second in the buffer.
+    private func verifyPage(
+        _ block: UInt64, _ access: Operation, _ buffer: inout CipherBuffer
+    ) throws(VolumeError) -> BlockField {
+        var scratch = try takeScratch()
+        let header = self.header
+        return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+            try judge(keys, access)
+            return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                (plain: inout MutableRawSpan) throws(VolumeError) in
+                var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
+                let page = unsafe buffer.pages.span.bytes.extracting(4096..<8192)
+                guard case .block(let field) = try codec.open(page, block: block, into: &plain) else {
+                    throw .damaged(.zeroPage)
+                }
+                return field
+            }
+        }
+    }
+
+    /// The last page below `limit` that is not all zero, page 0 apart; nil when there is none.
+    private func lastNonZeroPage(below limit: UInt64, _ buffer: inout CipherBuffer) throws(VolumeError) -> UInt64? {
+        for extent in dataExtents(below: limit).reversed() {
+            var page = extent.upperBound
+            while page > extent.lowerBound {
+                page -= 1
+                try readPages(&buffer, at: 1, page..<page + 1)
+                if unsafe !buffer.pages.span.bytes.extracting(4096..<8192).isAllZero { return page }
+            }
+        }
+        return nil
+    }
+
+    /// The pages from 1 on that the backing file holds data for; all of them where it cannot say.
+    func dataExtents(below limit: UInt64) -> [Range<UInt64>] {
+        var extents: [Range<UInt64>] = []
+        var position: UInt64 = 1
+        while position < limit {
+            do throws(Errno) {
+                let data = try backing.nextData(from: PageGeometry.offset(ofPage: position))
+                let from = max(position, PageGeometry.pages(backingLength: data))
+                guard from < limit else { return extents }
+                let hole = try backing.nextHole(from: data)
+                let to = min(limit, max(from + 1, PageGeometry.pages(backingLength: hole + 4095)))
+                extents.append(from..<to)
+                position = to
+            } catch {
+                if error == .ENXIO { return extents }
+                return [1..<limit]
+            }
+        }
+        return extents
+    }
+}

@@ -1,0 +1,113 @@
+// Reading: backing I/O first, then one counted stretch of test, decryption and reply.
+
+internal import BackingStore
+internal import Keybag
+internal import SodiumKit
+public import VolumeFormat
+
+/// Plaintext that a read has put into the caller's buffer.
+///
+/// For class A it keeps the lock of the volume waiting until it is let go of: reply first, then `finish()`.
+public struct ReadResult: ~Copyable {
+    /// Where the bytes stand in the buffer.
+    public let range: Range<Int>
+    private let counted: KeyRing?
+
+    init(_ range: Range<Int>, counted: KeyRing?) {
+        self.range = range
+        self.counted = counted
+    }
+
+    deinit {
+        counted?.endRead()
+    }
+
+    /// Says that the reply has been sent.
+    public consuming func finish() {}
+}
+
+extension FileContent {
+    /// Bytes of buffer that a read of `count` bytes needs: both ends are decrypted as whole blocks.
+    public static func bufferLength(count: Int) -> Int {
+        count + 2 * PageGeometry.pageSize
+    }
+
+    /// Reads up to `count` bytes at `offset`, fewer at the end of the file or above `largestRequest`.
+    ///
+    /// - Parameters:
+    ///   - buffer: locked memory of at least `bufferLength(count:)` bytes; what is outside of the result's range is
+    ///     plaintext too.
+    ///   - access: `.read` or `.copySource`, judged in the same hold of the state lock that decrypts.
+    public func read(
+        into buffer: inout MutableRawSpan, at offset: UInt64, count: Int, access: Operation = .read
+    ) throws(VolumeError) -> ReadResult {
+        try checkIdentity()
+        try refresh(access)
+        let wanted = min(count, Self.largestRequest, buffer.byteCount - 2 * PageGeometry.pageSize)
+        while true {
+            let size = self.size
+            guard offset < size, wanted > 0 else {
+                try judge(access)
+                return ReadResult(0..<0, counted: nil)
+            }
+            let length = Int(min(UInt64(wanted), size - offset))
+            let blocks = geometry.blocks(holding: offset..<offset + UInt64(length))
+            let pageCount = Int(blocks.count)
+            let result: ReadResult? = try context.buffers.withBuffer(pageCount: pageCount) {
+                (pages: inout CipherBuffer) throws(VolumeError) -> ReadResult? in
+                let now = try holding(blocks, exclusive: false) { () throws(VolumeError) -> FileState? in
+                    let now = snapshot
+                    guard now.size >= offset + UInt64(length) else { return nil }
+                    try readPages(&pages, at: 0, blocks)
+                    return now
+                }
+                guard let now else { return nil }
+                let counted = try decrypt(&pages, blocks, now, access, into: &buffer)
+                let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
+                return ReadResult(skip..<skip + length, counted: counted)
+            }
+            // Cut short meanwhile: look again.
+            if let result { return result }
+        }
+    }
+
+    /// Reads whole pages to page `position` of the buffer; what the backing file lacks is zeros.
+    func readPages(_ buffer: inout CipherBuffer, at position: Int, _ blocks: Range<UInt64>) throws(VolumeError) {
+        let start = position * PageGeometry.pageSize
+        let end = start + Int(blocks.count) * PageGeometry.pageSize
+        var span = buffer.pages.mutableSpan
+        var all = unsafe span.mutableBytes
+        var target = all._mutatingExtracting(start..<end)
+        let count: Int
+        do throws(Errno) {
+            count = try backing.read(into: &target, at: PageGeometry.offset(ofPage: blocks.lowerBound))
+        } catch { throw .store(error) }
+        if count < end - start { target.zero(count..<end - start) }
+    }
+
+    /// The counted stretch: gives the ring whose count the result has to end.
+    private func decrypt(
+        _ pages: inout CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
+        into buffer: inout MutableRawSpan
+    ) throws(VolumeError) -> KeyRing? {
+        let isCounted = try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) -> Bool in
+            try judge(keys, access)
+            let ciphertext = unsafe pages.pages.span.bytes
+            var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+            var target = 0
+            for block in blocks {
+                let start = Int(block - blocks.lowerBound) * PageGeometry.pageSize
+                let content = try codec.open(
+                    ciphertext.extracting(start..<start + PageGeometry.pageSize), block: block, into: &buffer,
+                    at: target)
+                let capacity = geometry.capacity(ofBlock: block)
+                if try accept(content, block: block, in: now) { buffer.zero(target..<target + capacity) }
+                target += capacity
+            }
+            guard now.header.protectionClass == .complete else { return false }
+            do throws(KeyError) { try keys.beginRead() } catch { throw VolumeError(error) }
+            return true
+        }
+        return isCounted ? context.keys : nil
+    }
+}

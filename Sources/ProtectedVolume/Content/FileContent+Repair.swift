@@ -1,0 +1,143 @@
+// Before the first modification of what a crash has left: rule R0's new header, rule R5, or a simple cut.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+internal import VolumeFormat
+
+extension FileContent {
+    /// Mends what `prepareToModify` has found; the caller holds the whole file.
+    func mend(_ access: Operation) throws(VolumeError) {
+        let now = snapshot
+        if now.pageZero == .missing { return try startAnew(access) }
+        switch now.repair {
+        case .none: return
+        case .end:
+            try judge(access)
+            try preservingTime { () throws(VolumeError) in try cut(toSize: now.size) }
+            // Or the length from before could come back beside pages that are written from now on.
+            try synchronizeBacking(dataOnly: true)
+            state.withLock { $0.repair = .none }
+        case .full:
+            try preservingTime { () throws(VolumeError) in try repairAll(now, access) }
+            depart(.repaired, page: 0)
+        }
+    }
+
+    /// Does rule R5's repair now, as `fsck` does before it closes an epoch: R0's header is written too.
+    public func repair() throws(VolumeError) {
+        try prepareToModify(.other)
+        try flushHeader()
+        try synchronizeBacking(dataOnly: true)
+    }
+
+    /// Whether something has to be mended before the first modification.
+    public var needsRepair: Bool {
+        state.withLock { $0.repair != .none || $0.pageZero == .missing }
+    }
+
+    private func startAnew(_ access: Operation) throws(VolumeError) {
+        try judge(access)
+        try context.epochs.begin()
+        try store { () throws(Errno) in
+            // Attributes are bound to the ID that is lost: nothing can read them, and a check would call them damaged.
+            for name in try backing.attributeNames() where unsafe name.span.bytes.hasText(AttributeName.encryptedPrefix)
+            {
+                try backing.removeAttribute(name)
+            }
+            try backing.truncate(to: 0)
+            try backing.synchronize(dataOnly: true)
+            try backing.truncate(to: UInt64(PageGeometry.pageSize))
+        }
+        state.withLock { state in
+            state.pageZero = .pending
+            state.pageZeroIsOurs = true
+            state.isMarked = true
+        }
+    }
+
+    /// R5: every page read; zeros and LAST in the middle rewritten as they read; the length; page 0 and the last page.
+    private func repairAll(_ now: FileState, _ access: Operation) throws(VolumeError) {
+        guard let length = geometry.backingLength(size: now.size) else { throw .damaged(.length) }
+        let last = lastBlock(size: now.size)
+        var block: UInt64 = 1
+        while block < last {
+            let end = min(block + 64, last)
+            try repairMiddle(block..<end, now, access)
+            block = end
+        }
+        let before: UInt64
+        do throws(Errno) { before = try backing.status().size } catch { throw .store(error) }
+        if PageGeometry.pages(backingLength: before) > last + 1 {
+            try cut(toSize: now.size)
+        } else if before != length {
+            try store { () throws(Errno) in try backing.truncate(to: length) }
+        }
+        if last > 0 { try rewritePage(0, in: now, toSize: now.size, tolerating: true, access) }
+        try rewritePage(last, in: now, toSize: now.size, tolerating: true, access)
+        state.withLock { $0.pageZeroIsOurs = true }
+        try synchronizeBacking(dataOnly: true)
+        state.withLock { state in
+            state.repair = .none
+            state.isTolerant = false
+        }
+    }
+
+    /// Rewrites those of `blocks` that read otherwise than they stand; what does not verify is left alone.
+    private func repairMiddle(
+        _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation
+    ) throws(VolumeError) {
+        try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
+            (buffer: inout CipherBuffer) throws(VolumeError) in
+            try readPages(&buffer, at: 0, blocks)
+            let epoch = try context.epochs.epoch(encryptions: Int(blocks.count))
+            drawNonces(Int(blocks.count), into: &buffer)
+            var scratch = try takeScratch()
+            var rewritten: [UInt64] = []
+            var damaged: [UInt64] = []
+            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+                try judge(keys, access)
+                var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+                for (position, block) in blocks.enumerated() {
+                    let range = position * 4096..<(position + 1) * 4096
+                    try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                        (plain: inout MutableRawSpan) throws(VolumeError) in
+                        let content: PageContent
+                        do throws(VolumeError) {
+                            content = try codec.open(
+                                unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain)
+                        } catch {
+                            guard case .damaged = error else { throw error }
+                            damaged.append(block)
+                            return
+                        }
+                        let capacity = geometry.capacity(ofBlock: block)
+                        switch content {
+                        case .zeros:
+                            if now.header.flags.contains(.holes) { return }
+                            plain.zero(0..<capacity)
+                        case .block(let field):
+                            if !field.isLast { return }
+                        }
+                        let nonceLength = geometry.suite.nonceLength
+                        try buffer.sealPage(
+                            range, position * nonceLength..<(position + 1) * nonceLength, &codec,
+                            plain.bytes.extracting(0..<capacity), block,
+                            BlockField(payloadLength: capacity, isLast: false, epoch: epoch))
+                        rewritten.append(block)
+                    }
+                }
+            }
+            for block in rewritten {
+                let start = Int(block - blocks.lowerBound) * PageGeometry.pageSize
+                try store { () throws(Errno) in
+                    try backing.write(
+                        unsafe buffer.pages.span.bytes.extracting(start..<start + PageGeometry.pageSize),
+                        at: PageGeometry.offset(ofPage: block))
+                }
+            }
+            for block in damaged { depart(.damagedPage, page: block, in: now) }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+// Reading what can be read of a damaged file: every block by itself, whatever the others are like.
+
+internal import BackingStore
+internal import Keybag
+internal import SodiumKit
+internal import VolumeFormat
+
+/// What can be had of a damaged file.
+struct Salvage: Equatable, Sendable {
+    /// Where the file ends, as far as it can be told.
+    var size: UInt64 = 0
+    /// Stretches of the file that cannot be read, in order.
+    var unreadable: [Range<UInt64>] = []
+    /// Blocks that verify.
+    var blocks: UInt64 = 0
+    /// Whether the store could not read some of it: another time it may.
+    var hasReadErrors = false
+}
+
+extension FileContent {
+    /// A damaged file, whose header verifies and whose key is there; nothing else of it is believed.
+    static func openDamaged(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileContent {
+        guard let header = try header(in: context, backing: backing) else { throw .damaged(.missingHeader) }
+        let status: Status
+        do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
+        let content = FileContent(
+            context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
+            state: FileState(
+                header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false, isTolerant: true))
+        try content.judge(.open)
+        return content
+    }
+
+    private enum Verdict: Equatable {
+        case readable(length: Int, isLast: Bool)
+        case zeros
+        case damaged
+        case unread
+    }
+
+    /// Reads every page; what verifies goes into `target`, a new file, in its place. What does not is left out there: a
+    /// hole. Nothing that did not verify is sealed again.
+    ///
+    /// - Parameter mayGoOn: asked now and then; false ends it with EINTR.
+    func salvage(into target: FileContent?, mayGoOn: () -> Bool) throws(VolumeError) -> Salvage {
+        let length = try store { () throws(Errno) in try backing.status().size }
+        let pages = PageGeometry.pages(backingLength: length)
+        guard pages > 0, pages <= PageGeometry.maximumPages else { throw .damaged(.length) }
+        let hasHoles = header.flags.contains(.holes)
+        var result = Salvage()
+        var end: UInt64 = 0
+        var isEnded = false
+        var lastDamage: UInt64?
+        var page: UInt64 = 0
+        for extent in [0..<1] + dataExtents(below: pages) {
+            if extent.lowerBound > page, !hasHoles { add(page..<extent.lowerBound, to: &result) }
+            page = extent.lowerBound
+            while page < extent.upperBound {
+                guard mayGoOn() else { throw .store(.EINTR) }
+                let next = min(page + 64, extent.upperBound)
+                for (block, verdict) in try salvage(page..<next, into: target) {
+                    switch verdict {
+                    case .readable(let length, let isLast):
+                        result.blocks += 1
+                        end = geometry.start(ofBlock: block) + UInt64(length)
+                        isEnded = isLast
+                    case .zeros:
+                        if !hasHoles || block == 0 { add(block..<block + 1, to: &result) }
+                    case .damaged, .unread:
+                        add(block..<block + 1, to: &result)
+                        lastDamage = block
+                        if verdict == .unread { result.hasReadErrors = true }
+                    }
+                }
+                page = next
+            }
+        }
+        if page < pages, !hasHoles { add(page..<pages, to: &result) }
+        // The end is what the last good block says; unless that is not the last, or there is damage behind it.
+        let isBeyond = lastDamage.map { geometry.start(ofBlock: $0) >= end } ?? false
+        result.size = isEnded && !isBeyond ? end : max(end, geometry.sizeByLength(length))
+        clamp(&result)
+        if let target, target.size != result.size { try target.truncate(to: result.size) }
+        return result
+    }
+
+    private func add(_ blocks: Range<UInt64>, to result: inout Salvage) {
+        let stretch = geometry.start(ofBlock: blocks.lowerBound)..<geometry.start(ofBlock: blocks.upperBound)
+        if let last = result.unreadable.last, last.upperBound == stretch.lowerBound {
+            result.unreadable[result.unreadable.count - 1] = last.lowerBound..<stretch.upperBound
+        } else {
+            result.unreadable.append(stretch)
+        }
+    }
+
+    private func clamp(_ result: inout Salvage) {
+        let size = result.size
+        result.unreadable = result.unreadable.compactMap { stretch in
+            stretch.lowerBound < size ? stretch.lowerBound..<min(stretch.upperBound, size) : nil
+        }
+    }
+
+    /// Judges `blocks`, 64 at most, and hands on those that verify.
+    private func salvage(_ blocks: Range<UInt64>, into target: FileContent?) throws(VolumeError) -> [(UInt64, Verdict)]
+    {
+        let start = geometry.start(ofBlock: blocks.lowerBound)
+        var buffer = try Self.largeBuffer(Int(blocks.count) * PageGeometry.pageSize, in: context)
+        return try buffer.withMutableBytes(count: Int(blocks.count) * PageGeometry.pageSize) {
+            (plain: inout MutableRawSpan) throws(VolumeError) in
+            let verdicts = try open(blocks, into: &plain)
+            guard let target else { return verdicts }
+            var run: Range<UInt64>?
+            for (block, verdict) in verdicts {
+                let from = geometry.start(ofBlock: block)
+                if case .readable = verdict {
+                    run = (run?.lowerBound ?? from)..<from + UInt64(geometry.capacity(ofBlock: block))
+                    continue
+                }
+                if let run { try put(plain.bytes, run, start, into: target) }
+                run = nil
+            }
+            if let run { try put(plain.bytes, run, start, into: target) }
+            return verdicts
+        }
+    }
+
+    private func put(
+        _ plain: RawSpan, _ run: Range<UInt64>, _ start: UInt64, into target: FileContent
+    ) throws(VolumeError) {
+        try target.write(
+            plain.extracting(Int(run.lowerBound - start)..<Int(run.upperBound - start)), at: run.lowerBound)
+    }
+
+    private func open(_ blocks: Range<UInt64>, into plain: inout MutableRawSpan) throws(VolumeError) -> [(
+        UInt64, Verdict
+    )] {
+        let header = self.header
+        return try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
+            (buffer: inout CipherBuffer) throws(VolumeError) -> [(UInt64, Verdict)] in
+            var lost: Set<UInt64> = []
+            do throws(VolumeError) {
+                try readPages(&buffer, at: 0, blocks)
+            } catch {
+                // One that the disk cannot read takes none of the others with it.
+                for (position, block) in blocks.enumerated() {
+                    do throws(VolumeError) { try readPages(&buffer, at: position, block..<block + 1) } catch {
+                        lost.insert(block)
+                    }
+                }
+            }
+            return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+                try judge(keys, .read)
+                var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
+                var verdicts: [(UInt64, Verdict)] = []
+                let base = geometry.start(ofBlock: blocks.lowerBound)
+                for (position, block) in blocks.enumerated() {
+                    let range = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
+                    var verdict = Verdict.damaged
+                    do throws(VolumeError) {
+                        let content = try codec.open(
+                            unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain,
+                            at: Int(geometry.start(ofBlock: block) - base))
+                        switch content {
+                        case .zeros: verdict = .zeros
+                        case .block(let field):
+                            verdict = .readable(length: field.payloadLength, isLast: field.isLast)
+                        }
+                    } catch { if case .locked = error { throw error } }
+                    verdicts.append((block, lost.contains(block) ? .unread : verdict))
+                }
+                return verdicts
+            }
+        }
+    }
+}

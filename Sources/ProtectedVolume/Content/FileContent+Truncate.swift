@@ -1,0 +1,70 @@
+// Truncation, in the orders of docs/volume-format.md.
+
+internal import BackingStore
+internal import Locks
+public import VolumeFormat
+
+extension FileContent {
+    /// Sets the size; what is added reads as zeros.
+    ///
+    /// - Parameter access: `.handleSize` (ftruncate), `.truncatePath`, or `.open` (O_TRUNC).
+    public func truncate(to size: UInt64, access: Operation = .handleSize) throws(VolumeError) {
+        guard size <= geometry.maximumSize else { throw .refused(.EFBIG) }
+        try prepareToModify(access)
+        try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
+            let now = snapshot
+            try judge(access)
+            if size > now.size { try extend(to: size, now, access) }
+            if size < now.size { try shrink(to: size, now, access) }
+            state.withLock { $0.pinnedTime = nil }
+        }
+    }
+
+    /// Extends with zeros; the whole file is held.
+    func extend(to size: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
+        let last = lastBlock(size: now.size)
+        let newLast = lastBlock(size: size)
+        let plan = WritePlan(
+            offset: size, end: size, newSize: size, first: newLast, final: newLast,
+            former: newLast > last ? last : nil)
+        try perform(plan, RawSpan(), now, access)
+    }
+
+    /// Drops what is behind `size`; the whole file is held.
+    func shrink(to size: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
+        let last = lastBlock(size: now.size)
+        let newLast = lastBlock(size: size)
+        if newLast == last {
+            // No page is dropped: length, then the page.
+            try rewritePage(last, in: now, toSize: size, access) { () throws(VolumeError) in
+                guard let length = geometry.backingLength(size: size) else { throw .invalid }
+                try store { () throws(Errno) in try backing.truncate(to: length) }
+                state.withLock { $0.size = size }
+            } onFailure: { _ in
+                failedEnd()
+            }
+            return
+        }
+        if newLast == 0 {
+            try rewritePage(0, in: now, toSize: size, access, onFailure: { _ in failedEnd() })
+            // From here on the file on disk ends in page 0.
+            state.withLock { $0.size = size }
+            do throws(VolumeError) {
+                if !now.isMarked { try synchronizeBacking(dataOnly: true) }
+                try cut(toSize: size)
+            } catch {
+                failedEnd()
+                throw error
+            }
+            return
+        }
+        try mark(access)
+        try rewritePage(newLast, in: now, toSize: size, access) { () throws(VolumeError) in
+            try cut(toSize: size)
+            state.withLock { $0.size = size }
+            try synchronizeBacking(dataOnly: true)
+        } onFailure: { _ in
+            failedEnd()
+        }
+    }
+}

@@ -1,0 +1,312 @@
+// Writing: overwriting in parallel, extending alone from the last page on, in the order that survives a power cut.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+public import VolumeFormat
+
+/// What one step of a write or an extension puts on disk. The pages from `first` to `final` are sealed; where the file
+/// grows past them, the former last page too.
+struct WritePlan {
+    let offset: UInt64
+    let end: UInt64
+    let newSize: UInt64
+    let first: UInt64
+    let final: UInt64
+    /// The former last page, when it lies before `first`.
+    var former: UInt64?
+
+    var formerIsAdjacent: Bool { former.map { $0 + 1 == first } ?? false }
+    /// The pages that one write covers.
+    var run: Range<UInt64> { (formerIsAdjacent ? first - 1 : first)..<final + 1 }
+    /// All pages that are sealed.
+    var count: Int { Int(run.count) + (former != nil && !formerIsAdjacent ? 1 : 0) }
+}
+
+extension FileContent {
+    /// Writes all of `data` at `offset`, extending the file as needed. After an error a first part may have been written.
+    ///
+    /// - Parameter access: `.write`, `.writeBack` (the kernel's page cache) or `.copyDestination`, judged in the same
+    ///   hold of the state lock that encrypts.
+    /// - Throws: `.refused(.EFBIG)` past the largest size; `.store(.ENOSPC)` leaves the size as it was.
+    public func write(_ data: RawSpan, at offset: UInt64, access: Operation = .write) throws(VolumeError) {
+        guard !data.isEmpty else { return }
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
+        guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
+        if access == .writeBack { state.withLock { $0.writeBacks.append(offset) } }
+        defer {
+            if access == .writeBack {
+                state.withLock { state in
+                    if let index = state.writeBacks.firstIndex(of: offset) { state.writeBacks.remove(at: index) }
+                }
+            }
+        }
+        try prepareToModify(access)
+        if access == .writeBack, context.kernelKeepsTimes { pinTime() }
+        var done = 0
+        while done < data.byteCount {
+            let count = min(data.byteCount - done, Self.largestRequest)
+            try writeStep(data.extracting(done..<done + count), at: offset + UInt64(done), access)
+            done += count
+        }
+        state.withLock { state in
+            // A write that a program made moves the time; one from the page cache belongs to the time set last.
+            if access == .writeBack { state.wroteSincePin = true } else { state.pinnedTime = nil }
+        }
+    }
+
+    /// Takes the time before the first write from the page cache for the one that the kernel believes in.
+    private func pinTime() {
+        guard state.withLock({ $0.pinnedTime == nil }), let status = try? backing.status() else { return }
+        state.withLock { state in
+            if state.pinnedTime == nil { state.pinnedTime = status.modified }
+        }
+    }
+
+    private func writeStep(_ data: RawSpan, at offset: UInt64, _ access: Operation) throws(VolumeError) {
+        let end = offset + UInt64(data.byteCount)
+        let first = geometry.locate(offset).block
+        let final = geometry.locate(end - 1).block
+        var hasWaited = access != .writeBack
+        while true {
+            let seen = snapshot
+            let last = lastBlock(size: seen.size)
+            var pages = first..<final + 1
+            if end > seen.size {
+                if first > last + 1, !seen.header.flags.contains(.holes) {
+                    if !hasWaited {
+                        // The kernel's write-back sends its requests side by side: the one before is on its way.
+                        hasWaited = true
+                        waitForGrowth(to: offset)
+                        continue
+                    }
+                    pages = RangeLock.everything
+                } else {
+                    pages = RangeLock.onwards(from: min(first, last))
+                }
+            }
+            let isDone = try holding(pages, exclusive: true) { () throws(VolumeError) -> Bool in
+                let now = snapshot
+                let last = lastBlock(size: now.size)
+                var plan = WritePlan(
+                    offset: offset, end: end, newSize: max(now.size, end), first: first, final: final)
+                if end > now.size {
+                    guard pages.upperBound == .max, pages.lowerBound <= min(first, last) else { return false }
+                    if first > last + 1, !now.header.flags.contains(.holes), pages.lowerBound > 0 { return false }
+                    if last < first { plan.former = last }
+                }
+                try perform(plan, data, now, access)
+                return true
+            }
+            if isDone { return }
+        }
+    }
+
+    /// Waits, within limits, for the file to grow up to `offset`: as long as writes before it are under way, and a moment
+    /// for one that has not got here yet. Without it ordinary files would be marked as having holes. Holds no lock.
+    private func waitForGrowth(to offset: UInt64) {
+        let block = geometry.locate(offset).block
+        let end = monotonicNanoseconds() + 1_000_000_000
+        while monotonicNanoseconds() < end {
+            let hasGrown: Void? = state.wait(on: grown, until: monotonicNanoseconds() + 100_000_000) { state in
+                block <= geometry.pages(size: state.size).count ? () : nil
+            }
+            if hasGrown != nil { return }
+            guard state.withLock({ $0.writeBacks.contains { $0 < offset } }) else { return }
+        }
+    }
+
+    /// Seals and writes what `plan` says. The caller holds every page concerned, and page 0 where HOLES is not set yet.
+    func perform(
+        _ plan: WritePlan, _ data: RawSpan, _ before: FileState, _ access: Operation
+    ) throws(VolumeError) {
+        var now = before
+        if let former = plan.former, plan.first > former + 1, !now.header.flags.contains(.holes) {
+            try rewriteHeader(access) { (_, header: inout FileHeader) in header.flags.insert(.holes) }
+            now = snapshot
+        }
+        let grows = plan.newSize > now.size
+        try context.buffers.withBuffer(pageCount: plan.count) { (buffer: inout CipherBuffer) throws(VolumeError) in
+            try seal(plan, data, now, access, into: &buffer)
+            do throws(VolumeError) {
+                try put(plan, now, &buffer)
+            } catch {
+                if grows { undoGrowth(plan, data, now) }
+                throw error
+            }
+        }
+        let touchesFirst = plan.run.lowerBound == 0 || plan.former == 0
+        state.withLock { state in
+            state.size = max(state.size, plan.newSize)
+            if grows { state.growth += 1 }
+            if touchesFirst {
+                state.pageZero = .written
+                state.pageZeroIsOurs = true
+            }
+        }
+        if grows { grown.broadcast() }
+    }
+
+    /// `ftruncate` to the final length, the new pages, the former last page after them.
+    private func put(_ plan: WritePlan, _ now: FileState, _ buffer: inout CipherBuffer) throws(VolumeError) {
+        guard let length = geometry.backingLength(size: plan.newSize) else { throw .refused(.EFBIG) }
+        let runBytes = Int(plan.run.count) * PageGeometry.pageSize
+        let bytes = unsafe buffer.pages.span.bytes
+        try store { () throws(Errno) in
+            if plan.newSize != now.size { try backing.truncate(to: length) }
+            try backing.write(
+                bytes.extracting(0..<runBytes), at: PageGeometry.offset(ofPage: plan.run.lowerBound))
+            if let former = plan.former, !plan.formerIsAdjacent {
+                try backing.write(
+                    bytes.extracting(runBytes..<runBytes + PageGeometry.pageSize),
+                    at: PageGeometry.offset(ofPage: former))
+            }
+        }
+    }
+
+    /// Reads what is needed of the old pages and seals all pages of `plan` into `buffer`: the run, then a former last
+    /// page that is not adjacent.
+    private func seal(
+        _ plan: WritePlan, _ data: RawSpan, _ now: FileState, _ access: Operation, into buffer: inout CipherBuffer
+    ) throws(VolumeError) {
+        try readOld(plan, now, into: &buffer)
+        let epoch = try context.epochs.epoch(encryptions: plan.count)
+        let nonceLength = geometry.suite.nonceLength
+        drawNonces(plan.count, into: &buffer)
+        let lastBefore = lastBlock(size: now.size)
+        let lastAfter = lastBlock(size: plan.newSize)
+        var scratch = try takeScratch()
+        try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+            try judge(keys, access)
+            var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+            for position in 0..<plan.count {
+                let block = position < plan.run.count ? plan.run.lowerBound + UInt64(position) : plan.former ?? 0
+                let start = geometry.start(ofBlock: block)
+                let capacity = geometry.capacity(ofBlock: block)
+                let length = Int(min(start + UInt64(capacity), plan.newSize) - start)
+                let field = BlockField(payloadLength: length, isLast: block == lastAfter, epoch: epoch)
+                let nonceRange = position * nonceLength..<(position + 1) * nonceLength
+                let pageRange = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
+                if plan.offset <= start, plan.end >= start + UInt64(capacity) {
+                    let from = Int(start - plan.offset)
+                    try buffer.sealPage(
+                        pageRange, nonceRange, &codec, data.extracting(from..<from + capacity), block, field)
+                    continue
+                }
+                try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                    (plain: inout MutableRawSpan) throws(VolumeError) in
+                    var valid = 0
+                    if needsOld(block, plan, now, lastBefore) {
+                        let content = try codec.open(
+                            unsafe buffer.pages.span.bytes.extracting(pageRange), block: block, into: &plain)
+                        if try !accept(content, block: block, in: now) { valid = oldLength(block, now, lastBefore) }
+                    }
+                    plain.zero(valid..<capacity)
+                    overlay(data, plan, start: start, capacity: capacity, onto: &plain)
+                    try buffer.sealPage(
+                        pageRange, nonceRange, &codec, plain.bytes.extracting(0..<capacity), block, field)
+                }
+            }
+        }
+    }
+
+    private func overlay(
+        _ data: RawSpan, _ plan: WritePlan, start: UInt64, capacity: Int, onto plain: inout MutableRawSpan
+    ) {
+        guard !data.isEmpty else { return }
+        let from = max(plan.offset, start)
+        let to = min(plan.end, start + UInt64(capacity))
+        guard from < to else { return }
+        plain.copy(data.extracting(Int(from - plan.offset)..<Int(to - plan.offset)), to: Int(from - start))
+    }
+
+    /// Bytes of `block` that belonged to the file before.
+    private func oldLength(_ block: UInt64, _ now: FileState, _ last: UInt64) -> Int {
+        guard block <= last, now.pageZero == .written else { return 0 }
+        let start = geometry.start(ofBlock: block)
+        return Int(min(start + UInt64(geometry.capacity(ofBlock: block)), now.size) - start)
+    }
+
+    /// Whether some of the old bytes of `block` stay.
+    private func needsOld(_ block: UInt64, _ plan: WritePlan, _ now: FileState, _ last: UInt64) -> Bool {
+        let length = oldLength(block, now, last)
+        let start = geometry.start(ofBlock: block)
+        return length > 0 && !(plan.offset <= start && plan.end >= start + UInt64(length))
+    }
+
+    private func readOld(_ plan: WritePlan, _ now: FileState, into buffer: inout CipherBuffer) throws(VolumeError) {
+        let last = lastBlock(size: now.size)
+        let run = plan.run
+        let ends = run.lowerBound..<run.upperBound
+        // Only the first page, the one after an adjacent former last page, and the last one can be partial.
+        var block = ends.lowerBound
+        while block < ends.upperBound {
+            if needsOld(block, plan, now, last) {
+                let next = block + 1
+                let both = next < ends.upperBound && needsOld(next, plan, now, last)
+                try readPages(&buffer, at: Int(block - run.lowerBound), block..<(both ? next + 1 : next))
+                if both { block = next }
+            }
+            block = block + 1 < ends.lowerBound + 2 ? block + 1 : max(block + 1, ends.upperBound - 1)
+        }
+        if let former = plan.former, !plan.formerIsAdjacent, needsOld(former, plan, now, last) {
+            try readPages(&buffer, at: Int(run.count), former..<former + 1)
+        }
+    }
+
+    /// One getrandom for all pages of a request, never kept for the next one.
+    func drawNonces(_ count: Int, into buffer: inout CipherBuffer) {
+        var span = buffer.nonces.mutableSpan
+        var all = unsafe span.mutableBytes
+        var target = all._mutatingExtracting(0..<count * geometry.suite.nonceLength)
+        randomBytes(into: &target)
+    }
+
+    func takeScratch() throws(VolumeError) -> LockedBuffer {
+        do throws(SodiumError) {
+            return try context.scratch.take(atLeast: PageGeometry.pageSize)
+        } catch { throw VolumeError(error) }
+    }
+
+    /// After a growth that failed: cuts back, sees to it that the old last page says LAST, makes that durable.
+    private func undoGrowth(_ plan: WritePlan, _ data: RawSpan, _ now: FileState) {
+        do throws(VolumeError) {
+            try cut(toSize: now.size)
+            let last = lastBlock(size: now.size)
+            if now.pageZero == .pending {
+                // Page 0 still waits to be written; a later trigger writes it anew.
+                context.epochs.keepOpen()
+            } else if plan.former == last || plan.run.contains(last) {
+                try rewritePage(last, in: now, toSize: now.size, tolerating: true, .other)
+            }
+            try store { () throws(Errno) in try backing.synchronize(dataOnly: true) }
+        } catch {
+            failedEnd()
+        }
+    }
+
+    /// The end on disk is not what it should be: mended before the next modification, and tolerated until then.
+    func failedEnd() {
+        context.epochs.endBadly()
+        state.withLock { state in
+            state.repair = .full
+            state.isTolerant = true
+        }
+    }
+}
+
+extension CipherBuffer {
+    /// Seals into `pageRange` of the pages, with the nonce at `nonceRange`.
+    mutating func sealPage(
+        _ pageRange: Range<Int>, _ nonceRange: Range<Int>, _ codec: inout PageCodec, _ plaintext: RawSpan,
+        _ block: UInt64, _ field: BlockField
+    ) throws(VolumeError) {
+        let nonces = nonces
+        var span = pages.mutableSpan
+        var all = unsafe span.mutableBytes
+        var page = all._mutatingExtracting(pageRange)
+        try codec.seal(
+            plaintext, block: block, field: field, nonce: unsafe nonces.span.bytes.extracting(nonceRange), into: &page)
+    }
+}

@@ -1,0 +1,253 @@
+// The content of one inode: what is known of it in memory, and the tests that every request passes.
+
+public import BackingStore
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+public import VolumeFormat
+
+/// Where page 0 stands.
+enum PageZero: Sendable {
+    /// On disk.
+    case written
+    /// Created in this mount and not written yet: the backing file is one page of zeros.
+    case pending
+    /// Rule R0: never written by a session that crashed; on disk there is nothing of use.
+    case missing
+}
+
+/// What has to be mended before the first modification.
+enum RepairNeed: Sendable {
+    /// Nothing.
+    case none
+    /// The backing file's length does not fit the last page: cut.
+    case end
+    /// Rule R5, all of it.
+    case full
+}
+
+/// What is known of an open file. Guarded by `FileContent.state`; the size and the last page change only under an
+/// exclusive hold of the range lock from the last page on, the header only under one of page 0.
+struct FileState: Sendable {
+    var header: FileHeader
+    var size: UInt64
+    var pageZero: PageZero
+    /// Page 0, as last written, carries an epoch of this mount.
+    var pageZeroIsOurs: Bool
+    /// A page 0 with an epoch of this mount, or a file created in it, is durable: the file is marked.
+    var isMarked: Bool
+    /// Counts growth; equal to `syncedGrowth` when nothing grew since the last sync.
+    var growth: UInt64 = 1
+    var syncedGrowth: UInt64 = 0
+    /// The page 0 with HOLES may still be lost: nothing may be punched before it is durable.
+    var holesMayBeLost = false
+    var repair: RepairNeed = .none
+    /// Departures of rule R4 are read as the rule says.
+    var isTolerant = false
+    /// The keys were wiped: look at the file ID before they come back.
+    var wasWiped = false
+    /// The modification time that was set last, to be put back after late writes from the page cache.
+    var pinnedTime: Timestamp?
+    var wroteSincePin = false
+    /// Where writes from the page cache that are under way begin.
+    var writeBacks: [UInt64] = []
+}
+
+/// The content of one inode that is open; one object per inode, shared by all its handles. Thread-safe.
+///
+/// Requests on different pages run in parallel. Lock order: range lock, (backing I/O), state lock of the `KeyRing`,
+/// then this object's small locks, which are held for a few instructions only.
+public final class FileContent: Sendable {
+    /// Largest number of bytes that one `read` gives or one step of `write` takes.
+    public static let largestRequest = 1 << 20
+
+    /// What all files of the volume share.
+    public let context: ContentContext
+    /// The backing file, for its status, times, mode and attributes. Its bytes are not to be touched.
+    public let backing: BackingFile
+
+    let inode: UInt64
+    let ranges = RangeLock()
+    let state: Lock<FileState>
+    let grown = Condition()
+    let fileKeys: FileKeys
+
+    init(context: ContentContext, backing: BackingFile, inode: UInt64, keys: FileKeys, state: FileState) {
+        self.context = context
+        self.backing = backing
+        self.inode = inode
+        fileKeys = keys
+        self.state = Lock(state)
+    }
+
+    var geometry: PageGeometry { context.geometry }
+    var snapshot: FileState { state.withLock { $0 } }
+
+    /// The file's size in bytes.
+    public var size: UInt64 { state.withLock { $0.size } }
+    /// The header as it stands, also while it waits to be written.
+    public var header: FileHeader { state.withLock { $0.header } }
+    /// The file's ID.
+    public var fileID: ObjectID { state.withLock { $0.header.fileID } }
+    /// The file's class.
+    public var protectionClass: ProtectionClass { state.withLock { $0.header.protectionClass } }
+
+    // MARK: Keys
+
+    /// Wipes the file key and all that comes from it.
+    ///
+    /// To be called under the exclusive side of the state lock (`KeyRing.finishLocking`), or when nobody has the file
+    /// open. Operations in flight find no key and are refused, or fetch it again where the class allows.
+    public func wipeKeys() {
+        fileKeys.wipe()
+        state.withLock { $0.wasWiped = true }
+    }
+
+    /// Whether the file's key is in memory.
+    public var hasKey: Bool { fileKeys.isPresent }
+
+    /// Refuses what the table refuses, and sees to it that the file key is there. Inside of `KeyRing.withState`.
+    func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
+        let header = state.withLock { $0.header }
+        guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state) else {
+            throw .locked(header.protectionClass)
+        }
+        if !fileKeys.isPresent { fileKeys.install(try Self.unwrap(keys, header, context.keys.volumeID)) }
+    }
+
+    /// The same in a hold of its own, for operations that use no key.
+    func judge(_ operation: Operation) throws(VolumeError) {
+        try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+            try judge(keys, operation)
+        }
+    }
+
+    static func unwrap(
+        _ keys: borrowing HeldKeys, _ header: FileHeader, _ volume: VolumeID
+    ) throws(VolumeError) -> SecretKey {
+        let data = AssociatedData.wrap(volume: volume, header: header)
+        do throws(KeyError) {
+            return try keys.unwrap(
+                unsafe header.wrappedKey.span.bytes, for: header.protectionClass, generation: header.keyGeneration,
+                associatedData: unsafe data.span.bytes)
+        } catch { throw VolumeError(error) }
+    }
+
+    static func wrap(
+        _ keys: borrowing HeldKeys, _ key: borrowing SecretKey, into header: inout FileHeader, _ volume: VolumeID
+    ) throws(VolumeError) {
+        header.keyGeneration = keys.generation(of: header.protectionClass)
+        let data = AssociatedData.wrap(volume: volume, header: header)
+        do throws(KeyError) {
+            header.wrappedKey = try keys.wrap(key, for: header.protectionClass, associatedData: unsafe data.span.bytes)
+        } catch { throw VolumeError(error) }
+    }
+
+    /// After a wipe, the backing file must still be the one whose keys come back.
+    func checkIdentity() throws(VolumeError) {
+        let now = snapshot
+        guard now.wasWiped else { return }
+        if now.pageZero == .written {
+            var bytes = InlineArray<32, UInt8>(repeating: 0)
+            var span = bytes.mutableSpan
+            var raw = unsafe span.mutableBytes
+            let count = try store { () throws(Errno) in try backing.read(into: &raw, at: 0) }
+            guard count == 32, unsafe ObjectID(bytes.span.bytes, at: 16) == now.header.fileID else { throw .stale }
+        }
+        state.withLock { $0.wasWiped = false }
+    }
+
+    // MARK: Times
+
+    /// Remembers the modification time that was just set, so that a late write from the page cache cannot undo it.
+    public func pinModificationTime(_ time: Timestamp) {
+        state.withLock { state in
+            state.pinnedTime = time
+            state.wroteSincePin = false
+        }
+    }
+
+    /// Runs `body` and puts the modification time back: for writes that no program made.
+    func preservingTime(_ body: () throws(VolumeError) -> Void) throws(VolumeError) {
+        let before = try? backing.status().modified
+        defer {
+            if let before { try? backing.setTimes(accessed: .keep, modified: .set(before)) }
+        }
+        try body()
+    }
+
+    /// To be called at the last release of the inode: writes a page 0 that waits, and puts a modification time back that
+    /// a late write has moved.
+    public func release() throws(VolumeError) {
+        try flushHeader()
+        let time = state.withLock { $0.wroteSincePin ? $0.pinnedTime : nil }
+        if let time { try? backing.setTimes(accessed: .keep, modified: .set(time)) }
+    }
+
+    // MARK: Small helpers
+
+    /// Turns an errno of the backing store into a `VolumeError`.
+    func store<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {
+        do throws(Errno) { return try body() } catch { throw .store(error) }
+    }
+
+    func depart(_ kind: Departure.Kind, page: UInt64, in state: FileState? = nil) {
+        context.report(
+            Departure(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
+    }
+
+    /// The block that holds the last byte; 0 for an empty file.
+    func lastBlock(size: UInt64) -> UInt64 { geometry.pages(size: size).count - 1 }
+
+    /// Cuts to so many pages and a tail: two calls, so that nothing of a dropped page stays behind the end.
+    func cut(toSize size: UInt64) throws(VolumeError) {
+        let (pages, tail) = geometry.pages(size: size)
+        let base = PageGeometry.offset(ofPage: pages)
+        try store { () throws(Errno) in
+            try backing.truncate(to: base)
+            if tail > 0 { try backing.truncate(to: base + UInt64(tail)) }
+            if context.cutNeedsSync { try backing.synchronize(dataOnly: true) }
+        }
+    }
+
+    /// Holds `pages` while `body` runs.
+    func holding<Result>(
+        _ pages: Range<UInt64>, exclusive: Bool, _ body: () throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        let hold = ranges.acquire(pages, exclusive: exclusive)
+        do throws(VolumeError) {
+            let result = try body()
+            ranges.release(hold)
+            return result
+        } catch {
+            ranges.release(hold)
+            throw error
+        }
+    }
+
+    /// Checks what a page of an existing file turned out to be; zeros that are in order are told by true.
+    func accept(_ content: PageContent, block: UInt64, in now: FileState) throws(VolumeError) -> Bool {
+        let last = lastBlock(size: now.size)
+        switch content {
+        case .zeros:
+            if now.isTolerant {
+                if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
+                return true
+            }
+            guard now.header.flags.contains(.holes), block != last, block != 0 else { throw .damaged(.zeroPage) }
+            return true
+        case .block(let field):
+            if block < last {
+                guard field.isLast else { return false }
+                guard now.isTolerant else { throw .damaged(.length) }
+                depart(.lastInMiddle, page: block)
+                return false
+            }
+            let length = now.size - geometry.start(ofBlock: block)
+            guard now.isTolerant || (field.isLast && UInt64(field.payloadLength) == length) else {
+                throw .damaged(.length)
+            }
+            return false
+        }
+    }
+}

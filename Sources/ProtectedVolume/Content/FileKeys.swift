@@ -1,0 +1,170 @@
+// A file's key and the extent keys that come from it, in memory only while the class allows.
+
+import BackingStore
+import Keybag
+import Locks
+import SodiumKit
+import Synchronization
+import VolumeFormat
+
+/// The key of one file with a small cache of expanded extent keys.
+///
+/// Used only under the shared side of the state lock, wiped only under its exclusive side or when nobody has the file
+/// open: so a wipe meets no user.
+final class FileKeys: Sendable {
+    private struct Slot {
+        let epoch: UInt32
+        let extent: UInt64
+        let kept: KeptCipher
+    }
+
+    private struct Box: ~Copyable {
+        var key: SecretKey?
+        var slots: [Slot] = []
+        var next = 0
+
+        var isPresent: Bool {
+            switch key {
+            case .some: true
+            case .none: false
+            }
+        }
+    }
+
+    /// Extent keys kept; deriving one costs less than a microsecond.
+    private static let slotCount = 8
+    private let box: Lock<Box>
+    private let suite: BlockSuite
+
+    init(_ key: consuming SecretKey?, suite: BlockSuite) {
+        self.suite = suite
+        box = Lock(Box(key: key))
+    }
+
+    /// Whether the file key is in memory.
+    var isPresent: Bool {
+        box.withLock { $0.isPresent }
+    }
+
+    /// Takes the file key in, where there is none yet.
+    func install(_ key: consuming SecretKey, replacing: Bool = false) {
+        var offered: SecretKey? = consume key
+        box.withLock { box in
+            if !replacing, box.isPresent { return }
+            box.key = offered.take()
+            box.slots = []
+            box.next = 0
+        }
+    }
+
+    /// Takes the file key out, and every extent key with it.
+    func takeKey() -> SecretKey? {
+        box.withLock { box in
+            box.slots = []
+            return box.key.take()
+        }
+    }
+
+    /// Runs `body` with the file key; nil where it is not in memory.
+    func withKey<Result>(_ body: (borrowing SecretKey) throws(VolumeError) -> Result) throws(VolumeError) -> Result? {
+        try box.withLock { (box: inout Box) throws(VolumeError) -> Result? in
+            switch box.key {
+            case .some(let key): return try body(key)
+            case .none: return nil
+            }
+        }
+    }
+
+    /// The extent key of `epoch` and `extent`; nil where the file key is not in memory.
+    func cipher(epoch: UInt32, extent: UInt64) throws(VolumeError) -> BlockCipher? {
+        try box.withLock { (box: inout Box) throws(VolumeError) -> BlockCipher? in
+            for slot in box.slots where slot.epoch == epoch && slot.extent == extent { return slot.kept.cipher }
+            guard let cipher = try derive(&box, epoch, extent) else { return nil }
+            if box.slots.count == Self.slotCount {
+                box.slots.remove(at: box.next)
+                box.next = (box.next + 1) % Self.slotCount
+            }
+            // One that is not kept lives as long as its user holds it.
+            if let kept = KeptCipher.keep(cipher) { box.slots.append(Slot(epoch: epoch, extent: extent, kept: kept)) }
+            return cipher
+        }
+    }
+
+    private func derive(_ box: inout Box, _ epoch: UInt32, _ extent: UInt64) throws(VolumeError) -> BlockCipher? {
+        do throws(VolumeError) {
+            return try Self.derive(box.key, suite, epoch, extent)
+        } catch {
+            // The limit of locked memory: with what this file gives back.
+            guard !box.slots.isEmpty else { throw error }
+            box.slots = []
+            box.next = 0
+            return try Self.derive(box.key, suite, epoch, extent)
+        }
+    }
+
+    private static func derive(
+        _ key: borrowing SecretKey?, _ suite: BlockSuite, _ epoch: UInt32, _ extent: UInt64
+    ) throws(VolumeError) -> BlockCipher? {
+        switch key {
+        case .some(let key):
+            let context = AssociatedData.extentContext(suite: suite, epoch: epoch, extent: extent)
+            do throws(SodiumError) {
+                let derived = try deriveKey(from: key, label: "protectfs1/extent", context: unsafe context.span.bytes)
+                return try BlockCipher(
+                    suite: suite.cipher, key: derived)
+            } catch { throw VolumeError(error) }
+        case .none: return nil
+        }
+    }
+
+    /// Wipes the file key and every extent key.
+    func wipe() {
+        box.withLock { box in
+            for slot in box.slots { slot.kept.cipher.wipe() }
+            box.slots = []
+            box.key = nil
+        }
+    }
+}
+
+/// An expanded key that is kept for later: with many open files as many as the limit of locked memory allows.
+private final class KeptCipher: Sendable {
+    /// An eighth of the limit, at a KiB each.
+    private static let most = Int(clamping: lockableMemory() / 8 / 1024)
+    private static let count = Atomic<Int>(0)
+
+    let cipher: BlockCipher
+
+    private init(_ cipher: BlockCipher) { self.cipher = cipher }
+
+    /// Nil where no more may be kept.
+    static func keep(_ cipher: BlockCipher) -> KeptCipher? {
+        guard count.add(1, ordering: .relaxed).newValue <= most else {
+            count.subtract(1, ordering: .relaxed)
+            return nil
+        }
+        return KeptCipher(cipher)
+    }
+
+    deinit { Self.count.subtract(1, ordering: .relaxed) }
+}
+
+extension VolumeError {
+    /// No locked memory left.
+    init(_ error: SodiumError) {
+        self = .store(.ENOMEM)
+    }
+
+    /// A file key cannot be had.
+    init(_ error: KeyError) {
+        switch error {
+        case .locked(let protectionClass): self = .locked(protectionClass)
+        default: self = .damaged(.wrap)
+        }
+    }
+}
+
+extension BlockSuite {
+    /// The cipher of the suite.
+    var cipher: CipherSuite { self == .aes256GCM ? .aes256GCM : .xChaCha20Poly1305 }
+}

@@ -1,0 +1,103 @@
+// Sealing and opening the pages of one file: nonce, field, associated data, extent key.
+
+import SodiumKit
+import VolumeFormat
+
+/// What a page turned out to hold.
+enum PageContent {
+    /// A block that verified.
+    case block(BlockField)
+    /// Nothing but zero bytes.
+    case zeros
+}
+
+/// Seals and opens pages of one file within one hold of the state lock's shared side; a value on the stack.
+struct PageCodec: ~Copyable {
+    private let geometry: PageGeometry
+    private let keys: FileKeys
+    private let header: FileHeader
+    private var associatedData: InlineArray<68, UInt8>
+    private var cipher: BlockCipher?
+    private var epoch: UInt32 = 0
+    private var extent: UInt64 = 0
+
+    /// - Parameter header: as block 0 is bound to it.
+    init(geometry: PageGeometry, keys: FileKeys, header: FileHeader) {
+        self.geometry = geometry
+        self.keys = keys
+        self.header = header
+        associatedData = InlineArray(repeating: 0)
+        var span = associatedData.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        header.fileID.store(into: &bytes, at: 0)
+        bytes.storeLittleEndian(header.suite.rawValue, at: 32)
+        bytes.storeLittleEndian(PageGeometry.blockLog2, at: 33)
+        header.storePrefix(into: &bytes, at: AssociatedData.blockLength)
+    }
+
+    /// Verifies the page of block `index` and decrypts its whole payload, padding included, into `plaintext` at `offset`.
+    ///
+    /// A page of zeros is told, not judged; nothing is written to `plaintext` then. Everything else that does not verify
+    /// is `.damaged(.block)`, and `plaintext` must not be used.
+    mutating func open(
+        _ page: RawSpan, block index: UInt64, into plaintext: inout MutableRawSpan, at offset: Int = 0
+    ) throws(VolumeError) -> PageContent {
+        if page.isAllZero { return .zeros }
+        let fieldStart = geometry.fieldRange(ofBlock: index).lowerBound
+        let field: BlockField
+        do throws(FormatError) {
+            field = try BlockField(parsing: page, at: fieldStart, capacity: geometry.capacity(ofBlock: index))
+        } catch { throw .damaged(.block) }
+        let cipher = try cipher(epoch: field.epoch, page: index)
+        let length = bind(index, page.littleEndian(at: fieldStart))
+        guard
+            cipher.open(
+                page, place(index), into: &plaintext, at: offset,
+                associatedData: unsafe associatedData.span.bytes.extracting(0..<length))
+        else { throw .damaged(.block) }
+        return .block(field)
+    }
+
+    /// Seals `plaintext`, a whole payload with its padding, into `page`; page 0 gets its header too.
+    ///
+    /// - Parameter nonce: fresh random bytes.
+    mutating func seal(
+        _ plaintext: RawSpan, block index: UInt64, field: BlockField, nonce: RawSpan, into page: inout MutableRawSpan
+    ) throws(VolumeError) {
+        let fieldStart = geometry.fieldRange(ofBlock: index).lowerBound
+        let cipher = try cipher(epoch: field.epoch, page: index)
+        if index == 0 { header.store(into: &page) }
+        page.copy(nonce, to: geometry.nonceRange(ofBlock: index).lowerBound)
+        field.store(into: &page, at: fieldStart)
+        let length = bind(index, page.bytes.littleEndian(at: fieldStart))
+        cipher.seal(
+            plaintext, into: &page, place(index),
+            associatedData: unsafe associatedData.span.bytes.extracting(0..<length))
+    }
+
+    private func place(_ index: UInt64) -> BlockPlace {
+        BlockPlace(
+            nonce: geometry.nonceRange(ofBlock: index).lowerBound, text: geometry.ciphertextRange(ofBlock: index),
+            tag: geometry.tagRange.lowerBound)
+    }
+
+    private mutating func bind(_ index: UInt64, _ field: UInt64) -> Int {
+        var span = associatedData.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        bytes.storeLittleEndian(index, at: 16)
+        bytes.storeLittleEndian(field, at: 24)
+        return index == 0 ? AssociatedData.firstBlockLength : AssociatedData.blockLength
+    }
+
+    private mutating func cipher(epoch: UInt32, page: UInt64) throws(VolumeError) -> BlockCipher {
+        let extent = PageGeometry.extent(ofPage: page)
+        if let cipher, epoch == self.epoch, extent == self.extent { return cipher }
+        guard let found = try keys.cipher(epoch: epoch, extent: extent) else {
+            throw .locked(header.protectionClass)
+        }
+        cipher = found
+        self.epoch = epoch
+        self.extent = extent
+        return found
+    }
+}

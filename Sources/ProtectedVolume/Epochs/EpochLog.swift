@@ -1,0 +1,145 @@
+// The epochs of a mount: drawn, entered durably as open before the first write, closed after a clean unmount.
+
+import Locks
+import SodiumKit
+
+/// What crash damage is tolerated.
+public enum CrashTolerance: Sendable, Equatable {
+    /// In blocks whose epoch is among those that ended badly. The ordinary case.
+    case byEpoch
+    /// Everywhere: the state file is missing, `-o shared`, `-o recover`.
+    case everything
+    /// Nowhere: `-o strict`.
+    case nothing
+}
+
+/// A change of the list of open epochs, to be made durable before it returns.
+public enum EpochChange: Sendable, Equatable {
+    /// Enter this one.
+    case open(UInt32)
+    /// Take these out.
+    case close([UInt32])
+}
+
+/// The epochs of one mount, and which of earlier mounts ended badly.
+///
+/// Thread-safe. `epoch(encryptions:)` may write the state file: never call it under the state lock's shared side.
+public final class EpochLog: Sendable {
+    /// Encryptions after which a new epoch is drawn.
+    public static let limit: UInt64 = 1 << 32
+
+    private struct State {
+        var current: UInt32?
+        var encryptions: UInt64 = 0
+        var own: [UInt32] = []
+        var ended: Set<UInt32>
+        var isKeptOpen = false
+    }
+
+    /// What is tolerated.
+    public let tolerance: CrashTolerance
+    private let state: Lock<State>
+    private let limit: UInt64
+    private let record: @Sendable (EpochChange) throws(VolumeError) -> Void
+
+    /// The epochs of a mount that begins.
+    /// - Parameters:
+    ///   - endedBadly: those that the state file lists as open.
+    ///   - record: makes a change of the list durable before it returns.
+    public init(
+        endedBadly: [UInt32], tolerance: CrashTolerance, limit: UInt64 = EpochLog.limit,
+        record: @escaping @Sendable (EpochChange) throws(VolumeError) -> Void
+    ) {
+        self.tolerance = tolerance
+        self.limit = limit
+        self.record = record
+        state = Lock(State(ended: Set(endedBadly)))
+    }
+
+    /// The epoch for so many encryptions; draws one, durably, where there is none or it is used up.
+    public func epoch(encryptions: Int) throws(VolumeError) -> UInt32 {
+        try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
+            if let current = state.current, state.encryptions + UInt64(encryptions) <= limit {
+                state.encryptions += UInt64(encryptions)
+                return current
+            }
+            var drawn: UInt32
+            repeat { drawn = randomUInt32() } while state.ended.contains(drawn) || state.own.contains(drawn)
+            try record(.open(drawn))
+            state.own.append(drawn)
+            state.current = drawn
+            state.encryptions = UInt64(encryptions)
+            return drawn
+        }
+    }
+
+    /// Enters an epoch as open now, as before the first create.
+    public func begin() throws(VolumeError) {
+        _ = try epoch(encryptions: 0)
+    }
+
+    /// Whether `epoch` is one of this mount's.
+    public func isOwn(_ epoch: UInt32) -> Bool {
+        state.withLock { $0.own.contains(epoch) }
+    }
+
+    /// Whether what a crash leaves is tolerated in a block of `epoch`.
+    public func isTolerated(_ epoch: UInt32) -> Bool {
+        switch tolerance {
+        case .nothing: false
+        case .everything: !isOwn(epoch)
+        case .byEpoch: state.withLock { $0.ended.contains(epoch) }
+        }
+    }
+
+    /// Whether any epoch ended badly, as rule R0 asks, or is known to: a file whose header could not be written for want
+    /// of space is an empty one at once, not after the next mount only.
+    public var toleratesAny: Bool {
+        switch tolerance {
+        case .nothing: false
+        case .everything: true
+        case .byEpoch: state.withLock { !$0.ended.isEmpty || $0.isKeptOpen }
+        }
+    }
+
+    /// The epochs of earlier mounts that ended badly.
+    public var endedBadly: [UInt32] { state.withLock { $0.ended.sorted() } }
+
+    /// The epochs of this mount.
+    public var own: [UInt32] { state.withLock { $0.own } }
+
+    /// Leaves this mount's epochs open at unmount: a header could not be written.
+    public func keepOpen() {
+        state.withLock { $0.isKeptOpen = true }
+    }
+
+    /// Counts this mount's epochs among those that ended badly, from now on: an end that failed stands as a crash leaves
+    /// it, and has to be read so by who opens the file again. The next write draws another epoch, so that what is written
+    /// and mended from then on is not under suspicion.
+    public func endBadly() {
+        state.withLock { state in
+            state.ended.formUnion(state.own)
+            state.own = []
+            state.current = nil
+        }
+    }
+
+    /// Takes this mount's epochs out of the list, after `syncfs` at a clean unmount.
+    public func close() throws(VolumeError) {
+        try state.withLock { (state: inout State) throws(VolumeError) in
+            guard !state.isKeptOpen, !state.own.isEmpty else { return }
+            try record(.close(state.own))
+            state.own = []
+            state.current = nil
+        }
+    }
+
+    /// Takes the epochs that ended badly out of the list, after a complete unlocked check has looked at every file.
+    public func closeEndedBadly() throws(VolumeError) {
+        try state.withLock { (state: inout State) throws(VolumeError) in
+            guard !state.ended.isEmpty else { return }
+            try record(.close(state.ended.sorted()))
+            state.ended = []
+        }
+    }
+}

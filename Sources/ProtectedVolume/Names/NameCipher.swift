@@ -1,0 +1,193 @@
+// Encryption of the names of directory entries and of extended attributes: synthetic IV, then XChaCha20, then base64url.
+
+internal import BackingStore
+internal import Keybag
+internal import SodiumKit
+internal import VolumeFormat
+
+/// The backing name of an entry; long names have a companion that holds the encoding.
+struct EncodedName: Sendable {
+    /// The backing entry.
+    let entry: EntryName
+    /// For a long name: the companion's name and target.
+    let companion: Companion?
+
+    struct Companion: Sendable {
+        let name: EntryName
+        let target: [UInt8]
+    }
+}
+
+/// What a backing name turned out to be.
+enum DecodedName: Sendable {
+    /// A user's name.
+    case name([UInt8])
+    /// Not decryptable here.
+    case undecryptable
+    /// The format's own; not shown.
+    case reserved
+}
+
+/// Encrypts and verifies names with the keys that come from M. Stateless; usable in every lock state.
+struct NameCipher: Sendable {
+    let keys: MetadataKeys
+
+    /// Whether a decrypted name can be an entry's.
+    static func isValid(_ name: [UInt8]) -> Bool {
+        (1...NameLimits.longest).contains(name.count) && !name.contains(0) && !name.contains(UInt8(ascii: "/"))
+            && name != [UInt8(ascii: ".")] && name != Array("..".utf8)
+    }
+
+    // MARK: entries
+
+    /// The backing name of `name` in the directory `directory`.
+    func encode(_ name: [UInt8], in directory: ObjectID) throws(VolumeError) -> EncodedName {
+        guard name.count <= NameLimits.longest else { throw .nameTooLong }
+        guard Self.isValid(name) else { throw .invalid }
+        let encoding = seal(name, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher)
+        guard name.count > NameLimits.longestDirect else {
+            return EncodedName(entry: try entryName(encoding), companion: nil)
+        }
+        let long = longName(of: encoding, in: directory)
+        let companion = EncodedName.Companion(
+            name: try entryName(long + Self.bytes(of: NameLimits.companionSuffix)), target: encoding)
+        return EncodedName(entry: try entryName(long), companion: companion)
+    }
+
+    /// The name that `encoding` stands for; verified when the directory's ID is known, else only well-formed.
+    func decode(_ encoding: some Collection<UInt8>, in directory: ObjectID?) -> [UInt8]? {
+        guard
+            let name = open(Array(encoding), object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher),
+            Self.isValid(name)
+        else { return nil }
+        return name
+    }
+
+    /// `~` ‖ b64(MAC-256(directory ID ‖ encoding)).
+    func longName(of encoding: [UInt8], in directory: ObjectID) -> [UInt8] {
+        let mac = mac256(keys.longName, unsafe directory.bytes.span.bytes, unsafe encoding.span.bytes)
+        return Self.bytes(of: NameLimits.longPrefix) + Base64URL.encode(unsafe mac.span.bytes)
+    }
+
+    // MARK: attributes
+
+    /// The backing name of an attribute with its namespace.
+    func encodeAttribute(_ name: [UInt8], of object: ObjectID) throws(VolumeError) -> [UInt8] {
+        guard name.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
+        let encoding = seal(
+            name, object: object, ivKey: keys.attributeNameIV, cipherKey: keys.attributeNameCipher)
+        return Self.bytes(of: AttributeName.encryptedPrefix) + encoding
+    }
+
+    /// The attribute name behind a backing one, verified; nil when it is none of this object's.
+    func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
+        let prefix = AttributeName.encryptedPrefix.utf8CodeUnitCount
+        guard unsafe backingName.span.bytes.hasText(AttributeName.encryptedPrefix) else { return nil }
+        return open(
+            Array(backingName.dropFirst(prefix)), object: object, ivKey: keys.attributeNameIV,
+            cipherKey: keys.attributeNameCipher)
+    }
+
+    /// nonce ‖ ciphertext ‖ tag of a value, bound to object and name.
+    func sealValue(_ value: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8] {
+        sealed(value, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
+    }
+
+    /// The value, verified; nil when it is not what was stored under that name.
+    func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
+        opened(stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
+    }
+
+    // MARK: symlinks
+
+    /// What is stored for a link's target.
+    func sealTarget(_ target: [UInt8]) -> [UInt8] {
+        Base64URL.encode(unsafe sealed(target, key: keys.symlink, associatedData: []).span.bytes)
+    }
+
+    /// A link's target, verified.
+    func openTarget(_ stored: [UInt8]) -> [UInt8]? {
+        guard let bytes = Base64URL.decode(unsafe stored.span.bytes) else { return nil }
+        return opened(bytes, key: keys.symlink, associatedData: [])
+    }
+
+    /// The length of the target whose stored form has `length` characters, for `st_size` without a read.
+    static func targetLength(stored length: UInt64) -> UInt64 {
+        let overhead = UInt64(XChaCha.nonceLength + XChaCha.tagLength)
+        guard length <= 65536, let bytes = Base64URL.decodedLength(of: Int(length)) else { return 0 }
+        return UInt64(bytes) > overhead ? UInt64(bytes) - overhead : 0
+    }
+
+    // MARK: primitives
+
+    private func seal(
+        _ name: [UInt8], object: ObjectID, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
+    ) -> [UInt8] {
+        let iv = mac128(ivKey, unsafe object.bytes.span.bytes, unsafe name.span.bytes)
+        var bytes = Self.bytes(of: iv) + name
+        apply(cipherKey, iv: iv, to: &bytes)
+        return Base64URL.encode(unsafe bytes.span.bytes)
+    }
+
+    private func open(
+        _ encoding: [UInt8], object: ObjectID?, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
+    ) -> [UInt8]? {
+        guard var bytes = Base64URL.decode(unsafe encoding.span.bytes), bytes.count > NameLimits.ivLength else {
+            return nil
+        }
+        let iv: InlineArray<16, UInt8> = unsafe bytes.span.bytes.inline(at: 0)
+        apply(cipherKey, iv: iv, to: &bytes)
+        let name = Array(bytes.dropFirst(NameLimits.ivLength))
+        if let object {
+            let expected = mac128(ivKey, unsafe object.bytes.span.bytes, unsafe name.span.bytes)
+            guard unsafe constantTimeEqual(expected.span.bytes, iv.span.bytes) else { return nil }
+        }
+        return name
+    }
+
+    /// XChaCha20 over what follows the IV, with nonce IV ‖ 0⁸ from block 1.
+    private func apply(_ key: borrowing SecretKey, iv: InlineArray<16, UInt8>, to bytes: inout [UInt8]) {
+        var nonce = InlineArray<24, UInt8>(repeating: 0)
+        for index in 0..<16 { nonce[index] = iv[index] }
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        var name = raw._mutatingExtracting(NameLimits.ivLength..<raw.byteCount)
+        XChaCha.applyStream(to: &name, key: key, nonce: unsafe nonce.span.bytes, counter: 1)
+    }
+
+    private func sealed(_ bytes: [UInt8], key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8] {
+        let nonce: InlineArray<24, UInt8> = randomInlineBytes()
+        var output = [UInt8](repeating: 0, count: bytes.count + XChaCha.tagLength)
+        var span = output.mutableSpan
+        var raw = unsafe span.mutableBytes
+        XChaCha.seal(
+            unsafe bytes.span.bytes, key: key, nonce: unsafe nonce.span.bytes,
+            associatedData: unsafe associatedData.span.bytes, into: &raw)
+        return (0..<24).map { nonce[$0] } + output
+    }
+
+    private func opened(_ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8]? {
+        let overhead = XChaCha.nonceLength + XChaCha.tagLength
+        guard stored.count >= overhead else { return nil }
+        var output = [UInt8](repeating: 0, count: stored.count - overhead)
+        let all = unsafe stored.span.bytes
+        var span = output.mutableSpan
+        var raw = unsafe span.mutableBytes
+        let isOpen = XChaCha.open(
+            all.extracting(XChaCha.nonceLength..<all.byteCount), key: key,
+            nonce: all.extracting(0..<XChaCha.nonceLength), associatedData: unsafe associatedData.span.bytes, into: &raw
+        )
+        return isOpen ? output : nil
+    }
+
+    private func entryName(_ bytes: [UInt8]) throws(VolumeError) -> EntryName {
+        guard let name = EntryName(bytes) else { throw .nameTooLong }
+        return name
+    }
+
+    static func bytes(of text: StaticString) -> [UInt8] { text.withUTF8Buffer { unsafe Array($0) } }
+
+    static func bytes(of array: InlineArray<16, UInt8>) -> [UInt8] { (0..<16).map { array[$0] } }
+
+    static func bytes(of object: ObjectID) -> [UInt8] { bytes(of: object.bytes) }
+}

@@ -1,0 +1,86 @@
+// Directory records: made, verified, derived where a sync tool left none, and named when they are set aside.
+
+internal import BackingStore
+internal import Keybag
+internal import SodiumKit
+internal import VolumeFormat
+
+/// What a directory's record says, verified.
+struct VerifiedRecord: Hashable, Sendable {
+    var directoryID: ObjectID
+    var defaultClass: ProtectionClass?
+}
+
+extension NameCipher {
+    /// The symlink's target for a record.
+    func recordTarget(_ record: VerifiedRecord) -> [UInt8] {
+        var stored = DirectoryRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
+        var bytes = [UInt8](repeating: 0, count: DirectoryRecord.length)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        stored.store(into: &raw)
+        stored.mac = mac128(keys.directoryRecord, unsafe bytes.span.bytes.extracting(DirectoryRecord.authenticated))
+        return stored.target()
+    }
+
+    /// The record in a symlink's target; nil unless its MAC verifies and it parses.
+    func record(target: [UInt8]) -> VerifiedRecord? {
+        guard let bytes = DirectoryRecord.decode(target: unsafe target.span.bytes) else { return nil }
+        let all = unsafe bytes.span.bytes
+        let mac = mac128(keys.directoryRecord, all.extracting(DirectoryRecord.authenticated))
+        guard unsafe constantTimeEqual(mac.span.bytes, all.extracting(DirectoryRecord.macRange)),
+            let record = try? DirectoryRecord(parsing: all)
+        else { return nil }
+        return VerifiedRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
+    }
+
+    /// The ID that two machines give to the same directory whose record never came:
+    /// MAC-128("derived" ‖ parent ID ‖ backing name).
+    func derivedID(parent: ObjectID, name: EntryName) -> ObjectID {
+        let label = Self.bytes(of: "derived")
+        let backing = Array(name.bytes)
+        return ObjectID(
+            mac128(
+                keys.directoryRecord, unsafe label.span.bytes, unsafe parent.bytes.span.bytes,
+                unsafe backing.span.bytes))
+    }
+
+    /// Where the record of `directory`, whose backing name in `parent` is `name`, is set aside.
+    func asideName(parent: ObjectID, directory: ObjectID, name: EntryName) -> EntryName {
+        let label = Self.bytes(of: "aside")
+        let backing = Array(name.bytes)
+        let mac = mac128(
+            keys.directoryRecord, unsafe label.span.bytes, unsafe parent.bytes.span.bytes,
+            unsafe directory.bytes.span.bytes, unsafe backing.span.bytes)
+        let bytes = Self.bytes(of: ReservedName.asidePrefix) + Base64URL.encode(unsafe mac.span.bytes)
+        return BackingName.known(bytes)
+    }
+
+    /// A fresh random directory ID.
+    static func randomID() -> ObjectID { ObjectID(randomInlineBytes() as InlineArray<16, UInt8>) }
+}
+
+/// Backing names that never change, and fresh temporary ones.
+enum BackingName {
+    /// A directory's record.
+    static let record = fixed(ReservedName.directoryRecord)
+    /// The keybag.
+    static let keybag = fixed(ReservedName.keybag)
+    /// What a check has moved out of the way.
+    static let lostAndFound = fixed(ReservedName.lostAndFound)
+
+    /// A name for something being made.
+    static func temporary() -> EntryName {
+        let random: InlineArray<16, UInt8> = randomInlineBytes()
+        let bytes = NameCipher.bytes(of: ReservedName.temporaryPrefix) + Base64URL.encode(unsafe random.span.bytes)
+        return known(bytes)
+    }
+
+    private static func fixed(_ text: StaticString) -> EntryName { known(NameCipher.bytes(of: text)) }
+
+    /// A name that this program composed of a reserved text and base64url: always one component.
+    static func known(_ bytes: [UInt8]) -> EntryName {
+        guard let name = EntryName(bytes) else { preconditionFailure("a reserved name is one component") }
+        return name
+    }
+}

@@ -1,0 +1,144 @@
+// Extended attributes: encrypted names and values, ACLs passed through, and the volume's own names.
+
+public import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+extension Volume {
+    /// The value of an extended attribute; ENODATA when there is none.
+    public func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
+        if let own = OwnAttribute(name) { return try ownValue(own, of: node) }
+        if Self.isACL(name) {
+            let object = try backing(node)
+            return try below { () throws(Errno) in try object.attribute(name) }
+        }
+        let object = try object(for: name, of: node)
+        // Most files have none: then no header is read.
+        guard try hasEncrypted(object) else { throw .noAttribute }
+        let id = try objectID(of: node)
+        let backingName = try names.encodeAttribute(name, of: id)
+        let stored = try below { () throws(Errno) in try object.attribute(backingName) }
+        guard let value = names.openValue(stored, name: name, of: id) else { throw damaged(.attribute, node) }
+        return value
+    }
+
+    /// The names of all attributes, those of the volume's own that are listed first.
+    public func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
+        guard node.kind == .file || node.kind == .directory else { return [] }
+        var result: [[UInt8]] = []
+        let protection = NameCipher.bytes(of: AttributeName.protection)
+        if node.kind == .file {
+            result.append(protection)
+        } else if try defaultClass(node) != nil {
+            result.append(protection)
+        }
+        let object = try backing(node)
+        let all = try below { () throws(Errno) in try object.attributeNames() }
+        var id: ObjectID?
+        for name in all {
+            if Self.isACL(name) { result.append(name) }
+            guard Self.isEncrypted(name) else { continue }
+            if id == nil { id = try objectID(of: node) }
+            guard let plain = id.flatMap({ names.decodeAttribute(name, of: $0) }) else {
+                // One that does not decrypt hides nothing else.
+                report(.damaged(.attribute, inode: node.inode))
+                continue
+            }
+            result.append(plain)
+        }
+        return result
+    }
+
+    /// Sets an attribute.
+    public func setXattr(
+        _ node: Node, _ name: [UInt8], value: [UInt8], mode: AttributeMode
+    ) throws(VolumeError) {
+        try requireWritable()
+        if let own = OwnAttribute(name) { return try setOwn(own, of: node, value: value, mode: mode) }
+        if Self.isACL(name) {
+            let object = try backing(node)
+            try below { () throws(Errno) in try object.setAttribute(name, value, mode: mode) }
+            node.directory?.contents.withLock { $0.hasDefaultACL = nil }
+            return
+        }
+        let object = try object(for: name, of: node)
+        // The ID must be on disk before an attribute depends on it.
+        if let content = content(of: node) {
+            try content.flushHeader()
+        } else if node.kind == .file, try header(of: node) == nil {
+            // A crash has left no header: it is written now (rule R0).
+            try withContent(node, writable: true) { (content) throws(VolumeError) in try content.repair() }
+        }
+        let id = try objectID(of: node)
+        let backingName = try names.encodeAttribute(name, of: id)
+        let stored = names.sealValue(value, name: name, of: id)
+        do throws(Errno) {
+            try object.setAttribute(backingName, stored, mode: mode)
+        } catch {
+            // ext4 says ENOSPC for a value that is too large for its block.
+            throw .store(error)
+        }
+        if name == NameCipher.bytes(of: "security.capability") {
+            node.state.withLock { $0.mayHavePrivileges = nil }
+        }
+    }
+
+    /// Removes an attribute; ENODATA when there is none.
+    public func removeXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) {
+        try requireWritable()
+        if let own = OwnAttribute(name) { return try removeOwn(own, of: node) }
+        if Self.isACL(name) {
+            let object = try backing(node)
+            try below { () throws(Errno) in try object.removeAttribute(name) }
+            node.directory?.contents.withLock { $0.hasDefaultACL = nil }
+            return
+        }
+        try removeAttribute(name, of: node, try object(for: name, of: node))
+    }
+
+    func removeAttribute(_ name: [UInt8], of node: Node, _ object: BackingNode) throws(VolumeError) {
+        guard try hasEncrypted(object) else { throw .noAttribute }
+        let backingName = try names.encodeAttribute(name, of: try objectID(of: node))
+        try below { () throws(Errno) in try object.removeAttribute(backingName) }
+    }
+
+    // MARK: helpers
+
+    /// The backing object for an attribute that is stored encrypted; refuses names and kinds that have none.
+    private func object(for name: [UInt8], of node: Node) throws(VolumeError) -> BackingNode {
+        let bytes = unsafe name.span.bytes
+        let isKnown = bytes.hasText("user.") || bytes.hasText("trusted.") || bytes.hasText("security.")
+        guard isKnown, node.kind == .file || node.kind == .directory else { throw .notSupported }
+        return try backing(node)
+    }
+
+    private func hasEncrypted(_ object: BackingNode) throws(VolumeError) -> Bool {
+        do throws(Errno) {
+            return try object.attributeNames().contains(where: Self.isEncrypted)
+        } catch {
+            if error == .EOPNOTSUPP { return false }
+            throw .store(error)
+        }
+    }
+
+    /// The ID that names and values are bound to: the directory's, or the one in the file's header.
+    func objectID(of node: Node) throws(VolumeError) -> ObjectID {
+        if node.kind == .directory {
+            guard let id = try directoryID(node) else { throw damaged(.missingRecord, node) }
+            return id
+        }
+        if let id = node.state.withLock({ $0.fileID }) { return id }
+        guard let header = try header(of: node) else { throw damaged(.missingHeader, node) }
+        try checkIdentity(header.fileID, of: node)
+        return header.fileID
+    }
+
+    private static func isEncrypted(_ name: [UInt8]) -> Bool {
+        unsafe name.span.bytes.hasText(AttributeName.encryptedPrefix)
+    }
+
+    private static func isACL(_ name: [UInt8]) -> Bool {
+        let bytes = unsafe name.span.bytes
+        return bytes.equals(AttributeName.accessACL) || bytes.equals(AttributeName.defaultACL)
+    }
+}

@@ -1,0 +1,76 @@
+// Long names' companions: there before the entry, gone after it, one lock per directory.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+extension Volume {
+    /// Runs `make`, which makes an entry named `name`; its companion comes before it and goes again when it fails.
+    func making<Result>(
+        _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
+        _ make: () throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        guard let companion = name.companion, let state = parent.directory else { return try make() }
+        return try state.structure.withLock { (_) throws(VolumeError) in
+            try makingLocked(name, companion, in: state, directory, make)
+        }
+    }
+
+    /// The same where `structure` is held already.
+    func makingLocked<Result>(
+        _ name: EncodedName, _ companion: EncodedName.Companion, in state: DirectoryState,
+        _ directory: BackingDirectory, _ make: () throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        let isNew = try makeCompanion(companion, for: name.entry, directory)
+        state.setNeedsSync()
+        do throws(VolumeError) {
+            return try make()
+        } catch {
+            if isNew, (try? status(of: name.entry, in: directory)) == .some(nil) {
+                try? directory.unlink(companion.name)
+            }
+            throw error
+        }
+    }
+
+    /// Makes the companion; one left over from a crash is used, or replaced where it does not fit.
+    /// - Returns: whether it was made here.
+    private func makeCompanion(
+        _ companion: EncodedName.Companion, for entry: EntryName, _ directory: BackingDirectory
+    ) throws(VolumeError) -> Bool {
+        do throws(Errno) {
+            try directory.createSymlink(companion.name, target: companion.target)
+            return true
+        } catch {
+            guard error == .EEXIST else { throw .store(error) }
+        }
+        if let target = try? directory.readSymlink(companion.name), target == companion.target { return false }
+        guard try status(of: entry, in: directory) == nil else { throw .damaged(.companion) }
+        let temporary = BackingName.temporary()
+        try below { () throws(Errno) in
+            try directory.createSymlink(temporary, target: companion.target)
+            try directory.rename(temporary, to: directory, companion.name)
+        }
+        return true
+    }
+
+    /// Runs `remove`, which removes the entry named `name`; its companion goes after it.
+    func removing(
+        _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
+        _ remove: () throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        guard let companion = Self.companionName(of: name.entry), let state = parent.directory else {
+            return try remove()
+        }
+        try state.structure.withLock { (_) throws(VolumeError) in
+            try remove()
+            try? directory.unlink(companion)
+        }
+    }
+
+    /// The companion's name where `entry` is a long name's entry, also one that does not decrypt.
+    static func companionName(of entry: EntryName) -> EntryName? {
+        guard unsafe ReservedName.kind(of: entry.bytes.span.bytes) == .long else { return nil }
+        return BackingName.known(Array(entry.bytes) + NameCipher.bytes(of: NameLimits.companionSuffix))
+    }
+}

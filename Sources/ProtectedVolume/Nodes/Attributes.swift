@@ -1,0 +1,76 @@
+// What stat(2) says about an object of a volume.
+
+public import BackingStore
+internal import VolumeFormat
+
+/// An object's attributes; all but the size are the backing object's own.
+public struct Attributes: Sendable, Hashable {
+    /// Inode number.
+    public var inode: UInt64
+    /// The kind of object.
+    public var kind: NodeKind
+    /// Permission bits (12 bits).
+    public var mode: UInt32
+    /// Number of hard links.
+    public var links: UInt64
+    /// Owner.
+    public var owner: UInt32
+    /// Group.
+    public var group: UInt32
+    /// Device number of a device file.
+    public var device: UInt64
+    /// Size in bytes, of the content.
+    public var size: UInt64
+    /// Space used below, in units of 512 bytes.
+    public var blocks: UInt64
+    /// Preferred unit of input and output.
+    public var blockSize: UInt64
+    /// Last access.
+    public var accessed: Timestamp
+    /// Last change of the content.
+    public var modified: Timestamp
+    /// Last change of the inode.
+    public var changed: Timestamp
+
+    /// From the backing object's status; the size by arithmetic, or as an open content knows it.
+    init(_ status: Status, kind: NodeKind, geometry: PageGeometry, openSize: UInt64?) {
+        inode = status.inode
+        self.kind = kind
+        mode = status.mode & 0o7777
+        links = status.links
+        owner = status.owner
+        group = status.group
+        device = status.specialDevice
+        blocks = status.blocks
+        blockSize = status.blockSize
+        accessed = status.accessed
+        modified = status.modified
+        changed = status.changed
+        switch kind {
+        case .file: size = openSize ?? geometry.size(backingLength: status.size)
+        case .symlink: size = NameCipher.targetLength(stored: status.size)
+        default: size = status.size
+        }
+    }
+}
+
+/// What `setattr` changes; nil and `.keep` leave things alone.
+public struct AttributeChange: Sendable {
+    /// Permission bits.
+    public var mode: UInt32?
+    /// Owner.
+    public var owner: UInt32?
+    /// Group.
+    public var group: UInt32?
+    /// Size in bytes.
+    public var size: UInt64?
+    /// Last access.
+    public var accessed = TimeChange.keep
+    /// Last change of the content.
+    public var modified = TimeChange.keep
+    /// Whether the size is set through a handle (ftruncate).
+    public var isThroughHandle = false
+
+    /// Changes nothing.
+    public init() {}
+}

@@ -1,0 +1,71 @@
+// A bounded cache of open backing directories, so that a tree of any size is walked with few descriptors.
+
+internal import BackingStore
+internal import Locks
+
+/// Open directories by node number; the least recently used go first.
+final class DirectoryCache: Sendable {
+    private struct Slot {
+        let directory: BackingDirectory
+        var used: UInt64
+    }
+
+    private struct Contents {
+        var slots: [UInt64: Slot] = [:]
+        var clock: UInt64 = 0
+    }
+
+    private let contents = Lock(Contents())
+    let capacity: Int
+
+    /// - Parameter capacity: descriptors that the cache may hold.
+    init(capacity: Int) {
+        self.capacity = max(capacity, 4)
+    }
+
+    func directory(_ number: UInt64) -> BackingDirectory? {
+        contents.withLock { contents in
+            contents.clock += 1
+            contents.slots[number]?.used = contents.clock
+            return contents.slots[number]?.directory
+        }
+    }
+
+    func insert(_ directory: BackingDirectory, for number: UInt64) {
+        // Descriptors close outside of the lock, when `evicted` ends.
+        let evicted = contents.withLock { contents -> [Slot] in
+            var evicted: [Slot] = []
+            if contents.slots.count >= capacity, contents.slots[number] == nil {
+                // A quarter at once: one pass over the slots pays for many insertions.
+                let oldest = contents.slots.sorted { $0.value.used < $1.value.used }.prefix(capacity / 4 + 1)
+                for (number, slot) in oldest {
+                    contents.slots[number] = nil
+                    evicted.append(slot)
+                }
+            }
+            contents.clock += 1
+            if let old = contents.slots.updateValue(Slot(directory: directory, used: contents.clock), forKey: number) {
+                evicted.append(old)
+            }
+            return evicted
+        }
+        _ = evicted
+    }
+
+    func remove(_ number: UInt64) {
+        let removed = contents.withLock { $0.slots.removeValue(forKey: number) }
+        _ = removed
+    }
+
+    /// Closes everything, when descriptors have run out.
+    func removeAll() {
+        let removed = contents.withLock { contents -> [UInt64: Slot] in
+            var removed: [UInt64: Slot] = [:]
+            swap(&removed, &contents.slots)
+            return removed
+        }
+        _ = removed
+    }
+
+    var count: Int { contents.withLock { $0.slots.count } }
+}

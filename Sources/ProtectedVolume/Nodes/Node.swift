@@ -1,0 +1,149 @@
+// One object of a mounted volume that the kernel knows: its identity, where it lies below, and what is open on it.
+
+internal import BackingStore
+internal import Locks
+internal import Synchronization
+public import VolumeFormat
+
+/// What makes an inode of the backing store: two nodes with equal keys are the same object (hard links).
+struct InodeKey: Hashable, Sendable {
+    var device: UInt64
+    var inode: UInt64
+
+    init(_ status: Status) {
+        device = status.device
+        inode = status.inode
+    }
+}
+
+/// Where an object lies: the directory that holds it and its encoded name there.
+struct Place: Sendable, Equatable {
+    var parent: Node
+    var name: EntryName
+
+    static func == (one: Place, other: Place) -> Bool {
+        one.parent === other.parent && one.name == other.name
+    }
+}
+
+/// An entry that was reported to the log.
+struct ToldName: Hashable, Sendable {
+    var directory: UInt64
+    var name: EntryName
+}
+
+extension Place {
+    var told: ToldName { ToldName(directory: parent.inode, name: name) }
+}
+
+/// One object of a volume: one per inode, however many names it has.
+///
+/// Holds no descriptor unless its last name is gone. Identity never changes; everything else is guarded by `state`.
+public final class Node: Sendable {
+    /// The node's number: never reused in one mount, 1 for the root; so a FUSE generation of 0 is always right.
+    public let number: UInt64
+    /// The kind of object.
+    public let kind: NodeKind
+    let key: InodeKey
+    /// What only directories have.
+    let directory: DirectoryState?
+    let state: Lock<NodeState>
+    /// 0: not read yet; else the class's number. For replies without a lock.
+    private let classNumber: Atomic<UInt8>
+
+    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?) {
+        self.number = number
+        self.kind = kind
+        self.key = key
+        directory = kind == .directory ? DirectoryState() : nil
+        state = Lock(NodeState(place: place))
+        classNumber = Atomic(0)
+    }
+
+    /// The inode number as programs see it: the backing store's.
+    public var inode: UInt64 { key.inode }
+
+    /// The class of a regular file; nil when it has not been read yet, which replies treat as class A.
+    public var protectionClass: ProtectionClass? {
+        ProtectionClass(rawValue: classNumber.load(ordering: .acquiring))
+    }
+
+    func remember(class protectionClass: ProtectionClass) {
+        classNumber.store(protectionClass.rawValue, ordering: .releasing)
+    }
+
+    /// Handles open on the file.
+    public var openHandles: Int { state.withLock { $0.handles } }
+    /// Handles open for writing.
+    public var writableHandles: Int { state.withLock { $0.writableHandles } }
+    /// Whether the last name is gone.
+    public var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
+}
+
+/// The changing part of a node.
+struct NodeState: Sendable {
+    /// nil for the root, and when no known name is left.
+    var place: Place?
+    /// Further names of a hard-linked file.
+    var otherPlaces: [Place] = []
+    /// A handle that keeps a nameless inode reachable until it is forgotten.
+    var pin: Pin?
+    /// The content, while a handle is open.
+    var content: FileContent?
+    var handles = 0
+    var writableHandles = 0
+    /// How often it was opened for writing.
+    var writableOpens = 0
+    /// The file ID in the header, once read.
+    var fileID: ObjectID?
+    /// What the file looked like below when it was last seen closed; nil: not known, or just being changed.
+    var fingerprint: Fingerprint?
+    /// The open content's backing file could only be opened for reading: the store is read-only.
+    var isReadOnlyBelow = false
+    /// Set when the inode has no name left.
+    var isUnlinked = false
+    /// Another inode, or another node of the same one, has taken its place: whoever opens it has to look the name up again.
+    var isSuperseded = false
+    /// The backing name does not decrypt: status and unlink work, opening does not.
+    var isUndecryptable = false
+    /// Whether the file may carry set-ID bits or capabilities that a write has to clear; nil: look.
+    var mayHavePrivileges: Bool?
+
+    init(place: Place?) {
+        self.place = place
+    }
+}
+
+/// Counts the descriptors held by nameless nodes, so that deleting a large tree cannot use them up.
+final class PinCount: Sendable {
+    private let count = Atomic<Int>(0)
+    let limit: Int
+
+    init(limit: Int) {
+        self.limit = limit
+    }
+
+    /// A pin, unless there are too many.
+    func pin(_ make: () throws(Errno) -> BackingNode) -> Pin? {
+        guard count.load(ordering: .relaxed) < limit, let node = try? make() else { return nil }
+        count.add(1, ordering: .relaxed)
+        return Pin(node, self)
+    }
+
+    fileprivate func release() {
+        count.subtract(1, ordering: .relaxed)
+    }
+}
+
+/// A handle on an inode without a name.
+final class Pin: Sendable {
+    let node: BackingNode
+    private let count: PinCount
+
+    fileprivate init(_ node: BackingNode, _ count: PinCount) {
+        self.node = node
+        self.count = count
+    }
+
+    deinit { count.release() }
+}

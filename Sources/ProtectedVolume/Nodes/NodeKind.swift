@@ -1,0 +1,65 @@
+// The kinds of object that a volume holds, and who asks for one.
+
+public import BackingStore
+
+/// The kind of an object; the same below as above.
+public enum NodeKind: UInt8, Sendable {
+    /// A directory.
+    case directory
+    /// A regular file.
+    case file
+    /// A symbolic link.
+    case symlink
+    /// A FIFO.
+    case fifo
+    /// A socket.
+    case socket
+    /// A character device.
+    case characterDevice
+    /// A block device.
+    case blockDevice
+
+    /// The kind of a backing object; nil when the store did not say.
+    public init?(_ kind: FileKind) {
+        switch kind {
+        case .directory: self = .directory
+        case .regular: self = .file
+        case .symlink: self = .symlink
+        case .fifo: self = .fifo
+        case .socket: self = .socket
+        case .characterDevice: self = .characterDevice
+        case .blockDevice: self = .blockDevice
+        case .unknown: return nil
+        }
+    }
+
+    /// The same as `d_type` and the type bits of `st_mode` say it.
+    public var fileKind: FileKind {
+        switch self {
+        case .directory: .directory
+        case .file: .regular
+        case .symlink: .symlink
+        case .fifo: .fifo
+        case .socket: .socket
+        case .characterDevice: .characterDevice
+        case .blockDevice: .blockDevice
+        }
+    }
+}
+
+/// On whose behalf a new object is made.
+public struct Caller: Sendable {
+    /// The user, owner of the new object where the daemon is root.
+    public var user: UInt32
+    /// The group, unless the directory hands down its own.
+    public var group: UInt32
+    /// The umask; applied only in directories without a default ACL.
+    public var mask: UInt32
+
+    /// A caller of these credentials.
+    public init(user: UInt32, group: UInt32, mask: UInt32) {
+        self.user = user
+        self.group = group
+        self.mask = mask
+    }
+}

@@ -1,0 +1,290 @@
+// Open contents: one per inode, shared by its handles, and wiped where the lock says.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import VolumeFormat
+
+extension Volume {
+    /// Opens a regular file's content, or hands out the one that is open; give it back with `release`.
+    ///
+    /// - Parameters:
+    ///   - truncate: whether the file is emptied (O_TRUNC).
+    ///   - clearsSetID: whether emptying it clears set-ID bits, as for everybody but root.
+    /// - Throws: `.locked` where the class is closed, also when the file is open elsewhere.
+    public func open(
+        _ node: Node, writable: Bool, truncate: Bool = false, clearsSetID: Bool = true
+    ) throws(VolumeError) -> FileContent {
+        if writable || truncate { try requireWritable() }
+        let content = try retain(node, writable: writable)
+        if showedWrongSize(node) {
+            release(node, writable: writable)
+            nodes.replaced(node)
+            throw .stale
+        }
+        guard truncate else { return content }
+        do throws(VolumeError) {
+            try content.truncate(to: 0, access: .open)
+            try? clearPrivileges(of: node, setID: clearsSetID)
+            return content
+        } catch {
+            release(node, writable: writable)
+            throw error
+        }
+    }
+
+    /// The shared content of a file that is open.
+    public func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
+
+    /// Gives one `open` or `create` back. After the last one the content is closed and its keys are wiped.
+    public func release(_ node: Node, writable: Bool) {
+        stripe(node).withLock { _ in
+            let last = node.state.withLock { state -> FileContent? in
+                state.handles -= 1
+                if writable { state.writableHandles -= 1 }
+                return state.handles == 0 ? state.content : nil
+            }
+            guard let last else { return }
+            // A failure keeps the epoch open; nobody is there to be told.
+            try? last.release()
+            let status = try? last.backing.status()
+            node.state.withLock { state in
+                state.content = nil
+                state.fingerprint = status.map { Fingerprint($0) }
+            }
+            opened.withLock { $0[node.number] = nil }
+            last.wipeKeys()
+        }
+        nodes.unhold(node)
+    }
+
+    /// Runs `body` with the content, open for as long as it takes.
+    func withContent<Result>(
+        _ node: Node, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        let content = try retain(node, writable: writable)
+        do throws(VolumeError) {
+            let result = try body(content)
+            release(node, writable: writable)
+            return result
+        } catch {
+            release(node, writable: writable)
+            throw error
+        }
+    }
+
+    private func retain(_ node: Node, writable: Bool) throws(VolumeError) -> FileContent {
+        guard node.kind == .file else { throw node.kind == .directory ? .refused(.EISDIR) : .notSupported }
+        nodes.hold(node)
+        do throws(VolumeError) {
+            return try stripe(node).withLock { (_) throws(VolumeError) -> FileContent in
+                if node.state.withLock({ $0.isSuperseded }) { throw .stale }
+                if let content = node.state.withLock({ $0.content }) {
+                    try judgeOpen(content.protectionClass)
+                    if writable, node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
+                    count(node, writable: writable)
+                    return content
+                }
+                let content = try openContent(node)
+                if writable, node.state.withLock({ $0.isReadOnlyBelow }) {
+                    content.wipeKeys()
+                    throw .readOnly
+                }
+                guard attach(content, to: node, writable: writable) else {
+                    content.wipeKeys()
+                    throw .stale
+                }
+                do throws(VolumeError) {
+                    // The lock may have come while the file was being opened: then its walk has not seen this content.
+                    try judgeOpen(content.protectionClass)
+                } catch {
+                    detach(node, writable: writable)
+                    throw error
+                }
+                return content
+            }
+        } catch {
+            nodes.unhold(node)
+            throw error
+        }
+    }
+
+    private func judgeOpen(_ protectionClass: ProtectionClass) throws(VolumeError) {
+        try keys.withState { (held) throws(VolumeError) in
+            guard Access.isAllowed(.open, class: protectionClass, state: held.state) else {
+                throw .locked(protectionClass)
+            }
+        }
+    }
+
+    private func openContent(_ node: Node) throws(VolumeError) -> FileContent {
+        if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
+        let (backing, isReadOnly) = try openBackingAsPossible(node)
+        node.state.withLock { $0.isReadOnlyBelow = isReadOnly }
+        let parent = node.state.withLock { $0.place?.parent }
+        let inherited = try parent.map { (parent) throws(VolumeError) in try classForNewFile(in: parent) }
+        let opened = try FileContent.open(
+            in: content, backing: backing, inheritedClass: inherited ?? options.defaultClass)
+        // First, so that a node made after another file's has the true size: the kernel looks a name up again only once.
+        compareSize(of: opened, node)
+        try checkIdentity(opened.fileID, of: node)
+        node.remember(class: opened.protectionClass)
+        return opened
+    }
+
+    /// A changed file ID under the same inode number is another file.
+    func checkIdentity(_ id: ObjectID, of node: Node) throws(VolumeError) {
+        let isSame = node.state.withLock { state in
+            guard let known = state.fileID else {
+                state.fileID = id
+                return true
+            }
+            return known == id
+        }
+        guard isSame else {
+            nodes.replaced(node)
+            throw .stale
+        }
+    }
+
+    /// The backing file of a node: for reading and writing wherever the mount allows, as all handles share it.
+    func openBacking(_ node: Node) throws(VolumeError) -> BackingFile {
+        try openBackingAsPossible(node).file
+    }
+
+    private func openBackingAsPossible(_ node: Node) throws(VolumeError) -> (file: BackingFile, isReadOnly: Bool) {
+        let access: FileAccess = options.isReadOnly ? .readOnly : .readWrite
+        do throws(VolumeError) {
+            return (try openBackingOnce(node, access), options.isReadOnly)
+        } catch {
+            switch error {
+            case .store(.ELOOP), .store(.ENXIO), .store(.EISDIR): throw damaged(.kind, node)
+            case .store(.EMFILE):
+                directories.removeAll()
+                return (try openBackingOnce(node, access), options.isReadOnly)
+            case .store(.EROFS) where access == .readWrite:
+                // The store turned read-only under the mount, as after an error: what is there stays readable.
+                return (try openBackingOnce(node, .readOnly), true)
+            default: throw error
+            }
+        }
+    }
+
+    private func openBackingOnce(_ node: Node, _ access: FileAccess) throws(VolumeError) -> BackingFile {
+        if let pin = node.state.withLock({ $0.pin }) {
+            return try below { () throws(Errno) in try pin.node.openFile(access) }
+        }
+        return try reach(node) { (directory, name, _) throws(VolumeError) in
+            let file = try below { () throws(Errno) in try directory.openFile(name, access) }
+            let status = try below { () throws(Errno) in try file.status() }
+            guard InodeKey(status) == node.key, !leaveIfChanged(node, status) else { throw .stale }
+            return file
+        }
+    }
+
+    // MARK: counting
+
+    func attachNew(_ content: FileContent, to node: Node) {
+        nodes.hold(node)
+        stripe(node).withLock { _ in
+            node.state.withLock { state in
+                state.fileID = content.fileID
+                state.mayHavePrivileges = nil
+                state.isSuperseded = false
+            }
+            _ = attach(content, to: node, writable: true)
+        }
+    }
+
+    /// Makes `content` the node's; false where the node has been left meanwhile.
+    private func attach(_ content: FileContent, to node: Node, writable: Bool) -> Bool {
+        let isTaken = node.state.withLock { state in
+            guard !state.isSuperseded else { return false }
+            state.content = content
+            state.count(writable: writable)
+            return true
+        }
+        if isTaken { opened.withLock { $0[node.number] = node } }
+        return isTaken
+    }
+
+    private func count(_ node: Node, writable: Bool) {
+        node.state.withLock { $0.count(writable: writable) }
+    }
+
+    private func detach(_ node: Node, writable: Bool) {
+        let content = node.state.withLock { state -> FileContent? in
+            state.handles -= 1
+            if writable { state.writableHandles -= 1 }
+            let content = state.content
+            state.content = nil
+            return content
+        }
+        opened.withLock { $0[node.number] = nil }
+        content?.wipeKeys()
+    }
+
+    func stripe(_ node: Node) -> Lock<Void> { stripes[Int(node.number % UInt64(stripes.count))] }
+
+    // MARK: the lock sequence
+
+    /// Writes what waits for a key that is about to go: page 0 of files just created. Before step 4 of a lock.
+    public func prepareForLock() {
+        for node in opened.withLock({ Array($0.values) }) {
+            try? node.state.withLock { $0.content }?.flushHeader()
+        }
+    }
+
+    /// Wipes the file keys of every open class A file; contents of class B exist only while a handle is open. To be
+    /// called under the exclusive side of the state lock (`KeyRing.finishLocking`).
+    /// - Returns: the number of handles that were cut off.
+    @discardableResult
+    public func wipeAtLock() -> Int {
+        var handles = 0
+        for node in opened.withLock({ Array($0.values) }) {
+            let (content, count) = node.state.withLock { ($0.content, $0.handles) }
+            guard let content, content.protectionClass == .complete else { continue }
+            content.wipeKeys()
+            handles += count
+        }
+        return handles
+    }
+
+    // MARK: durability
+
+    /// fsync(2) of a file: records and companions on its path once, then the file.
+    public func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
+        var directory = node.state.withLock { $0.place?.parent }
+        while let current = directory {
+            try synchronizeRecords(current)
+            directory = current.state.withLock { $0.place?.parent }
+        }
+        if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
+    }
+
+    private func synchronizeRecords(_ node: Node) throws(VolumeError) {
+        guard let state = node.directory else { return }
+        let (changes, synced) = state.contents.withLock { ($0.changes, $0.syncedChanges) }
+        guard changes != synced else { return }
+        let directory = try self.directory(node)
+        try below { () throws(Errno) in try directory.synchronize() }
+        state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
+    }
+
+    /// fsync(2) of a directory.
+    public func synchronizeDirectory(_ node: Node) throws(VolumeError) {
+        node.directory?.setNeedsSync()
+        try synchronize(node, dataOnly: false)
+        try synchronizeRecords(node)
+    }
+}
+
+extension NodeState {
+    fileprivate mutating func count(writable: Bool) {
+        handles += 1
+        if writable {
+            writableHandles += 1
+            writableOpens += 1
+        }
+    }
+}

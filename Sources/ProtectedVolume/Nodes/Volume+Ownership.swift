@@ -1,0 +1,41 @@
+// Who owns a new object and what its permission bits are.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+extension Volume {
+    /// Bits of a new object: the umask counts only where the directory has no default ACL, which the store applies.
+    func mode(_ mode: UInt32, for caller: Caller, in parent: Node, _ directory: BackingDirectory) -> UInt32 {
+        let bits = mode & 0o7777
+        if caller.mask == 0 || hasDefaultACL(parent, directory) { return bits }
+        return bits & ~(caller.mask & 0o777)
+    }
+
+    private func hasDefaultACL(_ parent: Node, _ directory: BackingDirectory) -> Bool {
+        let known = options.isShared ? nil : parent.directory?.contents.withLock { $0.hasDefaultACL }
+        if let known { return known }
+        let has = (try? directory.attribute(NameCipher.bytes(of: AttributeName.defaultACL))) != nil
+        parent.directory?.contents.withLock { $0.hasDefaultACL = has }
+        return has
+    }
+
+    /// Gives a new object to the caller where the daemon is root; a setgid directory hands down its group and, to
+    /// directories, the bit.
+    func own(
+        _ object: BackingNode, mode: UInt32, isDirectory: Bool, caller: Caller, in directory: BackingDirectory
+    ) throws(VolumeError) {
+        guard givesOwnership else { return }
+        try below { () throws(Errno) in
+            let parent = try directory.status()
+            let inheritsGroup = parent.mode & 0o2000 != 0
+            let now = try object.status()
+            let group = inheritsGroup ? parent.group : caller.group
+            guard now.owner != caller.user || now.group != group else { return }
+            try object.setOwner(caller.user, group: group)
+            // chown(2) clears set-ID bits of files.
+            let bits = mode | (isDirectory && inheritsGroup ? 0o2000 : 0)
+            if bits & 0o6000 != 0 { try object.setMode(bits) }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+// Files whose backing length says another size than their last block: after a crash, or where somebody changed it.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+/// The size that a file turned out to have when it was opened.
+struct TrueSize: Sendable {
+    /// The backing file's length that said otherwise.
+    var length: UInt64
+    /// What the last block says.
+    var size: UInt64
+    /// Nodes from this number on were shown the true size from the beginning.
+    var firstTruthful: UInt64
+}
+
+extension Volume {
+    /// Remembers a file's true size, where arithmetic on the backing file's length gives another one.
+    ///
+    /// Nothing is changed below, as a file that is only read keeps its evidence.
+    func compareSize(of opened: FileContent, _ node: Node) {
+        guard !options.isShared, let status = try? opened.backing.status() else { return }
+        let size = opened.size
+        guard content.geometry.size(backingLength: status.size) != size else { return }
+        let next = nodes.nextNumber
+        trueSizes.withLock { sizes in
+            if let known = sizes[node.key], known.length == status.size, known.size == size { return }
+            sizes[node.key] = TrueSize(length: status.size, size: size, firstTruthful: next)
+        }
+    }
+
+    /// The size of a file that is not open, where its backing length is known not to tell it.
+    func trueSize(of node: Node, backingLength: UInt64) -> UInt64? {
+        trueSizes.withLock { sizes in
+            guard let known = sizes[node.key], known.length == backingLength else { return nil }
+            return known.size
+        }
+    }
+
+    /// Whether the kernel was shown a wrong size for the node. It keeps the size of an inode that it knows, so it has to
+    /// look the name up again and make another inode: ESTALE from an open does that, and the program sees nothing of it.
+    func showedWrongSize(_ node: Node) -> Bool {
+        trueSizes.withLock { sizes in
+            sizes[node.key].map { node.number < $0.firstTruthful } ?? false
+        }
+    }
+}

@@ -1,0 +1,226 @@
+// Protection classes as attributes: a file's class, a directory's default, the mount's state.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+public import VolumeFormat
+
+/// Attributes that are the volume's own.
+enum OwnAttribute {
+    case protection
+    case state
+    case flags
+    /// Reserved for the mount itself: nothing there.
+    case reserved
+
+    init?(_ name: [UInt8]) {
+        let bytes = unsafe name.span.bytes
+        if bytes.equals(AttributeName.protection) {
+            self = .protection
+        } else if bytes.equals(AttributeName.state) {
+            self = .state
+        } else if bytes.equals(AttributeName.flags) {
+            self = .flags
+        } else if bytes.hasText(AttributeName.ownPrefix) {
+            self = .reserved
+        } else {
+            return nil
+        }
+    }
+}
+
+extension Volume {
+    // MARK: reading
+
+    /// A file's class, from its header where it is not known, or a directory's default; nil: none.
+    public func protectionClass(of node: Node) throws(VolumeError) -> ProtectionClass? {
+        switch node.kind {
+        case .directory: return try defaultClass(node)
+        case .file:
+            if let known = node.protectionClass { return known }
+            guard let header = try header(of: node) else {
+                let parent = node.state.withLock { $0.place?.parent }
+                return try parent.map { (parent) throws(VolumeError) in try classForNewFile(in: parent) }
+            }
+            return header.protectionClass
+        default: return nil
+        }
+    }
+
+    /// A file's header; nil where a crash has left none (rule R0). No key of the file is needed.
+    public func header(of node: Node) throws(VolumeError) -> FileHeader? {
+        guard node.kind == .file else { return nil }
+        if let content = content(of: node) { return content.header }
+        if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
+        let header = try FileContent.header(in: content, backing: try openBacking(node))
+        if let header { node.remember(class: header.protectionClass) }
+        return header
+    }
+
+    /// The header of a backing entry that need not be a known node.
+    func header(
+        of name: EntryName, _ status: Status, in directory: BackingDirectory
+    ) throws(VolumeError) -> FileHeader? {
+        if let content = nodes.known(InodeKey(status))?.state.withLock({ $0.content }) { return content.header }
+        let file = try below { () throws(Errno) in try directory.openFile(name, .readOnly) }
+        return try FileContent.header(in: content, backing: file)
+    }
+
+    func ownValue(_ attribute: OwnAttribute, of node: Node) throws(VolumeError) -> [UInt8] {
+        switch attribute {
+        case .protection:
+            guard node.kind == .file || node.kind == .directory else { throw .notSupported }
+            guard let value = try protectionClass(of: node) else { throw .noAttribute }
+            return NameCipher.bytes(of: value.canonical)
+        case .state:
+            guard node === root else { throw .noAttribute }
+            return NameCipher.bytes(of: keys.state.attributeValue)
+        case .flags:
+            guard node.kind == .file else { throw .noAttribute }
+            guard let flags = try header(of: node)?.flags else { return [] }
+            var words: [String] = []
+            if flags.contains(.explicit) { words.append("explicit") }
+            if flags.contains(.keyExposed) { words.append("key-exposed") }
+            if flags.contains(.holes) { words.append("holes") }
+            return Array(words.joined(separator: ",").utf8)
+        case .reserved: throw .noAttribute
+        }
+    }
+
+    // MARK: writing
+
+    func setOwn(
+        _ attribute: OwnAttribute, of node: Node, value: [UInt8], mode: AttributeMode
+    ) throws(VolumeError) {
+        guard case .protection = attribute else { throw .refused(.EPERM) }
+        guard node.kind == .file || node.kind == .directory else { throw .notSupported }
+        let wanted: ProtectionClass
+        switch ProtectionClass.request(unsafe value.span.bytes) {
+        case .known(let known): wanted = known
+        case .reserved: throw .notSupported
+        case .invalid: throw .invalid
+        }
+        if node.kind == .directory { return try setDefault(wanted, of: node, mode: mode) }
+        if mode == .create { throw .exists }
+        try changeClass(of: node, to: wanted)
+    }
+
+    /// Changes a file's class as `setxattr` does: page 0 alone is rewritten, and the class counts as chosen.
+    public func changeClass(of node: Node, to wanted: ProtectionClass) throws(VolumeError) {
+        try requireWritable()
+        guard let current = try protectionClass(of: node) else { throw .notSupported }
+        try keys.withState { (held) throws(VolumeError) in
+            guard ClassChange.isAllowed(from: current, to: wanted, state: held.state) else {
+                throw .locked(current.isStronger(than: wanted) ? current : wanted)
+            }
+        }
+        do throws(VolumeError) {
+            try withContent(node, writable: true) { (content) throws(VolumeError) in
+                try content.changeClass(to: wanted, explicit: true)
+                node.remember(class: content.protectionClass)
+            }
+        } catch {
+            // Naming the class that it has succeeds in every state; EXPLICIT is set where the key can be had.
+            guard case .locked = error, current == wanted else { throw error }
+        }
+    }
+
+    private func setDefault(
+        _ wanted: ProtectionClass?, of node: Node, mode: AttributeMode
+    ) throws(VolumeError) {
+        let id = try idForCreating(in: node)
+        guard let structure = node.directory?.structure else { throw .refused(.ENOTDIR) }
+        try structure.withLock { (_) throws(VolumeError) in
+            let current = try defaultClass(node)
+            if mode == .create, current != nil { throw .exists }
+            if mode == .replace, current == nil { throw .noAttribute }
+            if current == wanted { return }
+            try replaceRecord(VerifiedRecord(directoryID: id, defaultClass: wanted), of: node)
+        }
+    }
+
+    func removeOwn(_ attribute: OwnAttribute, of node: Node) throws(VolumeError) {
+        guard case .protection = attribute else { throw .noAttribute }
+        switch node.kind {
+        case .directory:
+            guard try defaultClass(node) != nil else { throw .noAttribute }
+            try setDefault(nil, of: node, mode: .set)
+        case .file:
+            // Changes no class and must not fail; EXPLICIT is cleared where the key can be had.
+            do throws(VolumeError) {
+                try withContent(node, writable: true) { (content) throws(VolumeError) in
+                    try content.removeExplicit()
+                }
+            } catch {
+                guard case .locked = error else { throw error }
+            }
+        default: throw .notSupported
+        }
+    }
+
+    // MARK: re-encryption
+
+    /// Gives a file a new key and class: a new backing file under a temporary name, renamed over the old one; the file
+    /// ID, attributes, owner, mode and times stay. The node is then without a name; a lookup finds the new inode.
+    ///
+    /// - Parameter progress: told of the bytes done; false ends it with EINTR and nothing changed.
+    /// - Throws: EBUSY while somebody has it open for writing, EMLINK for a file with several names.
+    public func reencrypt(
+        _ node: Node, to wanted: ProtectionClass, progress: (UInt64) -> Bool = { _ in true }
+    ) throws(VolumeError) {
+        try requireWritable()
+        guard node.kind == .file else { throw .notSupported }
+        guard let place = node.state.withLock({ $0.place }) else { throw .stale }
+        try withContent(node, writable: false) { (content) throws(VolumeError) in
+            let (writers, opens) = node.state.withLock { ($0.writableHandles, $0.writableOpens) }
+            guard writers == 0 else { throw .refused(.EBUSY) }
+            try reach(node) { (directory, name, status) throws(VolumeError) in
+                guard status.links == 1 else { throw .refused(.EMLINK) }
+                let temporary = BackingName.temporary()
+                let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
+                do throws(VolumeError) {
+                    try content.reencrypt(into: made, class: wanted, explicit: true, progress: progress)
+                    try copyMetadata(from: content.backing, to: made)
+                    try below { () throws(Errno) in try made.synchronize(dataOnly: false) }
+                    // No open comes between the last look and the rename, nor finds the old inode after it.
+                    try stripe(node).withLock { (_) throws(VolumeError) in
+                        try below { () throws(Errno) in
+                            // Somebody may have written, linked or removed it meanwhile; a writer may be gone again.
+                            let now = try directory.status(of: name)
+                            guard node.state.withLock({ $0.writableOpens }) == opens, now.inode == status.inode,
+                                now.links == 1
+                            else { throw .EBUSY }
+                            try directory.rename(temporary, to: directory, name)
+                        }
+                        let pin = pins.pin { () throws(Errno) in content.backing }
+                        nodes.unlinked(node, at: place, pin: pin, isLast: true)
+                        node.state.withLock { $0.isSuperseded = true }
+                    }
+                } catch {
+                    try? directory.unlink(temporary)
+                    throw error == .store(.EBUSY) ? .refused(.EBUSY) : error
+                }
+                try? directory.synchronize()
+            }
+        }
+    }
+
+    private func copyMetadata(from old: BackingFile, to new: BackingFile) throws(VolumeError) {
+        try below { () throws(Errno) in
+            // As they are now: they may have been changed while the content was encrypted.
+            let status = try old.status()
+            // One that the directory hands down is not the file's.
+            try? new.removeAttribute(NameCipher.bytes(of: AttributeName.accessACL))
+            for name in try old.attributeNames() {
+                let bytes = unsafe name.span.bytes
+                guard bytes.hasText(AttributeName.encryptedPrefix) || bytes.equals(AttributeName.accessACL) else {
+                    continue
+                }
+                try new.setAttribute(name, try old.attribute(name))
+            }
+            if givesOwnership { try new.setOwner(status.owner, group: status.group) }
+            try new.setMode(status.mode & 0o7777)
+            try new.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+        }
+    }
+}

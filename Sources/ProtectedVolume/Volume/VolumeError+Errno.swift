@@ -1,0 +1,14 @@
+// The one place where an error of a volume becomes an errno.
+
+public import BackingStore
+
+extension VolumeError {
+    /// What a program is told: locked is EACCES, damage is EIO, all else is the store's own word.
+    public var errno: Errno {
+        switch self {
+        case .locked: .EACCES
+        case .damaged: .EIO
+        case .refused(let errno), .store(let errno): errno
+        }
+    }
+}

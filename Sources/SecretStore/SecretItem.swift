@@ -1,0 +1,107 @@
+// What a small secret is known by: kind, attributes, class; everything but the secret itself.
+
+import SodiumKit
+public import VolumeFormat
+
+/// The two kinds of password, told apart by what makes an item the same as another.
+public enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
+    /// One account of a service.
+    case generic = 1
+    /// One account of a server.
+    case internet = 2
+
+    /// The attributes that no two items of the kind have all the same; one that is missing counts as a value.
+    public var identifying: [String] {
+        switch self {
+        case .generic: ["account", "service", "group"]
+        case .internet: ["account", "domain", "server", "protocol", "authentication", "port", "path", "group"]
+        }
+    }
+
+    /// The word for it in reports.
+    public var name: String {
+        switch self {
+        case .generic: "generic"
+        case .internet: "internet"
+        }
+    }
+}
+
+/// The value of one attribute.
+public enum SecretAttribute: Sendable, Hashable {
+    /// Text.
+    case text(String)
+    /// Bytes that need not be text.
+    case bytes([UInt8])
+    /// A whole number.
+    case number(Int64)
+    /// Yes or no.
+    case flag(Bool)
+}
+
+/// An item without its secret.
+public struct SecretItem: Sendable, Hashable {
+    /// Generic or internet password.
+    public var kind: SecretKind
+    /// Everything that is known of it, by name; not secret.
+    public var attributes: [String: SecretAttribute]
+    /// The class that its secret is kept in.
+    public var protectionClass: ProtectionClass
+    /// Nanoseconds since 1970; set by the store.
+    public internal(set) var created: Int64 = 0
+    /// Nanoseconds since 1970; set by the store.
+    public internal(set) var modified: Int64 = 0
+    /// The file it was read from; empty for one that is not stored yet.
+    var file = ""
+
+    /// An item that is to be stored or looked for.
+    public init(_ kind: SecretKind, _ attributes: [String: SecretAttribute], class protectionClass: ProtectionClass) {
+        self.kind = kind
+        self.attributes = attributes
+        self.protectionClass = protectionClass
+    }
+
+    /// The file name that its identity gives: the same for the same identifying attributes, and for no others.
+    var name: String {
+        var bytes = [kind.rawValue]
+        for name in kind.identifying { SecretRecord.write(attributes[name], to: &bytes) }
+        let digest = unsafe hash256(Self.domain.utf8Span.span.bytes, bytes.span.bytes)
+        let digits = Array("0123456789abcdef".utf8)
+        var text: [UInt8] = []
+        for index in digest.indices {
+            text.append(digits[Int(digest[index] >> 4)])
+            text.append(digits[Int(digest[index] & 15)])
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static let domain = "protectfs secret item 1"
+}
+
+/// What items are asked for: those that have all of this.
+public struct SecretQuery: Sendable {
+    /// The kind; nil for any.
+    public var kind: SecretKind?
+    /// Attributes that have to be there with these values.
+    public var attributes: [String: SecretAttribute]
+    /// Whether text is compared without regard to case.
+    public var ignoresCase = false
+
+    /// Everything of `kind` with these attributes.
+    public init(_ kind: SecretKind? = nil, _ attributes: [String: SecretAttribute] = [:]) {
+        self.kind = kind
+        self.attributes = attributes
+    }
+
+    /// Whether the item is one of those.
+    func matches(_ item: SecretItem) -> Bool {
+        if let kind, kind != item.kind { return false }
+        return attributes.allSatisfy { name, wanted in
+            guard let value = item.attributes[name] else { return false }
+            if ignoresCase, case .text(let one) = value, case .text(let other) = wanted {
+                return one.lowercased() == other.lowercased()
+            }
+            return value == wanted
+        }
+    }
+}

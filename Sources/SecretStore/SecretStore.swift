@@ -1,0 +1,171 @@
+// Small secrets as files of a mount: where they lie, and reading them.
+
+import Glibc
+public import HostSystem
+public import SodiumKit
+import VolumeFormat
+
+/// The secrets of one user in one mount.
+///
+/// An item is one file, `.secrets/items/` and 64 hexadecimal digits that come of its identifying attributes. The file's content is the
+/// secret, its protection class is the item's, and its extended attribute `user.secret` holds the attributes, which can so be
+/// read in every state of the volume. Writers hold a lock (flock(2)) on `.secrets`; what lies in `.secrets/staging` while
+/// nobody else does is left from a writer that was killed.
+public struct SecretStore: Sendable {
+    /// No secret is longer, in bytes.
+    public static let largestSecret = 65536
+
+    static let recordAttribute = "user.secret"
+    static let classAttribute = "user.protection"
+
+    /// The mount's root.
+    public let mount: HostPath
+    let home: HostPath
+    let items: HostPath
+    let staging: HostPath
+
+    /// The secrets of the volume mounted there; nothing is made before the first item is stored.
+    public init(mount: HostPath) {
+        self.mount = mount
+        home = mount.appending(".secrets")
+        items = home.appending("items")
+        staging = home.appending("staging")
+    }
+
+    /// A listing.
+    public struct Listing: Sendable {
+        /// The items asked for, in the order of their accounts, then of their file names.
+        public var items: [SecretItem] = []
+        /// Files that are no items, or whose attributes cannot be understood.
+        public var damaged: [HostPath] = []
+    }
+
+    /// The items that a query names, without their secrets; works in every state of the volume.
+    public func list(_ query: SecretQuery) throws(SecretError) -> Listing {
+        var result = Listing()
+        guard try isThere() else { return result }
+        // Who names all that identifies an item needs one look.
+        let names: [HostPath]
+        if let kind = query.kind, !query.ignoresCase, kind.identifying.allSatisfy({ query.attributes[$0] != nil }) {
+            names = [HostPath(SecretItem(kind, query.attributes, class: .none).name)]
+        } else {
+            names = try namesOfItems()
+        }
+        for name in names {
+            let path = items.appending(bytes: name.bytes)
+            switch try read(name) {
+            case .gone: continue
+            case .unreadable: result.damaged.append(path)
+            case .item(let item): if query.matches(item) { result.items.append(item) }
+            }
+        }
+        result.items.sort { ($0.account, $0.file) < ($1.account, $1.file) }
+        return result
+    }
+
+    /// An item's secret, in locked memory.
+    public func secret(of item: SecretItem) throws(SecretError) -> SecretBytes {
+        let file = try open(item)
+        let size = try Self.system { () throws(SystemError) in try file.status().st_size }
+        guard size <= Self.largestSecret else { throw .tooLong }
+        var secret = try Self.memory(Int(size))
+        let count: Int
+        do throws(SystemError) {
+            count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+                try file.read(into: &span)
+            }
+        } catch {
+            throw explain(error, item.protectionClass)
+        }
+        secret.shorten(to: count)
+        return secret
+    }
+
+    private func open(_ item: SecretItem) throws(SecretError) -> Descriptor {
+        do throws(SystemError) {
+            return try Descriptor(opening: items.appending(item.file), O_RDONLY)
+        } catch {
+            throw explain(error, item.protectionClass)
+        }
+    }
+
+    // MARK: For both halves
+
+    enum Found {
+        case gone
+        case unreadable
+        case item(SecretItem)
+    }
+
+    /// The item in a file, by what can be read while locked.
+    func read(_ name: HostPath) throws(SecretError) -> Found {
+        let path = items.appending(bytes: name.bytes)
+        do throws(SystemError) {
+            guard let record = try ExtendedAttribute.read(Self.recordAttribute, of: path),
+                var item = SecretRecord.decode(record),
+                let word = try ExtendedAttribute.read(Self.classAttribute, of: path),
+                let own = ProtectionClass(name: String(decoding: word, as: UTF8.self)),
+                let file = String(validating: name.bytes, as: UTF8.self)
+            else { return .unreadable }
+            item.protectionClass = own
+            item.file = file
+            return .item(item)
+        } catch {
+            switch error.code {
+            case ENOENT: return .gone
+            case EIO: return .unreadable
+            default: throw .system(error)
+            }
+        }
+    }
+
+    func namesOfItems() throws(SecretError) -> [HostPath] {
+        do throws(SystemError) {
+            return try FileStatus.names(in: items)
+        } catch {
+            if error.code == ENOENT { return [] }
+            throw .system(error)
+        }
+    }
+
+    /// Whether there is a directory of secrets; one that is not the user's own, or that others may write to, is refused.
+    func isThere() throws(SecretError) -> Bool {
+        do throws(SystemError) {
+            let status = try FileStatus.read(home)
+            let isOwn = status.st_uid == geteuid() || geteuid() == 0
+            guard status.st_mode & S_IFMT == S_IFDIR, isOwn, status.st_mode & 0o022 == 0 else {
+                throw SystemError(code: EPERM, call: "lstat", subject: home.description)
+            }
+            return true
+        } catch {
+            if error.code == ENOENT { return false }
+            if error.code == EPERM { throw .notOwn(home) }
+            throw .system(error)
+        }
+    }
+
+    /// What an error of an item's own file means. The files are the user's, so a refusal is the class's.
+    func explain(_ error: SystemError, _ protectionClass: ProtectionClass) -> SecretError {
+        switch error.code {
+        case ENOENT: .notFound
+        case EACCES where protectionClass != .none: .locked(protectionClass)
+        default: .system(error)
+        }
+    }
+
+    static func system<Result: ~Copyable>(_ body: () throws(SystemError) -> Result) throws(SecretError) -> Result {
+        do throws(SystemError) { return try body() } catch { throw .system(error) }
+    }
+
+    static func memory(_ count: Int) throws(SecretError) -> SecretBytes {
+        do throws(SodiumError) { return try SecretBytes(byteCount: count) } catch { throw .memory(error) }
+    }
+}
+
+extension SecretItem {
+    /// The account for sorting.
+    fileprivate var account: String {
+        if case .text(let text) = attributes["account"] { return text }
+        return ""
+    }
+}

@@ -1,0 +1,165 @@
+// Item dictionaries taken apart: what is known of the item, what is wanted of it; anything not understood is refused.
+
+import Foundation
+internal import SecretStore
+internal import VolumeFormat
+
+/// A result code thrown.
+struct SecurityFailure: Error {
+    let status: OSStatus
+    init(_ status: OSStatus) { self.status = status }
+}
+
+/// What a dictionary says.
+struct ItemDictionary {
+    /// The kind of item.
+    private(set) var kind: SecretKind?
+    /// Attributes by their names in the store.
+    private(set) var attributes: [String: SecretAttribute] = [:]
+    /// The secret.
+    private(set) var secret: Data?
+    /// The value of `kSecAttrAccessible`.
+    private(set) var accessible: String?
+    private(set) var wantsData = false
+    private(set) var wantsAttributes = false
+    private(set) var ignoresCase = false
+    /// How many; nil for all.
+    private(set) var limit: Int? = 1
+    /// Whether anything says how many or what is wanted.
+    private(set) var isQuery = false
+
+    /// The names under which attributes are stored.
+    static let names: [String: String] = [
+        kSecAttrAccount: "account", kSecAttrService: "service", kSecAttrAccessGroup: "group", kSecAttrLabel: "label",
+        kSecAttrDescription: "description", kSecAttrComment: "comment", kSecAttrCreator: "creator",
+        kSecAttrType: "type", kSecAttrIsInvisible: "invisible", kSecAttrIsNegative: "negative",
+        kSecAttrGeneric: "generic", kSecAttrSecurityDomain: "domain", kSecAttrServer: "server",
+        kSecAttrProtocol: "protocol", kSecAttrAuthenticationType: "authentication", kSecAttrPort: "port",
+        kSecAttrPath: "path",
+    ]
+
+    /// The attribute that keeps which of several accessibilities of one class was asked for.
+    static let accessibleName = "accessible"
+
+    /// Takes a dictionary apart.
+    init(_ dictionary: [String: Any]) throws(SecurityFailure) {
+        for (key, value) in dictionary { try take(key, value) }
+    }
+
+    private mutating func take(_ key: String, _ value: Any) throws(SecurityFailure) {
+        if let name = Self.names[key] {
+            attributes[name] = try Self.attribute(value)
+            return
+        }
+        switch key {
+        case kSecClass:
+            switch value as? String {
+            case kSecClassGenericPassword: kind = .generic
+            case kSecClassInternetPassword: kind = .internet
+            // Certificates, keys and identities are not kept here.
+            default: throw SecurityFailure(errSecUnimplemented)
+            }
+        case kSecAttrAccessible:
+            guard let word = value as? String, Self.protectionClass(word) != nil else {
+                throw SecurityFailure(errSecParam)
+            }
+            accessible = word
+        case kSecValueData:
+            guard let data = value as? Data else { throw SecurityFailure(errSecParam) }
+            secret = data
+        case kSecReturnData:
+            wantsData = try Self.flag(value)
+            isQuery = true
+        case kSecReturnAttributes:
+            wantsAttributes = try Self.flag(value)
+            isQuery = true
+        case kSecReturnRef, kSecReturnPersistentRef:
+            if try Self.flag(value) { throw SecurityFailure(errSecUnimplemented) }
+        case kSecMatchLimit:
+            isQuery = true
+            if let word = value as? String {
+                switch word {
+                case kSecMatchLimitOne: limit = 1
+                case kSecMatchLimitAll: limit = nil
+                default: throw SecurityFailure(errSecParam)
+                }
+            } else {
+                guard case .number(let number) = try Self.attribute(value), number > 0 else {
+                    throw SecurityFailure(errSecParam)
+                }
+                limit = Int(number)
+            }
+        case kSecMatchCaseInsensitive: ignoresCase = try Self.flag(value)
+        case kSecAttrSynchronizable:
+            if value as? String == kSecAttrSynchronizableAny { return }
+            // Nothing goes to other devices: who asks for it has to be told.
+            if try Self.flag(value) { throw SecurityFailure(errSecUnimplemented) }
+        case kSecUseOperationPrompt, kSecUseDataProtectionKeychain: break
+        default: throw SecurityFailure(errSecNoSuchAttr)
+        }
+    }
+
+    private static func flag(_ value: Any) throws(SecurityFailure) -> Bool {
+        guard let flag = value as? Bool else { throw SecurityFailure(errSecParam) }
+        return flag
+    }
+
+    private static func attribute(_ value: Any) throws(SecurityFailure) -> SecretAttribute {
+        switch value {
+        case let text as String: return .text(text)
+        case let data as Data: return .bytes(Array(data))
+        case let flag as Bool: return .flag(flag)
+        case let number as any BinaryInteger:
+            guard let small = Int64(exactly: number) else { throw SecurityFailure(errSecParam) }
+            return .number(small)
+        case let number as NSNumber: return .number(number.int64Value)
+        default: throw SecurityFailure(errSecParam)
+        }
+    }
+
+    /// The class that an accessibility means; nil for what is none.
+    static func protectionClass(_ accessible: String) -> ProtectionClass? {
+        switch accessible {
+        case kSecAttrAccessibleWhenUnlocked, kSecAttrAccessibleWhenUnlockedThisDeviceOnly,
+            kSecAttrAccessibleWhenPasscodeSetThisDeviceOnly:
+            .complete
+        case kSecAttrAccessibleAfterFirstUnlock, kSecAttrAccessibleAfterFirstUnlockThisDeviceOnly:
+            .completeUntilFirstUserAuthentication
+        case kSecAttrAccessibleAlways, kSecAttrAccessibleAlwaysThisDeviceOnly: ProtectionClass.none
+        default: nil
+        }
+    }
+
+    /// The accessibility of a stored item: the one asked for, unless its class has been changed since.
+    static func accessible(_ item: SecretItem) -> String {
+        if case .text(let word) = item.attributes[accessibleName], protectionClass(word) == item.protectionClass {
+            return word
+        }
+        return switch item.protectionClass {
+        // Class B has no constant: reading is as for class A.
+        case .complete, .completeUnlessOpen: kSecAttrAccessibleWhenUnlocked
+        case .completeUntilFirstUserAuthentication: kSecAttrAccessibleAfterFirstUnlock
+        case .none: kSecAttrAccessibleAlways
+        }
+    }
+
+    /// A stored item as a dictionary, without its secret.
+    static func dictionary(_ item: SecretItem) -> [String: Any] {
+        var result: [String: Any] = [
+            kSecClass: item.kind == .generic ? kSecClassGenericPassword : kSecClassInternetPassword,
+            kSecAttrAccessible: accessible(item),
+            kSecAttrCreationDate: Date(timeIntervalSince1970: Double(item.created) / 1e9),
+            kSecAttrModificationDate: Date(timeIntervalSince1970: Double(item.modified) / 1e9),
+        ]
+        for (key, name) in names {
+            switch item.attributes[name] {
+            case .text(let text): result[key] = text
+            case .bytes(let bytes): result[key] = Data(bytes)
+            case .number(let number): result[key] = Int(number)
+            case .flag(let flag): result[key] = flag
+            case nil: break
+            }
+        }
+        return result
+    }
+}

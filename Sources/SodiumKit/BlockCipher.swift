@@ -1,0 +1,258 @@
+// The cipher of one extent: an expanded key in locked memory that seals and opens blocks without allocating.
+
+internal import CSodium
+
+/// Where a block's parts lie in a buffer, as offsets from the buffer's beginning.
+public struct BlockPlace: Equatable, Sendable {
+    /// Where the nonce begins.
+    public var nonce: Int
+    /// The ciphertext, and the plaintext in place of it.
+    public var text: Range<Int>
+    /// Where the tag's 16 bytes begin.
+    public var tag: Int
+
+    /// A place as given.
+    public init(nonce: Int, text: Range<Int>, tag: Int) {
+        self.nonce = nonce
+        self.text = text
+        self.tag = tag
+    }
+}
+
+/// One expanded key. Sealing and opening are thread-safe; nothing is allocated by them.
+@safe public final class BlockCipher: @unchecked Sendable {
+    /// The suite that it was made for.
+    public let suite: CipherSuite
+    /// The code that runs it.
+    public let backend: CipherBackend
+    /// Expanded key, or for XChaCha20-Poly1305 the key itself; aligned to 64.
+    private let slot: Slot
+
+    /// Expands `key`.
+    ///
+    /// - Parameter backend: nil takes the fastest; one that cannot run here is a programming error, as is a suite that
+    ///   is not available (`CipherSuite.isAvailable`).
+    public init(suite: CipherSuite, key: borrowing SecretKey, backend: CipherBackend? = nil) throws(SodiumError) {
+        initializeSodium()
+        guard let backend = backend ?? CipherBackend.best(for: suite), backend.isAvailable(for: suite) else {
+            fatalError("\(suite) cannot run on this machine")
+        }
+        self.suite = suite
+        self.backend = backend
+        slot = try Slots.ciphers.take()
+        switch (backend, suite) {
+        case (.sodium, .aes256GCM):
+            // The slot is larger than the state (512 bytes) and aligned to 16 as it asks.
+            unsafe _ = crypto_aead_aes256gcm_beforenm(state, key.pointer)
+        case (.ipsecMB, _):
+            #if arch(x86_64)
+                if let library = IPsecMB.shared { unsafe library.expand(key, into: slot.pointer) }
+            #endif
+        case (.sodium, .xChaCha20Poly1305):
+            unsafe slot.pointer.copyMemory(from: key.pointer, byteCount: SecretKey.byteCount)
+        }
+    }
+
+    /// Derives a file's extent key and expands it.
+    ///
+    /// - Parameter context: suite ‖ epoch ‖ extent, as the format has it.
+    public convenience init(
+        fileKey: borrowing SecretKey, suite: CipherSuite, context: RawSpan, label: StaticString = "protectfs1/extent"
+    ) throws(SodiumError) {
+        try self.init(suite: suite, key: try deriveKey(from: fileKey, label: label, context: context))
+    }
+
+    deinit {
+        Slots.ciphers.release(slot)
+    }
+
+    /// Wipes the key at once. Nobody may be using it, and from now on it opens nothing.
+    public func wipe() {
+        unsafe sodium_memzero(slot.pointer, Slots.ciphers.slotSize)
+    }
+
+    /// Encrypts a block in place, with the nonce that already stands in the buffer, and writes its tag.
+    public func seal(
+        _ buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
+    ) {
+        check(place, in: buffer.byteCount)
+        unsafe buffer.withUnsafeMutableBytes { buffer in
+            unsafe associatedData.withUnsafeBytes { data in
+                let start = unsafe buffer.bytes
+                // `check` has seen that every part lies in the buffer.
+                unsafe seal(
+                    start + place.text.lowerBound, start + place.text.lowerBound, count: place.text.count,
+                    nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
+            }
+        }
+    }
+
+    /// Decrypts a block in place.
+    ///
+    /// - Returns: false when the tag is wrong; the text is then zeros.
+    public func open(
+        _ buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
+    ) -> Bool {
+        check(place, in: buffer.byteCount)
+        return unsafe buffer.withUnsafeMutableBytes { buffer in
+            unsafe associatedData.withUnsafeBytes { data in
+                let start = unsafe buffer.bytes
+                // `check` has seen that every part lies in the buffer.
+                return unsafe open(
+                    start + place.text.lowerBound, start + place.text.lowerBound, count: place.text.count,
+                    nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
+            }
+        }
+    }
+
+    /// Encrypts `plaintext`, as long as the place's text, into a block, with the nonce that already stands there.
+    public func seal(
+        _ plaintext: RawSpan, into buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
+    ) {
+        check(place, in: buffer.byteCount)
+        precondition(plaintext.byteCount == place.text.count)
+        unsafe buffer.withUnsafeMutableBytes { buffer in
+            unsafe plaintext.withUnsafeBytes { plaintext in
+                unsafe associatedData.withUnsafeBytes { data in
+                    let start = unsafe buffer.bytes
+                    // `check` has seen that every part lies in the buffer; the plaintext has the text's length.
+                    unsafe seal(
+                        start + place.text.lowerBound, plaintext.bytes, count: place.text.count,
+                        nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
+                }
+            }
+        }
+    }
+
+    /// Decrypts a block of `buffer` into `output` from `offset` on.
+    ///
+    /// - Returns: false when the tag is wrong; the output is then zeros.
+    public func open(
+        _ buffer: RawSpan, _ place: BlockPlace, into output: inout MutableRawSpan, at offset: Int,
+        associatedData: RawSpan
+    ) -> Bool {
+        check(place, in: buffer.byteCount)
+        precondition(offset >= 0 && offset <= output.byteCount && place.text.count <= output.byteCount - offset)
+        return unsafe output.withUnsafeMutableBytes { output in
+            unsafe buffer.withUnsafeBytes { buffer in
+                unsafe associatedData.withUnsafeBytes { data in
+                    let start = unsafe buffer.bytes
+                    // `check` has seen that every part lies in the buffer; the output has room from `offset` on.
+                    return unsafe open(
+                        output.bytes + offset, start + place.text.lowerBound, count: place.text.count,
+                        nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
+                }
+            }
+        }
+    }
+
+    /// Encrypts into other memory: ciphertext, then tag; `sealed` has `plaintext.byteCount + 16` bytes.
+    public func seal(
+        _ plaintext: RawSpan, nonce: RawSpan, associatedData: RawSpan, into sealed: inout MutableRawSpan
+    ) {
+        let count = plaintext.byteCount
+        precondition(nonce.byteCount == suite.nonceLength && sealed.byteCount == count + suite.tagLength && count > 0)
+        unsafe sealed.withUnsafeMutableBytes { sealed in
+            unsafe plaintext.withUnsafeBytes { plaintext in
+                unsafe nonce.withUnsafeBytes { nonce in
+                    unsafe associatedData.withUnsafeBytes { data in
+                        // The lengths were checked above.
+                        unsafe seal(
+                            sealed.bytes, plaintext.bytes, count: count, nonce: nonce.bytes, associatedData: data,
+                            tag: sealed.bytes + count)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decrypts ciphertext ‖ tag into other memory, which has 16 bytes less.
+    ///
+    /// - Returns: false when the tag is wrong; the output is then zeros.
+    public func open(
+        _ sealed: RawSpan, nonce: RawSpan, associatedData: RawSpan, into plaintext: inout MutableRawSpan
+    ) -> Bool {
+        let count = plaintext.byteCount
+        precondition(nonce.byteCount == suite.nonceLength && sealed.byteCount == count + suite.tagLength && count > 0)
+        return unsafe plaintext.withUnsafeMutableBytes { plaintext in
+            unsafe sealed.withUnsafeBytes { sealed in
+                unsafe nonce.withUnsafeBytes { nonce in
+                    unsafe associatedData.withUnsafeBytes { data in
+                        // The lengths were checked above.
+                        unsafe open(
+                            plaintext.bytes, sealed.bytes, count: count, nonce: nonce.bytes, associatedData: data,
+                            tag: sealed.bytes + count)
+                    }
+                }
+            }
+        }
+    }
+
+    private func check(_ place: BlockPlace, in count: Int) {
+        precondition(place.nonce >= 0 && place.nonce <= count - suite.nonceLength)
+        precondition(place.text.lowerBound >= 0 && place.text.upperBound <= count && !place.text.isEmpty)
+        precondition(place.tag >= 0 && place.tag <= count - suite.tagLength)
+    }
+
+    private var state: UnsafeMutablePointer<crypto_aead_aes256gcm_state> {
+        unsafe slot.pointer.assumingMemoryBound(to: crypto_aead_aes256gcm_state.self)
+    }
+
+    private func seal(
+        _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>, count: Int,
+        nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer, tag: UnsafeMutablePointer<UInt8>
+    ) {
+        let data = unsafe associatedData.bytes
+        let dataCount = UInt64(associatedData.count)
+        switch (backend, suite) {
+        case (.ipsecMB, _):
+            #if arch(x86_64)
+                guard let library = IPsecMB.shared else { return }
+                unsafe library.seal(
+                    key: slot.pointer, output, input, count: count, nonce: nonce, associatedData: associatedData,
+                    tag: tag)
+            #endif
+        case (.sodium, .aes256GCM):
+            unsafe _ = crypto_aead_aes256gcm_encrypt_detached_afternm(
+                output, tag, nil, input, UInt64(count), data, dataCount, nil, nonce, state)
+        case (.sodium, .xChaCha20Poly1305):
+            unsafe _ = crypto_aead_xchacha20poly1305_ietf_encrypt_detached(
+                output, tag, nil, input, UInt64(count), data, dataCount, nil, nonce,
+                slot.pointer.assumingMemoryBound(to: UInt8.self))
+        }
+    }
+
+    private func open(
+        _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>, count: Int,
+        nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer, tag: UnsafePointer<UInt8>
+    ) -> Bool {
+        let data = unsafe associatedData.bytes
+        let dataCount = UInt64(associatedData.count)
+        switch (backend, suite) {
+        case (.ipsecMB, _):
+            #if arch(x86_64)
+                guard let library = IPsecMB.shared else { return false }
+                return unsafe library.open(
+                    key: slot.pointer, output, input, count: count, nonce: nonce, associatedData: associatedData,
+                    tag: tag)
+            #else
+                return false
+            #endif
+        case (.sodium, .aes256GCM):
+            if unsafe crypto_aead_aes256gcm_decrypt_detached_afternm(
+                output, nil, input, UInt64(count), tag, data, dataCount, nonce, state) == 0
+            {
+                return true
+            }
+        case (.sodium, .xChaCha20Poly1305):
+            if unsafe crypto_aead_xchacha20poly1305_ietf_decrypt_detached(
+                output, nil, input, UInt64(count), tag, data, dataCount, nonce,
+                slot.pointer.assumingMemoryBound(to: UInt8.self)) == 0
+            {
+                return true
+            }
+        }
+        unsafe sodium_memzero(output, count)
+        return false
+    }
+}

@@ -1,0 +1,68 @@
+// How fast each cipher runs on this machine, for `protectfs speed`.
+
+internal import Locks
+
+/// What one cipher did on one core with 4 KiB blocks in memory.
+public struct CipherSpeed: Sendable {
+    /// The cipher.
+    public let suite: CipherSuite
+    /// The code that ran it.
+    public let backend: CipherBackend
+    /// Whether a volume of this suite uses this code here.
+    public let isUsed: Bool
+    /// Encryption, bytes per second.
+    public let sealBytesPerSecond: Double
+    /// Decryption, bytes per second.
+    public let openBytesPerSecond: Double
+}
+
+/// Runs every cipher that this machine has for about `milliseconds` in each direction.
+public func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [CipherSpeed] {
+    var result: [CipherSpeed] = []
+    for suite in CipherSuite.allCases {
+        for backend in CipherBackend.allCases where backend.isAvailable(for: suite) {
+            let cipher = try BlockCipher(suite: suite, key: try SecretKey.random(), backend: backend)
+            var buffer = try BufferPool.shared.take(atLeast: BufferPool.smallCapacity)
+            let isUsed = CipherBackend.best(for: suite) == backend
+            let pages = 7
+            let seal = rate(milliseconds, bytes: pages * 4096) {
+                buffer.withMutableBytes(count: pages * 4096) { bytes in
+                    for page in 0..<pages {
+                        cipher.seal(&bytes, place(page, suite), associatedData: RawSpan())
+                    }
+                }
+            }
+            var output = try BufferPool.shared.take(atLeast: BufferPool.smallCapacity)
+            let open = rate(milliseconds, bytes: pages * 4096) {
+                buffer.withBytes(count: pages * 4096) { bytes in
+                    output.withMutableBytes(count: 4096) { output in
+                        for page in 0..<pages {
+                            _ = cipher.open(bytes, place(page, suite), into: &output, at: 0, associatedData: RawSpan())
+                        }
+                    }
+                }
+            }
+            result.append(
+                CipherSpeed(
+                    suite: suite, backend: backend, isUsed: isUsed, sealBytesPerSecond: seal, openBytesPerSecond: open))
+        }
+    }
+    return result
+}
+
+private func place(_ page: Int, _ suite: CipherSuite) -> BlockPlace {
+    let start = page * 4096
+    return BlockPlace(nonce: start, text: start + suite.nonceLength + 8..<start + 4080, tag: start + 4080)
+}
+
+private func rate(_ milliseconds: UInt64, bytes: Int, _ body: () -> Void) -> Double {
+    let start = monotonicNanoseconds()
+    var now = start
+    var rounds = 0
+    repeat {
+        body()
+        rounds += 1
+        now = monotonicNanoseconds()
+    } while now - start < milliseconds * 1_000_000
+    return Double(rounds) * Double(bytes) * 1_000_000_000 / Double(now - start)
+}

@@ -1,0 +1,47 @@
+// HMAC-SHA-256 in this thread's locked scratch memory, for HPKE's key schedule.
+
+internal import CSodium
+
+/// An incremental HMAC-SHA-256; one at a time per thread, wiped by its end.
+@safe struct HMAC: ~Copyable {
+    private let memory: UnsafeMutableRawPointer
+    private var state: UnsafeMutablePointer<crypto_auth_hmacsha256_state> {
+        // The scratch memory is larger than the state and aligned to 64.
+        unsafe memory.assumingMemoryBound(to: crypto_auth_hmacsha256_state.self)
+    }
+
+    init(key: RawSpan) {
+        initializeSodium()
+        unsafe memory = ThreadScratch.pointer()
+        let state = unsafe state
+        unsafe key.withUnsafeBytes { key in
+            unsafe _ = crypto_auth_hmacsha256_init(state, key.bytes, key.count)
+        }
+    }
+
+    deinit {
+        unsafe sodium_memzero(memory, ThreadScratch.size)
+    }
+
+    mutating func update(_ bytes: RawSpan) {
+        let state = unsafe state
+        unsafe bytes.withUnsafeBytes { bytes in
+            unsafe _ = crypto_auth_hmacsha256_update(state, bytes.bytes, UInt64(bytes.count))
+        }
+    }
+
+    /// Writes all 32 bytes.
+    consuming func finish(into output: UnsafeMutablePointer<UInt8>) {
+        unsafe _ = crypto_auth_hmacsha256_final(state, output)
+    }
+
+    /// Writes as many of the 32 bytes as `output` has room for.
+    consuming func finish(prefix output: inout MutableRawSpan) {
+        // Behind the state in the scratch memory, wiped with it.
+        let whole = unsafe (memory + 512).assumingMemoryBound(to: UInt8.self)
+        unsafe _ = crypto_auth_hmacsha256_final(state, whole)
+        unsafe output.withUnsafeMutableBytes { output in
+            unsafe output.copyMemory(from: UnsafeRawBufferPointer(start: whole, count: min(32, output.count)))
+        }
+    }
+}

@@ -1,0 +1,182 @@
+// HPKE (RFC 9180) in base mode, one message per context: how a file key is wrapped for class B without a secret.
+
+internal import CSodium
+
+/// DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305, base mode, a single message at sequence number 0.
+public enum HPKE {
+    /// Bytes that sealing adds: the encapsulated key (32) and the tag (16).
+    public static let overhead = 48
+
+    /// Seals `plaintext` to the owner of `publicKey`.
+    ///
+    /// - Parameter output: encapsulated key ‖ ciphertext ‖ tag; `plaintext.byteCount + overhead` bytes.
+    /// - Throws: `invalidPublicKey`, or a failure of locked memory.
+    public static func seal(
+        _ plaintext: RawSpan, to publicKey: RawSpan, info: RawSpan, associatedData: RawSpan,
+        into output: inout MutableRawSpan
+    ) throws(SodiumError) {
+        let ephemeral = try SecretKey.random()
+        try seal(
+            plaintext, to: publicKey, ephemeral: ephemeral, info: info, associatedData: associatedData, into: &output)
+    }
+
+    /// The same with a given ephemeral private key, for the RFC's vectors.
+    static func seal(
+        _ plaintext: RawSpan, to publicKey: RawSpan, ephemeral: borrowing SecretKey, info: RawSpan,
+        associatedData: RawSpan, into output: inout MutableRawSpan
+    ) throws(SodiumError) {
+        precondition(output.byteCount == plaintext.byteCount + overhead)
+        guard publicKey.byteCount == 32 else { throw .invalidPublicKey }
+        let encapsulated = X25519.publicKey(of: ephemeral)
+        let shared = try X25519.sharedSecret(ephemeral, publicKey)
+        let context = try unsafe Context(
+            shared: shared, encapsulated: encapsulated.span.bytes, publicKey: publicKey, info: info)
+        unsafe output.withUnsafeMutableBytes { output in
+            for index in 0..<32 { unsafe output[index] = encapsulated[index] }
+            unsafe plaintext.withUnsafeBytes { text in
+                unsafe associatedData.withUnsafeBytes { data in
+                    context.nonce.withBytes { nonce in
+                        unsafe nonce.withUnsafeBytes { nonce in
+                            // The output's length was checked above; its first 32 bytes are the encapsulated key.
+                            unsafe _ = crypto_aead_chacha20poly1305_ietf_encrypt(
+                                output.bytes + 32, nil, text.bytes, UInt64(text.count), data.bytes,
+                                UInt64(data.count), nil, nonce.bytes, context.key.pointer)
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens `sealed` (encapsulated key ‖ ciphertext ‖ tag) to `output`, which has `sealed.byteCount - overhead` bytes.
+    ///
+    /// - Returns: false when it does not verify, or cannot be one; `output` then holds nothing of the plaintext.
+    public static func open(
+        _ sealed: RawSpan, privateKey: borrowing SecretKey, info: RawSpan, associatedData: RawSpan,
+        into output: inout MutableRawSpan
+    ) throws(SodiumError) -> Bool {
+        guard sealed.byteCount >= overhead else { return false }
+        precondition(output.byteCount == sealed.byteCount - overhead)
+        let encapsulated = sealed.extracting(0..<32)
+        let publicKey = X25519.publicKey(of: privateKey)
+        let shared: SecretKey
+        do throws(SodiumError) {
+            shared = try X25519.sharedSecret(privateKey, encapsulated)
+        } catch .invalidPublicKey {
+            return false
+        } catch {
+            throw error
+        }
+        let context = try unsafe Context(
+            shared: shared, encapsulated: encapsulated, publicKey: publicKey.span.bytes, info: info)
+        return unsafe output.withUnsafeMutableBytes { output in
+            unsafe sealed.withUnsafeBytes { sealed in
+                unsafe associatedData.withUnsafeBytes { data in
+                    context.nonce.withBytes { nonce in
+                        unsafe nonce.withUnsafeBytes { nonce in
+                            // 48 bytes at least: what follows the encapsulated key has a tag.
+                            unsafe crypto_aead_chacha20poly1305_ietf_decrypt(
+                                output.bytes, nil, nil, sealed.bytes + 32, UInt64(sealed.count - 32),
+                                data.bytes, UInt64(data.count), nonce.bytes, context.key.pointer) == 0
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens a sealed 32-byte key (80 bytes); nil when it does not verify.
+    public static func openKey(
+        _ sealed: RawSpan, privateKey: borrowing SecretKey, info: RawSpan, associatedData: RawSpan
+    ) throws(SodiumError) -> SecretKey? {
+        guard sealed.byteCount == SecretKey.byteCount + overhead else { return nil }
+        var result = try SecretKey()
+        let isOpen = try result.withMutableBytes { output throws(SodiumError) in
+            try open(sealed, privateKey: privateKey, info: info, associatedData: associatedData, into: &output)
+        }
+        guard isOpen else { return nil }
+        return consume result
+    }
+
+    /// Key and nonce of the AEAD (RFC 9180, 4.1 and 5.1).
+    struct Context: ~Copyable {
+        let key: SecretKey
+        let nonce: SecretBytes
+
+        init(shared: borrowing SecretKey, encapsulated: RawSpan, publicKey: RawSpan, info: RawSpan) throws(SodiumError)
+        {
+            let kem = Suite("KEM", [0x00, 0x20])
+            let hpke = Suite("HPKE", [0x00, 0x20, 0x00, 0x01, 0x00, 0x03])
+            // ExtractAndExpand of DHKEM, over kem_context = enc ‖ pkRm.
+            let early = try shared.withBytes { bytes throws(SodiumError) in
+                try kem.extract(salt: RawSpan(), label: "eae_prk", bytes)
+            }
+            var secret = try SecretKey()
+            secret.withMutableBytes { output in
+                kem.expand(early, label: "shared_secret", encapsulated, publicKey, into: &output)
+            }
+            // KeySchedule: mode 0, no psk; its context holds nothing secret.
+            let identityHash = try hpke.extract(salt: RawSpan(), label: "psk_id_hash", RawSpan())
+            let infoHash = try hpke.extract(salt: RawSpan(), label: "info_hash", info)
+            let prk = try secret.withBytes { bytes throws(SodiumError) in
+                try hpke.extract(salt: bytes, label: "secret", RawSpan())
+            }
+            var schedule = try SecretBytes(byteCount: 65)
+            schedule.withMutableBytes { bytes in
+                unsafe bytes.withUnsafeMutableBytes { bytes in
+                    // Mode byte 0, then two hashes of 32 bytes.
+                    unsafe (bytes.bytes + 1).update(from: identityHash.pointer, count: 32)
+                    unsafe (bytes.bytes + 33).update(from: infoHash.pointer, count: 32)
+                }
+            }
+            var key = try SecretKey()
+            key.withMutableBytes { output in
+                schedule.withBytes { hpke.expand(prk, label: "key", $0, RawSpan(), into: &output) }
+            }
+            var nonce = try SecretBytes(byteCount: 12)
+            nonce.withMutableBytes { output in
+                schedule.withBytes { hpke.expand(prk, label: "base_nonce", $0, RawSpan(), into: &output) }
+            }
+            self.key = key
+            self.nonce = nonce
+        }
+    }
+
+    /// LabeledExtract and LabeledExpand under one suite_id (RFC 9180, 4).
+    private struct Suite {
+        private let identifier: [UInt8]
+
+        init(_ name: String, _ numbers: [UInt8]) {
+            identifier = Array(name.utf8) + numbers
+        }
+
+        func extract(salt: RawSpan, label: String, _ material: RawSpan) throws(SodiumError) -> SecretKey {
+            let prefix = Array("HPKE-v1".utf8) + identifier + Array(label.utf8)
+            let result = try SecretKey()
+            var mac = HMAC(key: salt)
+            unsafe mac.update(prefix.span.bytes)
+            mac.update(material)
+            unsafe mac.finish(into: result.pointer)
+            return result
+        }
+
+        /// At most 32 bytes: one block of HKDF-Expand.
+        func expand(
+            _ key: borrowing SecretKey, label: String, _ first: RawSpan, _ second: RawSpan,
+            into output: inout MutableRawSpan
+        ) {
+            let count = output.byteCount
+            precondition(count > 0 && count <= 32)
+            let prefix = [0, UInt8(count)] + Array("HPKE-v1".utf8) + identifier + Array(label.utf8)
+            let last: [UInt8] = [1]
+            key.withBytes { key in
+                var mac = HMAC(key: key)
+                unsafe mac.update(prefix.span.bytes)
+                mac.update(first)
+                mac.update(second)
+                unsafe mac.update(last.span.bytes)
+                mac.finish(prefix: &output)
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+// Intel's IPsec-MB: AES-256-GCM at the speed of the processor's vector units.
+
+#if arch(x86_64)
+    internal import CIPSecMB
+    internal import CSodium
+
+    /// The direct AES-256-GCM calls of one manager that is shared by all threads.
+    ///
+    /// They are plain functions of the caller's key data and context; the manager is only the table in which
+    /// `init_mb_mgr_auto` has put those for this processor, read-only afterwards.
+    @safe struct IPsecMB: @unchecked Sendable {
+        /// Bytes of expanded key and GHASH tables; to be aligned to 64, which Swift's importer does not do by itself.
+        static let keySize = MemoryLayout<gcm_key_data>.size
+
+        /// Whether the library has code for this processor.
+        static var isAvailable: Bool { shared != nil }
+
+        /// nil when the processor has no AES or carry-less multiplication.
+        static let shared: IPsecMB? = IPsecMB()
+
+        /// Never freed: one for the life of the process.
+        private let manager: UnsafeMutablePointer<IMB_MGR>
+        private let expandKey: aes_gcm_pre_t
+        private let encrypt: aes_gcm_enc_dec_t
+        private let decrypt: aes_gcm_enc_dec_t
+
+        private init?() {
+            guard let manager = unsafe alloc_mb_mgr(0) else { return nil }
+            var architecture = IMB_ARCH_NONE
+            unsafe init_mb_mgr_auto(manager, &architecture)
+            let needed = UInt64(IMB_FEATURE_AESNI) | UInt64(IMB_FEATURE_PCLMULQDQ)
+            guard
+                unsafe imb_get_errno(manager) == 0, unsafe manager.pointee.features & needed == needed,
+                architecture != IMB_ARCH_NONE, architecture != IMB_ARCH_NOAESNI,
+                let expandKey = unsafe manager.pointee.gcm256_pre,
+                let encrypt = unsafe manager.pointee.gcm256_enc,
+                let decrypt = unsafe manager.pointee.gcm256_dec
+            else {
+                unsafe free_mb_mgr(manager)
+                return nil
+            }
+            unsafe self.manager = unsafe manager
+            unsafe self.expandKey = unsafe expandKey
+            unsafe self.encrypt = unsafe encrypt
+            unsafe self.decrypt = unsafe decrypt
+        }
+
+        /// Expands a 32-byte key into `slot`, which has `keySize` bytes aligned to 64.
+        func expand(_ key: borrowing SecretKey, into slot: UnsafeMutableRawPointer) {
+            unsafe expandKey(key.pointer, slot.assumingMemoryBound(to: gcm_key_data.self))
+        }
+
+        /// Encrypts `count` bytes and writes the 16-byte tag.
+        func seal(
+            key: UnsafeMutableRawPointer, _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>,
+            count: Int, nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer,
+            tag: UnsafeMutablePointer<UInt8>
+        ) {
+            let context = unsafe ThreadScratch.pointer()
+            unsafe encrypt(
+                key.assumingMemoryBound(to: gcm_key_data.self), context.assumingMemoryBound(to: gcm_context_data.self),
+                output, input, UInt64(count), nonce, associatedData.bytes, UInt64(associatedData.count), tag, 16)
+            unsafe sodium_memzero(context, MemoryLayout<gcm_context_data>.size)
+        }
+
+        /// Decrypts `count` bytes; when the tag is another than `tag`, what was decrypted is wiped and the result is
+        /// false: the library itself hands plaintext out before anybody has compared.
+        func open(
+            key: UnsafeMutableRawPointer, _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>,
+            count: Int, nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer,
+            tag: UnsafePointer<UInt8>
+        ) -> Bool {
+            let context = unsafe ThreadScratch.pointer()
+            // Behind the context in the scratch memory.
+            let computed = unsafe (context + 512).assumingMemoryBound(to: UInt8.self)
+            unsafe decrypt(
+                key.assumingMemoryBound(to: gcm_key_data.self), context.assumingMemoryBound(to: gcm_context_data.self),
+                output, input, UInt64(count), nonce, associatedData.bytes, UInt64(associatedData.count), computed, 16)
+            let isRight = unsafe sodium_memcmp(computed, tag, 16) == 0
+            unsafe sodium_memzero(context, MemoryLayout<gcm_context_data>.size)
+            unsafe sodium_memzero(computed, 16)
+            if !isRight { unsafe sodium_memzero(output, count) }
+            return isRight
+        }
+    }
+#else
+    /// IPsec-MB is for x86-64.
+    enum IPsecMB {
+        static var isAvailable: Bool { false }
+    }
+#endif

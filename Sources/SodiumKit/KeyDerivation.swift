@@ -1,0 +1,125 @@
+// Keys from keys and message authentication, both keyed BLAKE2b.
+
+internal import CSodium
+
+/// Derives the key for one purpose: BLAKE2b-256 keyed with `key` over u8 length of `label` ‖ label ‖ context.
+///
+/// - Parameter label: with its prefix `protectfs1/`; at most 255 bytes.
+public func deriveKey(
+    from key: borrowing SecretKey, label: StaticString, context: RawSpan = RawSpan()
+) throws(SodiumError) -> SecretKey {
+    try key.withBytes { bytes throws(SodiumError) in
+        try deriveKey(fromSecret: bytes, label: label, context: context)
+    }
+}
+
+/// The same from a secret of another length (16–64 bytes), as a recovery code's 16.
+public func deriveKey(
+    fromSecret secret: RawSpan, label: StaticString, context: RawSpan = RawSpan()
+) throws(SodiumError) -> SecretKey {
+    precondition(secret.byteCount >= 16 && secret.byteCount <= 64)
+    precondition(label.utf8CodeUnitCount <= 255)
+    var result = try SecretKey()
+    result.withMutableBytes { output in
+        var hash = BlakeHash(key: secret, outputLength: SecretKey.byteCount)
+        hash.update(byte: UInt8(label.utf8CodeUnitCount))
+        // A static string's bytes live for ever.
+        hash.update(unsafe RawSpan(_unsafeStart: label.utf8Start, byteCount: label.utf8CodeUnitCount))
+        hash.update(context)
+        hash.finish(into: &output)
+    }
+    return result
+}
+
+/// Keyed BLAKE2b with 16 bytes of output, over the concatenation of the parts.
+public func mac128(
+    _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan = RawSpan(), _ third: RawSpan = RawSpan(),
+    _ fourth: RawSpan = RawSpan()
+) -> InlineArray<16, UInt8> {
+    var result = InlineArray<16, UInt8>(repeating: 0)
+    mac(key, first, second, third, fourth, &result)
+    return result
+}
+
+/// Keyed BLAKE2b with 32 bytes of output, over the concatenation of the parts.
+public func mac256(
+    _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan = RawSpan(), _ third: RawSpan = RawSpan(),
+    _ fourth: RawSpan = RawSpan()
+) -> InlineArray<32, UInt8> {
+    var result = InlineArray<32, UInt8>(repeating: 0)
+    mac(key, first, second, third, fourth, &result)
+    return result
+}
+
+/// BLAKE2b without a key, 32 bytes of output (checksums, file names of sockets).
+public func hash256(_ first: RawSpan, _ second: RawSpan = RawSpan()) -> InlineArray<32, UInt8> {
+    var result = InlineArray<32, UInt8>(repeating: 0)
+    var hash = BlakeHash(key: RawSpan(), outputLength: 32)
+    hash.update(first)
+    hash.update(second)
+    var span = result.mutableSpan
+    var bytes = unsafe span.mutableBytes
+    hash.finish(into: &bytes)
+    return result
+}
+
+private func mac<let count: Int>(
+    _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, _ fourth: RawSpan,
+    _ result: inout InlineArray<count, UInt8>
+) {
+    var span = result.mutableSpan
+    var output = unsafe span.mutableBytes
+    key.withBytes { bytes in
+        var hash = BlakeHash(key: bytes, outputLength: count)
+        hash.update(first)
+        hash.update(second)
+        hash.update(third)
+        hash.update(fourth)
+        hash.finish(into: &output)
+    }
+}
+
+/// An incremental BLAKE2b in this thread's locked scratch memory; one at a time, wiped by `finish`.
+@safe private struct BlakeHash: ~Copyable {
+    private let state: OpaquePointer
+    private let memory: UnsafeMutableRawPointer
+    private let outputLength: Int
+
+    init(key: RawSpan, outputLength: Int) {
+        initializeSodium()
+        unsafe memory = ThreadScratch.pointer()
+        unsafe state = OpaquePointer(memory)
+        self.outputLength = outputLength
+        let state = unsafe state
+        unsafe key.withUnsafeBytes { key in
+            // The scratch memory is larger than the state (384 bytes) and aligned to 64 as it asks.
+            let result = unsafe crypto_generichash_init(state, key.isEmpty ? nil : key.bytes, key.count, outputLength)
+            precondition(result == 0, "crypto_generichash_init failed")
+        }
+    }
+
+    mutating func update(byte: UInt8) {
+        var byte = byte
+        unsafe _ = crypto_generichash_update(state, &byte, 1)
+    }
+
+    mutating func update(_ bytes: RawSpan) {
+        let state = unsafe state
+        unsafe bytes.withUnsafeBytes { bytes in
+            unsafe _ = crypto_generichash_update(
+                state, bytes.bytes, UInt64(bytes.count))
+        }
+    }
+
+    consuming func finish(into output: inout MutableRawSpan) {
+        precondition(output.byteCount == outputLength)
+        let state = unsafe state
+        let count = outputLength
+        unsafe output.withUnsafeMutableBytes { output in
+            // Not empty: its length is the hash's.
+            unsafe _ = crypto_generichash_final(
+                state, output.bytes, count)
+        }
+        unsafe sodium_memzero(memory, crypto_generichash_statebytes())
+    }
+}

@@ -1,0 +1,91 @@
+// Argon2id, and how much of it this machine can do.
+
+internal import CSodium
+internal import Locks
+
+/// Parameters of Argon2id (RFC 9106) with one lane, as libsodium has it.
+public struct Argon2Parameters: Equatable, Sendable {
+    /// Passes over the memory.
+    public var passes: UInt32
+    /// Memory in bytes.
+    public var memory: UInt64
+
+    /// Parameters as given, unchecked.
+    public init(passes: UInt32, memory: UInt64) {
+        self.passes = passes
+        self.memory = memory
+    }
+
+    /// What a new slot has at least: 3 passes over 64 MiB.
+    public static let floor = Argon2Parameters(passes: 3, memory: 64 << 20)
+
+    /// Whether a slot with these parameters may be tried here: 1–16 passes, 8 MiB to `largestMemory`.
+    public func isAcceptable(largestMemory: UInt64 = PasswordHash.largestMemory()) -> Bool {
+        (1...16).contains(passes) && memory >= 8 << 20 && memory <= largestMemory && memory % 1024 == 0
+    }
+}
+
+/// Argon2id by libsodium.
+public enum PasswordHash {
+    /// Bytes of a salt.
+    public static let saltLength = 16
+
+    /// Hashes a password; takes the time and memory that the parameters say. The memory is given back to the kernel.
+    ///
+    /// - Throws: `passwordHashMemory` for parameters that are not acceptable here, or when the memory cannot be had.
+    public static func argon2id(
+        _ password: RawSpan, salt: RawSpan, parameters: Argon2Parameters
+    ) throws(SodiumError) -> SecretKey {
+        guard parameters.isAcceptable() else { throw .passwordHashMemory }
+        return try hash(password, salt: salt, parameters: parameters)
+    }
+
+    /// The same for parameters below what a slot may have: tests, calibration.
+    static func hash(
+        _ password: RawSpan, salt: RawSpan, parameters: Argon2Parameters
+    ) throws(SodiumError) -> SecretKey {
+        precondition(salt.byteCount == saltLength)
+        initializeSodium()
+        let result = try SecretKey()
+        let output = unsafe result.pointer
+        let status = unsafe password.withUnsafeBytes { password in
+            unsafe salt.withUnsafeBytes { salt in
+                unsafe password.bytes.withMemoryRebound(to: CChar.self, capacity: password.count) { start in
+                    unsafe crypto_pwhash(
+                        output, UInt64(SecretKey.byteCount), start, UInt64(password.count), salt.bytes,
+                        UInt64(parameters.passes), Int(parameters.memory), crypto_pwhash_alg_argon2id13())
+                }
+            }
+        }
+        // Argon2's first hash of the password is on the stack.
+        wipeStackBelow()
+        guard status == 0 else { throw .passwordHashMemory }
+        return result
+    }
+
+    /// The most memory that a slot may ask for here: the smaller of 4 GiB and half of what the machine and the cgroup
+    /// have left, in bytes.
+    public static func largestMemory() -> UInt64 {
+        min(4 << 30, AvailableMemory.bytes() / 2)
+    }
+
+    /// Parameters for a new slot that take about `seconds` on this machine, never below the floor and never more memory
+    /// than 1 GiB or `largestMemory`.
+    ///
+    /// - Throws: `passwordHashMemory` when not even the floor's memory is there.
+    public static func calibrated(seconds: Double = 1) throws(SodiumError) -> Argon2Parameters {
+        let largest = min(largestMemory(), 1 << 30)
+        guard largest >= Argon2Parameters.floor.memory else { throw .passwordHashMemory }
+        let salt = InlineArray<16, UInt8>(repeating: 0)
+        let start = monotonicNanoseconds()
+        _ = try unsafe hash(
+            salt.span.bytes, salt: salt.span.bytes, parameters: Argon2Parameters(passes: 1, memory: 64 << 20))
+        let elapsed = max(monotonicNanoseconds() - start, 1_000_000)
+        // Passes over 64 MiB that the time allows; spent on memory first, at three passes.
+        let units = seconds * 1_000_000_000 / Double(elapsed)
+        let wanted = UInt64(min(max(units / 3, 1), 64)) * (64 << 20)
+        let memory = min(wanted, largest / (1 << 20) * (1 << 20))
+        let passes = min(max(units * Double(64 << 20) / Double(memory), 3), 16)
+        return Argon2Parameters(passes: UInt32(passes), memory: memory)
+    }
+}

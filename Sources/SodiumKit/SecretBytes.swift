@@ -1,0 +1,76 @@
+// Secrets of any length: passphrases, bundles of keys.
+
+internal import CSodium
+
+/// Secret bytes in locked memory, at most as many as it was made for; `deinit` wipes them.
+@safe public struct SecretBytes: ~Copyable, @unchecked Sendable {
+    private let slot: Slot
+    // One of the two owns the slot. (An enum of both does not link in release builds, Swift 6.3.1: other modules
+    // destroy this value and look for the private enum's metadata.)
+    private let pool: SlotPool?
+    private let mapping: GuardedMapping?
+    /// Bytes that there is room for.
+    public let capacity: Int
+    /// Bytes in use.
+    public private(set) var byteCount: Int
+
+    /// Zeros, `byteCount` of them.
+    public init(byteCount: Int) throws(SodiumError) {
+        precondition(byteCount >= 0)
+        if let pool = Slots.pool(for: byteCount) {
+            slot = try pool.take()
+            self.pool = pool
+            mapping = nil
+        } else {
+            let mapping = try GuardedMapping(minimum: byteCount)
+            slot = unsafe Slot(pointer: mapping.start)
+            pool = nil
+            self.mapping = consume mapping
+        }
+        capacity = byteCount
+        self.byteCount = byteCount
+    }
+
+    /// Copies `bytes`.
+    public init(copying bytes: RawSpan) throws(SodiumError) {
+        try self.init(byteCount: bytes.byteCount)
+        let slot = slot
+        unsafe bytes.withUnsafeBytes { source in
+            if let first = source.baseAddress { unsafe slot.pointer.copyMemory(from: first, byteCount: source.count) }
+        }
+    }
+
+    deinit {
+        pool?.release(slot)
+    }
+
+    /// Lends the bytes, which must not be copied out of locked memory.
+    public borrowing func withBytes<Result: ~Copyable, Failure: Error>(
+        _ body: (RawSpan) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        // The memory belongs to this value, which is borrowed for as long as the span lives.
+        let bytes = unsafe RawSpan(_unsafeStart: slot.pointer, byteCount: byteCount)
+        return try body(bytes)
+    }
+
+    /// Lends the bytes to be written.
+    public mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
+        _ body: (inout MutableRawSpan) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        // The memory belongs to this value, which nobody else can reach for as long as the span lives.
+        var bytes = unsafe MutableRawSpan(_unsafeStart: slot.pointer, byteCount: byteCount)
+        return try body(&bytes)
+    }
+
+    /// Keeps the first `count` bytes and wipes the others.
+    public mutating func shorten(to count: Int) {
+        precondition(count >= 0 && count <= byteCount)
+        unsafe sodium_memzero(slot.pointer + count, byteCount - count)
+        byteCount = count
+    }
+
+    /// Other memory with the same bytes.
+    public borrowing func copy() throws(SodiumError) -> SecretBytes {
+        try withBytes { bytes throws(SodiumError) in try SecretBytes(copying: bytes) }
+    }
+}

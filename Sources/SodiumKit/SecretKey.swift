@@ -1,0 +1,68 @@
+// A 256-bit secret: locked in memory, never copied by itself, wiped when its owner lets go of it.
+
+internal import CSodium
+
+/// 32 secret bytes in a slot of locked memory; `deinit` wipes them.
+@safe public struct SecretKey: ~Copyable, @unchecked Sendable {
+    /// Bytes in a key.
+    public static let byteCount = 32
+
+    private let slot: Slot
+
+    /// A key of zeros, to be filled by `withMutableBytes`.
+    public init() throws(SodiumError) {
+        slot = try Slots.keys.take()
+    }
+
+    /// Copies 32 bytes.
+    public init(copying bytes: RawSpan) throws(SodiumError) {
+        precondition(bytes.byteCount == Self.byteCount)
+        try self.init()
+        let slot = slot
+        unsafe bytes.withUnsafeBytes { source in
+            unsafe slot.pointer.copyMemory(from: source.bytes, byteCount: Self.byteCount)
+        }
+    }
+
+    /// A key from the kernel's random generator.
+    public static func random() throws(SodiumError) -> SecretKey {
+        var key = try SecretKey()
+        key.withMutableBytes { bytes in randomBytes(into: &bytes) }
+        return key
+    }
+
+    deinit {
+        Slots.keys.release(slot)
+    }
+
+    /// Lends the bytes, which must not be copied out of locked memory.
+    public borrowing func withBytes<Result: ~Copyable, Failure: Error>(
+        _ body: (RawSpan) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        // The slot belongs to this value, which is borrowed for as long as the span lives.
+        let bytes = unsafe RawSpan(_unsafeStart: slot.pointer, byteCount: Self.byteCount)
+        return try body(bytes)
+    }
+
+    /// Lends the bytes to be written.
+    public mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
+        _ body: (inout MutableRawSpan) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        // The slot belongs to this value, which nobody else can reach for as long as the span lives.
+        var bytes = unsafe MutableRawSpan(_unsafeStart: slot.pointer, byteCount: Self.byteCount)
+        return try body(&bytes)
+    }
+
+    /// Another key of the same bytes.
+    public borrowing func copy() throws(SodiumError) -> SecretKey {
+        try withBytes { bytes throws(SodiumError) in try SecretKey(copying: bytes) }
+    }
+
+    /// Compares in constant time.
+    public borrowing func isEqual(to other: borrowing SecretKey) -> Bool {
+        unsafe sodium_memcmp(slot.pointer, other.slot.pointer, Self.byteCount) == 0
+    }
+
+    /// For the package's own C calls.
+    var pointer: UnsafeMutablePointer<UInt8> { unsafe slot.pointer.assumingMemoryBound(to: UInt8.self) }
+}

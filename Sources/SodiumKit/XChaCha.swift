@@ -1,0 +1,106 @@
+// XChaCha20-Poly1305 for small things (wraps, bundles, attributes, symlinks) and its cipher alone for names.
+
+internal import CSodium
+
+/// XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha) and XChaCha20, by libsodium.
+public enum XChaCha {
+    /// Bytes of a nonce.
+    public static let nonceLength = 24
+    /// Bytes of a tag.
+    public static let tagLength = 16
+
+    /// Encrypts `plaintext` to `output`: ciphertext, then tag; `output` has `plaintext.byteCount + tagLength` bytes.
+    public static func seal(
+        _ plaintext: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan(),
+        into output: inout MutableRawSpan
+    ) {
+        precondition(nonce.byteCount == nonceLength)
+        precondition(output.byteCount == plaintext.byteCount + tagLength)
+        initializeSodium()
+        let key = unsafe UnsafePointer(key.pointer)
+        unsafe output.withUnsafeMutableBytes { output in
+            unsafe plaintext.withUnsafeBytes { text in
+                unsafe nonce.withUnsafeBytes { nonce in
+                    unsafe associatedData.withUnsafeBytes { data in
+                        // Lengths were checked above; the key outlives the call as it is borrowed.
+                        unsafe _ = crypto_aead_xchacha20poly1305_ietf_encrypt(
+                            output.bytes, nil, text.bytes, UInt64(text.count), data.bytes, UInt64(data.count), nil,
+                            nonce.bytes, key)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decrypts `sealed` (ciphertext, then tag) to `output`, which has `sealed.byteCount - tagLength` bytes.
+    ///
+    /// - Returns: false when the tag is wrong or `sealed` is too short; `output` then holds nothing of the plaintext.
+    public static func open(
+        _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan(),
+        into output: inout MutableRawSpan
+    ) -> Bool {
+        precondition(nonce.byteCount == nonceLength)
+        guard sealed.byteCount >= tagLength else { return false }
+        precondition(output.byteCount == sealed.byteCount - tagLength)
+        initializeSodium()
+        let key = unsafe UnsafePointer(key.pointer)
+        return unsafe output.withUnsafeMutableBytes { output in
+            unsafe sealed.withUnsafeBytes { sealed in
+                unsafe nonce.withUnsafeBytes { nonce in
+                    unsafe associatedData.withUnsafeBytes { data in
+                        // Lengths were checked above; libsodium compares the tag before it writes.
+                        unsafe crypto_aead_xchacha20poly1305_ietf_decrypt(
+                            output.bytes, nil, nil, sealed.bytes, UInt64(sealed.count), data.bytes,
+                            UInt64(data.count), nonce.bytes, key) == 0
+                    }
+                }
+            }
+        }
+    }
+
+    /// Encrypts or decrypts `bytes` in place with XChaCha20 from block `counter` on. Without authentication: the caller
+    /// verifies what comes out.
+    ///
+    /// From counter 1 it gives the bytes of XChaCha20-Poly1305 without the tag.
+    public static func applyStream(
+        to bytes: inout MutableRawSpan, key: borrowing SecretKey, nonce: RawSpan, counter: UInt64 = 1
+    ) {
+        precondition(nonce.byteCount == nonceLength)
+        guard !bytes.isEmpty else { return }
+        initializeSodium()
+        let key = unsafe UnsafePointer(key.pointer)
+        unsafe bytes.withUnsafeMutableBytes { bytes in
+            unsafe nonce.withUnsafeBytes { nonce in
+                // In place is allowed: source and destination are the same memory (libsodium, crypto_stream_*_xor).
+                unsafe _ = crypto_stream_xchacha20_xor_ic(
+                    bytes.bytes, bytes.bytes, UInt64(bytes.count), nonce.bytes, counter, key)
+            }
+        }
+    }
+
+    /// Opens a sealed 32-byte key (48 bytes with its tag); nil when it does not verify.
+    public static func openKey(
+        _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan()
+    ) throws(SodiumError) -> SecretKey? {
+        guard sealed.byteCount == SecretKey.byteCount + tagLength else { return nil }
+        var result = try SecretKey()
+        let isOpen = result.withMutableBytes { output in
+            open(sealed, key: key, nonce: nonce, associatedData: associatedData, into: &output)
+        }
+        guard isOpen else { return nil }
+        return consume result
+    }
+
+    /// Opens sealed bytes into secret memory; nil when they do not verify.
+    public static func openBytes(
+        _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan()
+    ) throws(SodiumError) -> SecretBytes? {
+        guard sealed.byteCount >= tagLength else { return nil }
+        var result = try SecretBytes(byteCount: sealed.byteCount - tagLength)
+        let isOpen = result.withMutableBytes { output in
+            open(sealed, key: key, nonce: nonce, associatedData: associatedData, into: &output)
+        }
+        guard isOpen else { return nil }
+        return consume result
+    }
+}

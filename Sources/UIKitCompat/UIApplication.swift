@@ -1,0 +1,138 @@
+// The part of UIKit that speaks of protected data: the application object, its notifications and its delegate.
+
+import Dispatch
+@_exported public import FileProtection
+
+/// What the application tells its delegate; any object can be one.
+public protocol UIApplicationDelegate: AnyObject {
+    /// Files of class complete are about to be closed; the lock waits until this returns, up to its grace.
+    func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication)
+    /// Files of every class can be opened again.
+    func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication)
+}
+
+extension UIApplicationDelegate {
+    /// Does nothing.
+    public func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication) {}
+    /// Does nothing.
+    public func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication) {}
+}
+
+/// The process, as far as protected data goes.
+///
+/// It speaks of one mount: the one given to `useProtectedData(at:)`, else the one that holds the home directory, else the
+/// one that holds the working directory, else the only one. Observing begins when a delegate is set or the name of a
+/// notification is asked for. Notifications and delegate methods come on the main queue, which has to run (`dispatchMain`,
+/// a run loop, or an asynchronous `main`).
+public final class UIApplication: @unchecked Sendable {
+    /// The process's own.
+    public static let shared = UIApplication()
+
+    /// Posted before the volume is locked, which waits until all observers have returned, up to the grace.
+    public static var protectedDataWillBecomeUnavailableNotification: Notification.Name {
+        shared.begin()
+        return willBecomeUnavailable
+    }
+
+    /// Posted when the volume has been unlocked.
+    public static var protectedDataDidBecomeAvailableNotification: Notification.Name {
+        shared.begin()
+        return didBecomeAvailable
+    }
+
+    private static let willBecomeUnavailable = Notification.Name("UIApplicationProtectedDataWillBecomeUnavailable")
+    private static let didBecomeAvailable = Notification.Name("UIApplicationProtectedDataDidBecomeAvailable")
+
+    /// Guards what follows, but for `isTold`.
+    private let lock = NSLock()
+    private var data: ProtectedData?
+    private weak var object: (any UIApplicationDelegate)?
+    private var observation: ProtectedData.Observation?
+    private var queue = DispatchQueue.main
+    private var hasWarned = false
+    /// Whether the program believes that the data is unavailable; used on the queue of delivery only.
+    private var isTold = false
+
+    private init() {}
+
+    /// Says which mount the application speaks of: once, at the start.
+    ///
+    /// - Parameter queue: where notifications and delegate methods come; the main queue unless given.
+    public func useProtectedData(
+        at url: URL, deliveringOn queue: DispatchQueue = .main
+    ) throws(ProtectedDataError) {
+        let chosen = try ProtectedData(at: url)
+        lock.withLock {
+            data = chosen
+            self.queue = queue
+            observation = nil
+        }
+        begin()
+    }
+
+    /// Who is told; not retained.
+    public var delegate: (any UIApplicationDelegate)? {
+        get { lock.withLock { object } }
+        set {
+            lock.withLock { object = newValue }
+            if newValue != nil { begin() }
+        }
+    }
+
+    /// Whether files of every class can be opened. Where there is no protected mount nothing is ever closed: true, and a
+    /// line on standard error, once.
+    public var isProtectedDataAvailable: Bool { lock.withLock { choose() }?.isAvailable ?? true }
+
+    /// The mount, once there is one; called with the lock held.
+    private func choose() -> ProtectedData? {
+        if let data { return data }
+        let here = FileManager.default.currentDirectoryPath
+        for place in [NSHomeDirectory(), here] {
+            data = try? ProtectedData(at: URL(fileURLWithPath: place))
+            if data != nil { return data }
+        }
+        let mounts = ProtectedMount.all()
+        if mounts.count == 1 { data = try? ProtectedData(at: URL(fileURLWithPath: mounts[0].path)) }
+        if data == nil, !hasWarned {
+            hasWarned = true
+            let why = mounts.isEmpty ? "no protected volume is mounted" : "there are several protected mounts"
+            let text = "UIKitCompat: \(why): call UIApplication.shared.useProtectedData(at:) at the start\n"
+            FileHandle.standardError.write(Data(text.utf8))
+        }
+        return data
+    }
+
+    private func begin() {
+        lock.withLock {
+            guard observation == nil, let data = choose() else { return }
+            let queue = queue
+            observation = data.observe(answering: true) { [self] event in queue.async { self.deliver(event) } }
+        }
+    }
+
+    private func deliver(_ event: ProtectedData.Event) {
+        switch event {
+        case .willLock(let announcement):
+            tellUnavailable()
+            announcement.done()
+        case .disconnected: tellUnavailable()
+        case .unlocked, .firstUnlock, .connected(.unlocked): tellAvailable(event)
+        case .locked, .willUnlock, .connected: break
+        }
+    }
+
+    private func tellUnavailable() {
+        guard !isTold else { return }
+        isTold = true
+        delegate?.applicationProtectedDataWillBecomeUnavailable(self)
+        NotificationCenter.default.post(name: Self.willBecomeUnavailable, object: self)
+    }
+
+    private func tellAvailable(_ event: ProtectedData.Event) {
+        // At the beginning nobody was told that it was unavailable.
+        if case .connected = event, !isTold { return }
+        isTold = false
+        delegate?.applicationProtectedDataDidBecomeAvailable(self)
+        NotificationCenter.default.post(name: Self.didBecomeAvailable, object: self)
+    }
+}

@@ -1,0 +1,96 @@
+// What each class allows in each state: the one home of the two tables that docs and tests name.
+
+/// The state of a mounted volume.
+public enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
+    /// Mounted, not unlocked since.
+    case beforeFirstUnlock = 0
+    /// Unlocked: everything is allowed.
+    case unlocked = 1
+    /// Keys are about to leave: nothing new is granted, the page cache's dirty pages are still taken.
+    case locking = 2
+    /// Locked after a first unlock.
+    case locked = 3
+
+    /// The value of `user.protectfs.state` on the mount's root.
+    public var attributeValue: StaticString {
+        switch self {
+        case .beforeFirstUnlock: "before-first-unlock"
+        case .unlocked: "unlocked"
+        case .locking: "locking"
+        case .locked: "locked"
+        }
+    }
+}
+
+/// An operation as the class × state table knows it.
+public enum Operation: UInt8, CaseIterable, Sendable, Hashable {
+    /// open in any mode, O_TRUNC, O_CREAT on an existing file.
+    case open
+    /// Creating a new file of the class.
+    case create
+    /// Reading through a handle.
+    case read
+    /// Writing through a handle, or COPY_FILE_RANGE's write.
+    case write
+    /// A page of the kernel's cache coming back (FUSE's `writepage` flag): served to the end of `locking`.
+    case writeBack
+    /// Touching a mapped page.
+    case touchMapped
+    /// truncate(2) by path.
+    case truncatePath
+    /// ftruncate, fallocate, SEEK_DATA, SEEK_HOLE, SEEK_END, GETATTR with a handle.
+    case handleSize
+    /// copy_file_range's source.
+    case copySource
+    /// copy_file_range's destination.
+    case copyDestination
+    /// stat, readdir, rename, unlink, chmod, attributes, fsync, close, locks …: never refused by a class.
+    case other
+
+    /// Whether the operation needs a handle that was opened before.
+    var needsHandle: Bool {
+        switch self {
+        case .open, .create, .truncatePath, .other: false
+        case .read, .write, .writeBack, .touchMapped, .handleSize, .copySource, .copyDestination: true
+        }
+    }
+}
+
+/// The class × state table.
+public enum Access {
+    /// Whether `operation` on a file of `protectionClass` is allowed in `state`; a refusal is EACCES.
+    ///
+    /// - Parameter handleOpen: whether it comes through a handle that was granted before; without one, an operation
+    ///   that needs a handle is judged as `open`.
+    public static func isAllowed(
+        _ operation: Operation, class protectionClass: ProtectionClass, state: VolumeState, handleOpen: Bool = true
+    ) -> Bool {
+        if operation == .other || state == .unlocked { return true }
+        let judged = operation.needsHandle && !handleOpen ? .open : operation
+        switch protectionClass {
+        case .none: return true
+        case .completeUntilFirstUserAuthentication: return state != .beforeFirstUnlock
+        case .completeUnlessOpen: return judged != .open && judged != .truncatePath
+        case .complete: return judged == .writeBack && state == .locking
+        }
+    }
+}
+
+/// The table of changes of class.
+public enum ClassChange {
+    /// Whether a file of class `from` may be given class `to` in `state`; a refusal is EACCES.
+    public static func isAllowed(from: ProtectionClass, to: ProtectionClass, state: VolumeState) -> Bool {
+        if from == to || state == .unlocked { return true }
+        let afterFirstUnlock = state != .beforeFirstUnlock
+        switch (from, to) {
+        case (_, .complete), (.complete, _), (.completeUnlessOpen, _): return false
+        case (.none, .completeUnlessOpen): return true
+        case (.none, _), (.completeUntilFirstUserAuthentication, _): return afterFirstUnlock
+        }
+    }
+
+    /// Whether the change leaves a key behind that an old header still opens under a weaker class.
+    public static func isTightening(from: ProtectionClass, to: ProtectionClass) -> Bool {
+        to.isStronger(than: from)
+    }
+}

@@ -1,0 +1,99 @@
+// Base64url without padding, decoded strictly: one text for one sequence of bytes and the other way round.
+
+/// RFC 4648 §5 without padding. Trailing bits must be zero, else two backing names would give one name.
+public enum Base64URL {
+    /// Characters for `count` bytes.
+    public static func encodedLength(of count: Int) -> Int {
+        (count * 4 + 2) / 3
+    }
+
+    /// Bytes in `count` characters; nil when no text has that many.
+    public static func decodedLength(of count: Int) -> Int? {
+        count % 4 == 1 ? nil : count * 3 / 4
+    }
+
+    /// Writes the text of `bytes` at `offset` and gives its length; traps where it does not fit.
+    @discardableResult
+    public static func encode(_ bytes: RawSpan, into text: inout MutableRawSpan, at offset: Int = 0) -> Int {
+        var target = offset
+        var pending: UInt32 = 0
+        var bits: UInt32 = 0
+        for index in 0..<bytes.byteCount {
+            pending = (pending << 8 | UInt32(bytes.byte(at: index))) & 0xffff
+            bits += 8
+            while bits >= 6 {
+                bits -= 6
+                text.storeLittleEndian(character(UInt8(pending >> bits & 63)), at: target)
+                target += 1
+            }
+        }
+        if bits > 0 {
+            text.storeLittleEndian(character(UInt8(pending << (6 - bits) & 63)), at: target)
+            target += 1
+        }
+        return target - offset
+    }
+
+    /// The text of `bytes`.
+    public static func encode(_ bytes: RawSpan) -> [UInt8] {
+        var text = [UInt8](repeating: 0, count: encodedLength(of: bytes.byteCount))
+        var span = text.mutableSpan
+        var raw = unsafe span.mutableBytes
+        encode(bytes, into: &raw)
+        return text
+    }
+
+    /// Writes the bytes that `text` stands for at the start of `bytes` and gives their number.
+    ///
+    /// Nil, with `bytes` in part overwritten, for any text that `encode` does not produce; traps where they do not fit.
+    public static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> Int? {
+        guard let length = decodedLength(of: text.byteCount) else { return nil }
+        precondition(length <= bytes.byteCount)
+        var target = 0
+        var pending: UInt32 = 0
+        var bits: UInt32 = 0
+        for index in 0..<text.byteCount {
+            guard let value = value(of: text.byte(at: index)) else { return nil }
+            pending = (pending << 6 | UInt32(value)) & 0xffff
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes.storeLittleEndian(UInt8(pending >> bits & 255), at: target)
+                target += 1
+            }
+        }
+        guard pending & ((1 << bits) - 1) == 0 else { return nil }
+        return target
+    }
+
+    /// The bytes that `text` stands for; nil for any text that `encode` does not produce.
+    public static func decode(_ text: RawSpan) -> [UInt8]? {
+        guard let length = decodedLength(of: text.byteCount) else { return nil }
+        var bytes = [UInt8](repeating: 0, count: length)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        guard decode(text, into: &raw) != nil else { return nil }
+        return bytes
+    }
+
+    private static func character(_ value: UInt8) -> UInt8 {
+        switch value {
+        case 0..<26: 0x41 + value
+        case 26..<52: 0x61 + value - 26
+        case 52..<62: 0x30 + value - 52
+        case 62: 0x2d
+        default: 0x5f
+        }
+    }
+
+    private static func value(of character: UInt8) -> UInt8? {
+        switch character {
+        case 0x41...0x5a: character - 0x41
+        case 0x61...0x7a: character - 0x61 + 26
+        case 0x30...0x39: character - 0x30 + 52
+        case 0x2d: 62
+        case 0x5f: 63
+        default: nil
+        }
+    }
+}

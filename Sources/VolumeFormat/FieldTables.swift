@@ -1,0 +1,120 @@
+// The fields of every stored object, named as in docs/volume-format.md: for tools and tests that go through all of them.
+
+/// A field of a stored object.
+public struct LayoutField: Sendable, Hashable {
+    /// What the format's document calls it.
+    public let name: String
+    /// Where it stands, from the object's start.
+    public let range: Range<Int>
+
+    /// Names the bytes in `range`.
+    public init(_ name: String, _ range: Range<Int>) {
+        self.name = name
+        self.range = range
+    }
+
+    /// Fields that follow each other without gaps from `start` on.
+    public static func sequence(_ fields: [(name: String, length: Int)], from start: Int = 0) -> [LayoutField] {
+        var end = start
+        return fields.map { field in
+            defer { end += field.length }
+            return LayoutField(field.name, end..<end + field.length)
+        }
+    }
+
+    /// nonce ‖ ciphertext ‖ tag in `count` bytes, as symlinks' targets and attributes' values are stored.
+    public static func sealed(count: Int, from start: Int = 0) -> [LayoutField] {
+        let text = max(count - 40, 0)
+        return sequence([("nonce", 24), ("ciphertext", text), ("tag", 16)], from: start)
+    }
+
+    /// IV ‖ ciphertext in `count` bytes, as names are encoded.
+    public static func encodedName(count: Int) -> [LayoutField] {
+        sequence([("IV", NameLimits.ivLength), ("ciphertext", max(count - NameLimits.ivLength, 0))])
+    }
+
+    /// The same field in an object that begins at `start`, its name behind `prefix`.
+    public func moved(by start: Int, prefix: String = "") -> LayoutField {
+        LayoutField(prefix + name, range.lowerBound + start..<range.upperBound + start)
+    }
+}
+
+extension FileHeader {
+    /// The header's fields; the wrapped file key's parts depend on the class.
+    public static func fields(of protectionClass: ProtectionClass) -> [LayoutField] {
+        let wrap: [(name: String, length: Int)] =
+            protectionClass == .completeUnlessOpen
+            ? [("wrap: enc", 32), ("wrap: ciphertext", 32), ("wrap: tag", 16)]
+            : [("wrap: nonce", 24), ("wrap: ciphertext", 32), ("wrap: tag", 16), ("wrap: zeros", 8)]
+        return LayoutField.sequence(
+            [
+                ("magic", 3), ("version", 1), ("class", 1), ("suite", 1), ("block_log2", 1), ("compression", 1),
+                ("flags", 2), ("generation", 2), ("freshness", 4), ("file ID", 16),
+            ] + wrap + [("MAC", macRange.count)])
+    }
+}
+
+extension PageGeometry {
+    /// The fields of block `index` in its page; the header is no part of block 0.
+    public func fields(ofBlock index: UInt64) -> [LayoutField] {
+        LayoutField.sequence(
+            [
+                ("nonce", nonceRange(ofBlock: index).count), ("payload length", 2), ("block flags", 1),
+                ("reserved", 1), ("epoch", 4), ("ciphertext", ciphertextRange(ofBlock: index).count),
+                ("tag", tagRange.count),
+            ], from: nonceRange(ofBlock: index).lowerBound)
+    }
+}
+
+extension DirectoryRecord {
+    /// The record's fields, in the decoded 44 bytes.
+    public static var fields: [LayoutField] {
+        LayoutField.sequence([
+            ("magic", 3), ("version", 1), ("default class", 1), ("flags", 1), ("generation", 2), ("freshness", 4),
+            ("directory ID", 16), ("MAC", macRange.count),
+        ])
+    }
+}
+
+extension SlotLayout {
+    /// The slot's fields.
+    public var fields: [LayoutField] {
+        LayoutField.sequence([
+            ("length", 2), ("kind", 1), ("flags", 1), ("slot ID", 4), ("KDF", 1), ("entries", 1),
+            ("ext length", 2), ("passes", 4), ("memory", 8), ("reserved", 8), ("salt", 16), ("commitment", 32),
+            ("nonce", 24), ("ext", extensionData.count), ("bundle", bundle.count - Self.tagLength),
+            ("bundle's tag", Self.tagLength),
+        ]).filter { !$0.range.isEmpty }
+    }
+}
+
+extension KeybagLayout {
+    /// The fields of the header, of each slot in its order (`slot 1: salt`), the TLVs as one, and both MACs.
+    public var fields: [LayoutField] {
+        var result = LayoutField.sequence([
+            ("magic", 8), ("version", 2), ("header length", 2), ("suite", 1), ("block_log2", 1), ("name scheme", 1),
+            ("flags", 1), ("UUID", 16), ("serial", 8), ("incompatible features", 4), ("compatible features", 4),
+            ("generations", 16), ("pk", 32), ("keybag length", 4), ("number of slots", 2), ("bytes of TLVs", 2),
+            ("reserved", 24),
+        ])
+        var end = Self.headerLength
+        for (index, slot) in slots.enumerated() {
+            result += slot.fields.map { $0.moved(by: end, prefix: "slot \(index + 1): ") }
+            end += slot.length
+        }
+        return result
+            + LayoutField.sequence(
+                [("TLVs", extensions.count), ("first MAC", Self.macLength), ("second MAC", Self.macLength)], from: end
+            ).filter { !$0.range.isEmpty }
+    }
+}
+
+extension StateFileLayout {
+    /// The state file's fields.
+    public var fields: [LayoutField] {
+        LayoutField.sequence([
+            ("magic", 8), ("version", 2), ("number of epochs", 2), ("flags", 4), ("UUID", 16), ("serial", 8),
+            ("pk", 32), ("second MAC", 32), ("open epochs", 4 * openEpochs.count),
+        ]).filter { !$0.range.isEmpty }
+    }
+}

@@ -1,0 +1,167 @@
+// The 128-byte header of a backing file and the 8-byte field of a block.
+
+/// Flags of a file's header; others are refused.
+public struct FileFlags: OptionSet, Sendable, Hashable {
+    /// The bits as stored.
+    public let rawValue: UInt16
+
+    /// Flags from stored bits.
+    public init(rawValue: UInt16) {
+        self.rawValue = rawValue
+    }
+
+    /// Whole zero pages of this file are holes.
+    public static let holes = FileFlags(rawValue: 1)
+    /// An older header may open this file under a weaker class.
+    public static let keyExposed = FileFlags(rawValue: 2)
+    /// The class was set by someone, not inherited.
+    public static let explicit = FileFlags(rawValue: 4)
+    /// Every flag that this version knows.
+    public static let known: FileFlags = [.holes, .keyExposed, .explicit]
+}
+
+/// The header at the start of page 0. Its MAC is checked by the caller *before* the header is parsed and believed.
+public struct FileHeader: Sendable {
+    /// Bytes of the header.
+    public static let length = 128
+    /// The MAC covers the bytes before it.
+    public static let authenticated = 0..<112
+    /// Where the MAC-128 stands.
+    public static let macRange = 112..<128
+    /// Where the wrapped file key stands.
+    public static let wrapRange = 32..<112
+    /// Bytes of the prefix that is bound into wraps and block 0.
+    public static let prefixLength = 32
+    /// Bytes of a wrapped file key.
+    public static let wrapLength = 80
+    /// Bytes of a wrap under A, C, D that are used (nonce 24, ciphertext 32, tag 16); zeros follow.
+    public static let symmetricWrapLength = 72
+    /// The header's version.
+    public static let version: UInt8 = 1
+
+    /// The file's class.
+    public var protectionClass: ProtectionClass
+    /// The volume's suite.
+    public var suite: BlockSuite
+    /// HOLES, KEY_EXPOSED, EXPLICIT.
+    public var flags: FileFlags
+    /// Generation of the class key that wraps the file key.
+    public var keyGeneration: UInt16
+    /// The file's random ID.
+    public var fileID: ObjectID
+    /// The file key, wrapped by the class key.
+    public var wrappedKey: InlineArray<80, UInt8>
+    /// MAC-128 (header MAC key) over bytes 0–111; set by the caller after `store`, see `macRange`.
+    public var mac: InlineArray<16, UInt8>
+
+    /// A header with a zero wrap and MAC, to be filled in.
+    public init(
+        protectionClass: ProtectionClass, suite: BlockSuite, flags: FileFlags = [], keyGeneration: UInt16,
+        fileID: ObjectID
+    ) {
+        self.protectionClass = protectionClass
+        self.suite = suite
+        self.flags = flags
+        self.keyGeneration = keyGeneration
+        self.fileID = fileID
+        wrappedKey = InlineArray(repeating: 0)
+        mac = InlineArray(repeating: 0)
+    }
+
+    /// The header in the first 128 bytes of `page`.
+    ///
+    /// Every byte is checked, so that `store` gives the same bytes again.
+    public init(parsing page: RawSpan) throws(FormatError) {
+        guard page.byteCount >= Self.length else { throw .length }
+        guard page.hasText("PFS") else { throw .magic }
+        guard page.byte(at: 3) == Self.version else { throw .version(UInt16(page.byte(at: 3))) }
+        let number = page.byte(at: 4)
+        guard let known = ProtectionClass(rawValue: number) else {
+            throw number == ProtectionClass.reservedNumber ? .reservedClass : .unknownClass
+        }
+        guard let suite = BlockSuite(rawValue: page.byte(at: 5)) else { throw .suite }
+        guard page.byte(at: 6) == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
+        guard page.byte(at: 7) == 0 else { throw .unsupported("compression") }
+        let flags = FileFlags(rawValue: page.littleEndian(at: 8))
+        guard flags.isSubset(of: .known) else { throw .unsupported("flags") }
+        guard page.littleEndian(at: 12, as: UInt32.self) == 0 else { throw .unsupported("freshness") }
+        if known != .completeUnlessOpen {
+            guard page.littleEndian(at: 104, as: UInt64.self) == 0 else { throw .inconsistent("wrapped file key") }
+        }
+        self.init(
+            protectionClass: known, suite: suite, flags: flags, keyGeneration: page.littleEndian(at: 10),
+            fileID: ObjectID(page, at: 16))
+        for index in 0..<Self.wrapLength { wrappedKey[index] = page.byte(at: 32 + index) }
+        for index in 0..<16 { mac[index] = page.byte(at: 112 + index) }
+    }
+
+    /// Writes the 128 bytes, `mac` as it stands, to the start of `page`.
+    public func store(into page: inout MutableRawSpan) {
+        storePrefix(into: &page, at: 0)
+        page.copy(unsafe wrappedKey.span.bytes, to: 32)
+        page.copy(unsafe mac.span.bytes, to: 112)
+    }
+
+    /// Writes bytes 0–31 at `offset`; with `forWrap`, flags and freshness are zero.
+    public func storePrefix(into bytes: inout MutableRawSpan, at offset: Int, forWrap: Bool = false) {
+        bytes.copyText("PFS", to: offset)
+        bytes.storeLittleEndian(Self.version, at: offset + 3)
+        bytes.storeLittleEndian(protectionClass.rawValue, at: offset + 4)
+        bytes.storeLittleEndian(suite.rawValue, at: offset + 5)
+        bytes.storeLittleEndian(PageGeometry.blockLog2, at: offset + 6)
+        bytes.storeLittleEndian(0 as UInt8, at: offset + 7)
+        bytes.storeLittleEndian(forWrap ? 0 : flags.rawValue, at: offset + 8)
+        bytes.storeLittleEndian(keyGeneration, at: offset + 10)
+        bytes.storeLittleEndian(0 as UInt32, at: offset + 12)
+        fileID.store(into: &bytes, at: offset + 16)
+    }
+}
+
+/// The field of a block: how much it holds, whether it is the last, and the epoch whose keys sealed it.
+public struct BlockField: Sendable, Hashable {
+    /// Bytes of the field.
+    public static let length = 8
+
+    /// Bytes of payload; the rest of the ciphertext is padding with zeros.
+    public var payloadLength: Int
+    /// Whether the file ends in this block.
+    public var isLast: Bool
+    /// Part of the extent key.
+    public var epoch: UInt32
+
+    /// Makes a field; `payloadLength` is at most the block's capacity.
+    public init(payloadLength: Int, isLast: Bool, epoch: UInt32) {
+        self.payloadLength = payloadLength
+        self.isLast = isLast
+        self.epoch = epoch
+    }
+
+    /// The field at `offset`, for a block whose full payload is `capacity`.
+    ///
+    /// Throws where flags are unknown, the length is above capacity, or a block that is not the last is not full. What
+    /// it says is to be believed only after the block's tag has verified.
+    public init(parsing bytes: RawSpan, at offset: Int = 0, capacity: Int) throws(FormatError) {
+        guard offset >= 0, bytes.byteCount - offset >= Self.length else { throw .length }
+        let flags = bytes.byte(at: offset + 2)
+        guard flags <= 1, bytes.byte(at: offset + 3) == 0 else { throw .unsupported("block flags") }
+        payloadLength = Int(bytes.littleEndian(at: offset, as: UInt16.self))
+        isLast = flags == 1
+        epoch = bytes.littleEndian(at: offset + 4)
+        guard payloadLength <= capacity, isLast || payloadLength == capacity else {
+            throw .inconsistent("payload length")
+        }
+    }
+
+    /// The epoch that the field at `offset` names, without judging the rest.
+    public static func epoch(in bytes: RawSpan, at offset: Int) -> UInt32 {
+        bytes.littleEndian(at: offset + 4)
+    }
+
+    /// Writes the 8 bytes at `offset`.
+    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+        bytes.storeLittleEndian(UInt16(payloadLength), at: offset)
+        bytes.storeLittleEndian(isLast ? 1 : 0 as UInt8, at: offset + 2)
+        bytes.storeLittleEndian(0 as UInt8, at: offset + 3)
+        bytes.storeLittleEndian(epoch, at: offset + 4)
+    }
+}

@@ -1,0 +1,34 @@
+// Why bytes could not be understood.
+
+/// What is wrong with bytes that should be a part of a volume.
+public enum FormatError: Error, Hashable, Sendable {
+    /// Fewer or more bytes than the layout says.
+    case length
+    /// The bytes do not begin as the object does.
+    case magic
+    /// A version that this program does not know.
+    case version(UInt16)
+    /// The reserved class number 7, or its name.
+    case reservedClass
+    /// A number that names no class.
+    case unknownClass
+    /// A cipher suite that is unknown or not the volume's.
+    case suite
+    /// A flag, feature bit or parameter (by name) that this program does not know.
+    case unsupported(StaticFieldName)
+    /// A field (by name) whose value contradicts another one or is out of range.
+    case inconsistent(StaticFieldName)
+    /// Text that is not strict base64url.
+    case encoding
+}
+
+/// The name of a field, for messages.
+public struct StaticFieldName: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    /// The field's name as in docs/volume-format.md.
+    public let description: String
+
+    /// Names a field.
+    public init(stringLiteral value: String) {
+        description = value
+    }
+}

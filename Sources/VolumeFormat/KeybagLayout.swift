@@ -1,0 +1,156 @@
+// The keybag's bytes: header, slots, TLVs and the two MACs, parsed strictly.
+
+/// The keybag as bytes say it; both MACs are checked by the caller.
+public struct KeybagLayout: Sendable {
+    /// The longest keybag.
+    public static let maximumLength = 65536
+    /// Bytes before the first slot.
+    public static let headerLength = 128
+    /// Bytes of each MAC.
+    public static let macLength = 32
+    /// The version that this program reads and writes.
+    public static let version: UInt16 = 1
+    /// Flag bit 0: the volume has no device key.
+    public static let noDeviceKey: UInt8 = 1
+
+    /// The volume's cipher suite.
+    public var suite: BlockSuite
+    /// Whether the volume has no device key (and so no state before first unlock).
+    public var hasNoDeviceKey: Bool
+    /// The volume's UUID.
+    public var volumeID: VolumeID
+    /// Raised by every change.
+    public var serial: UInt64
+    /// Feature bits that a program may ignore; kept.
+    public var compatibleFeatures: UInt32
+    /// Generations by class number; 0 is M's.
+    public var generations: InlineArray<8, UInt16>
+    /// Class B's public key.
+    public var publicKey: InlineArray<32, UInt8>
+    /// The slots.
+    public var slots: [SlotLayout]
+    /// Type-length-value entries, whole, kept as they are.
+    public var extensions: [UInt8]
+    /// MAC-256 "keybag-dev" over all before; set by the caller after `serialized`, see `deviceMACRange`.
+    public var deviceMAC: InlineArray<32, UInt8>
+    /// MAC-256 "keybag-unlock" over all before, `deviceMAC` included.
+    public var unlockMAC: InlineArray<32, UInt8>
+
+    /// A keybag without slots and MACs, to be filled in.
+    public init(suite: BlockSuite, hasNoDeviceKey: Bool, volumeID: VolumeID, publicKey: InlineArray<32, UInt8>) {
+        self.suite = suite
+        self.hasNoDeviceKey = hasNoDeviceKey
+        self.volumeID = volumeID
+        self.publicKey = publicKey
+        serial = 1
+        compatibleFeatures = 0
+        generations = InlineArray(repeating: 0)
+        slots = []
+        extensions = []
+        deviceMAC = InlineArray(repeating: 0)
+        unlockMAC = InlineArray(repeating: 0)
+    }
+
+    /// Bytes of the keybag as it stands; at most `maximumLength` for one that can be read again.
+    public var length: Int {
+        slots.reduce(Self.headerLength + extensions.count + 2 * Self.macLength) { $0 + $1.length }
+    }
+
+    /// The range that the first MAC covers in a keybag of `length` bytes; the MAC follows it.
+    public static func deviceAuthenticated(length: Int) -> Range<Int> { 0..<length - 64 }
+
+    /// The range that the second MAC covers in a keybag of `length` bytes; the MAC follows it.
+    public static func unlockAuthenticated(length: Int) -> Range<Int> { 0..<length - 32 }
+
+    /// Understands a whole keybag; every byte is checked, so that `serialized` gives the same bytes again.
+    public init(parsing bytes: RawSpan) throws(FormatError) {
+        guard bytes.hasText("PFSKBAG1") else { throw .magic }
+        guard bytes.byteCount >= Self.headerLength + 2 * Self.macLength, bytes.byteCount <= Self.maximumLength else {
+            throw .length
+        }
+        let version: UInt16 = bytes.littleEndian(at: 8)
+        guard version == Self.version else { throw .version(version) }
+        guard bytes.littleEndian(at: 10, as: UInt16.self) == UInt16(FileHeader.length) else {
+            throw .unsupported("file-header length")
+        }
+        guard let suite = BlockSuite(rawValue: bytes.byte(at: 12)) else { throw .suite }
+        guard bytes.byte(at: 13) == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
+        guard bytes.byte(at: 14) == 1 else { throw .unsupported("name scheme") }
+        guard bytes.byte(at: 15) & ~Self.noDeviceKey == 0 else { throw .unsupported("keybag flags") }
+        guard bytes.littleEndian(at: 40, as: UInt32.self) == 0 else { throw .unsupported("incompatible features") }
+        guard bytes.littleEndian(at: 96, as: UInt32.self) == UInt32(bytes.byteCount) else { throw .length }
+        guard bytes.extracting(104..<128).isAllZero else { throw .unsupported("reserved bytes") }
+        self.init(
+            suite: suite, hasNoDeviceKey: bytes.byte(at: 15) & Self.noDeviceKey != 0,
+            volumeID: VolumeID(bytes, at: 16), publicKey: bytes.inline(at: 64))
+        serial = bytes.littleEndian(at: 32)
+        compatibleFeatures = bytes.littleEndian(at: 44)
+        for index in 0..<8 { generations[index] = bytes.littleEndian(at: 48 + 2 * index) }
+        let end = bytes.byteCount - 2 * Self.macLength
+        var offset = Self.headerLength
+        for _ in 0..<bytes.littleEndian(at: 100, as: UInt16.self) {
+            let slot = try SlotLayout(parsing: bytes, at: offset, end: end)
+            guard slots.allSatisfy({ $0.slotID != slot.slotID }) else { throw .inconsistent("slot ID") }
+            slots.append(slot)
+            offset += slot.length
+        }
+        guard Int(bytes.littleEndian(at: 102, as: UInt16.self)) == end - offset else {
+            throw .inconsistent("TLV bytes")
+        }
+        try Self.checkExtensions(bytes.extracting(offset..<end))
+        extensions = bytes.extracting(offset..<end).copiedBytes()
+        deviceMAC = bytes.inline(at: end)
+        unlockMAC = bytes.inline(at: end + Self.macLength)
+    }
+
+    /// The keybag's bytes, MACs as they stand.
+    public func serialized() -> [UInt8] {
+        var result = [UInt8](repeating: 0, count: length)
+        let end = result.count
+        var span = result.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        bytes.copyText("PFSKBAG1", to: 0)
+        bytes.storeLittleEndian(Self.version, at: 8)
+        bytes.storeLittleEndian(UInt16(FileHeader.length), at: 10)
+        bytes.storeLittleEndian(suite.rawValue, at: 12)
+        bytes.storeLittleEndian(PageGeometry.blockLog2, at: 13)
+        bytes.storeLittleEndian(1 as UInt8, at: 14)
+        bytes.storeLittleEndian(hasNoDeviceKey ? Self.noDeviceKey : 0, at: 15)
+        volumeID.store(into: &bytes, at: 16)
+        bytes.storeLittleEndian(serial, at: 32)
+        bytes.storeLittleEndian(compatibleFeatures, at: 44)
+        for index in 0..<8 { bytes.storeLittleEndian(generations[index], at: 48 + 2 * index) }
+        bytes.copy(unsafe publicKey.span.bytes, to: 64)
+        bytes.storeLittleEndian(UInt32(truncatingIfNeeded: end), at: 96)
+        bytes.storeLittleEndian(UInt16(truncatingIfNeeded: slots.count), at: 100)
+        bytes.storeLittleEndian(UInt16(truncatingIfNeeded: extensions.count), at: 102)
+        var offset = Self.headerLength
+        for slot in slots {
+            slot.store(into: &bytes, at: offset)
+            offset += slot.length
+        }
+        bytes.copy(unsafe extensions.span.bytes, to: offset)
+        bytes.copy(unsafe deviceMAC.span.bytes, to: end - 64)
+        bytes.copy(unsafe unlockMAC.span.bytes, to: end - 32)
+        return result
+    }
+
+    private static func checkExtensions(_ bytes: RawSpan) throws(FormatError) {
+        var offset = 0
+        while offset < bytes.byteCount {
+            guard bytes.byteCount - offset >= 4 else { throw .inconsistent("TLV") }
+            let length = Int(bytes.littleEndian(at: offset + 2, as: UInt16.self))
+            guard bytes.byteCount - offset - 4 >= length else { throw .inconsistent("TLV") }
+            offset += 4 + length
+        }
+    }
+}
+
+extension RawSpan {
+    /// The `count` bytes at `offset`; traps outside the span.
+    public func inline<let count: Int>(at offset: Int) -> InlineArray<count, UInt8> {
+        var result = InlineArray<count, UInt8>(repeating: 0)
+        for index in 0..<count { result[index] = byte(at: offset + index) }
+        return result
+    }
+}

@@ -1,0 +1,111 @@
+// The protection classes, their numbers on disk and their names in `user.protection`.
+
+/// A file's protection class; the raw value is its number on disk. The model is iOS Data Protection.
+public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
+    /// Class A: usable only while the volume is unlocked.
+    case complete = 1
+    /// Class B: opened only while unlocked; an open handle goes on working; can be created while locked.
+    case completeUnlessOpen = 2
+    /// Class C: usable from the first unlock until unmount. The default.
+    case completeUntilFirstUserAuthentication = 3
+    /// Class D: usable always; still encrypted, under the device key.
+    case none = 4
+
+    /// The class number that is reserved for `NSFileProtectionCompleteWhenUserInactive`.
+    public static let reservedNumber: UInt8 = 7
+
+    /// What a value of `user.protection` asks for.
+    public enum Request: Hashable, Sendable {
+        /// A class.
+        case known(ProtectionClass)
+        /// `NSFileProtectionCompleteWhenUserInactive`: reserved, EOPNOTSUPP.
+        case reserved
+        /// No class at all: EINVAL.
+        case invalid
+    }
+
+    /// Understands a value of `user.protection`, exactly: a trailing newline or NUL is invalid.
+    public static func request(_ value: RawSpan) -> Request {
+        for candidate in allCases where candidate.accepts(value) { return .known(candidate) }
+        if value.equals("NSFileProtectionCompleteWhenUserInactive") || value.equals("completeWhenUserInactive") {
+            return .reserved
+        }
+        return .invalid
+    }
+
+    /// The class that a value of `user.protection` names; nil when it names none or the reserved one.
+    public init?(attributeValue value: RawSpan) {
+        guard case .known(let known) = Self.request(value) else { return nil }
+        self = known
+    }
+
+    /// The class that `text` names, in any of the accepted spellings.
+    public init?(name text: String) {
+        let bytes = Array(text.utf8)
+        self.init(attributeValue: unsafe bytes.span.bytes)
+    }
+
+    /// The value that `getfattr` shows.
+    public var canonicalName: String { "\(canonical)" }
+
+    /// The short name.
+    public var shortName: String { "\(short)" }
+
+    /// The letter, upper case.
+    public var letter: Character {
+        switch self {
+        case .complete: "A"
+        case .completeUnlessOpen: "B"
+        case .completeUntilFirstUserAuthentication: "C"
+        case .none: "D"
+        }
+    }
+
+    /// Whether this class is stronger than `other` (A > B > C > D).
+    public func isStronger(than other: ProtectionClass) -> Bool {
+        rawValue < other.rawValue
+    }
+
+    /// The canonical name as bytes that live for ever.
+    public var canonical: StaticString {
+        switch self {
+        case .complete: "complete"
+        case .completeUnlessOpen: "completeUnlessOpen"
+        case .completeUntilFirstUserAuthentication: "completeUntilFirstUserAuthentication"
+        case .none: "none"
+        }
+    }
+
+    private var short: StaticString {
+        switch self {
+        case .complete: "complete"
+        case .completeUnlessOpen: "unless-open"
+        case .completeUntilFirstUserAuthentication: "until-first-unlock"
+        case .none: "none"
+        }
+    }
+
+    private var apple: StaticString {
+        switch self {
+        case .complete: "NSFileProtectionComplete"
+        case .completeUnlessOpen: "NSFileProtectionCompleteUnlessOpen"
+        case .completeUntilFirstUserAuthentication: "NSFileProtectionCompleteUntilFirstUserAuthentication"
+        case .none: "NSFileProtectionNone"
+        }
+    }
+
+    private func accepts(_ value: RawSpan) -> Bool {
+        if value.byteCount == 1 {
+            let upper: UInt8 = 0x40 + rawValue
+            return value.byte(at: 0) == upper || value.byte(at: 0) == upper + 0x20
+        }
+        return value.equals(canonical) || value.equals(short) || value.equals(apple)
+    }
+}
+
+extension RawSpan {
+    /// Whether the bytes are exactly the ASCII text `text`.
+    public func equals(_ text: StaticString) -> Bool {
+        byteCount == text.utf8CodeUnitCount && hasText(text)
+    }
+}

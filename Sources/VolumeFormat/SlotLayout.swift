@@ -1,0 +1,218 @@
+// A slot of the keybag: how one credential opens a bundle of keys.
+
+/// A slot's bytes. Nothing in it is secret: the bundle is encrypted.
+public struct SlotLayout: Sendable {
+    /// What opens a slot.
+    public enum Kind: UInt8, Sendable, Hashable, CaseIterable {
+        /// The device key: opens class D and M only.
+        case device = 1
+        /// A passphrase.
+        case passphrase = 2
+        /// The recovery code.
+        case recovery = 3
+        /// Reserved.
+        case tpm2 = 4
+        /// Reserved.
+        case fido2 = 5
+    }
+
+    /// How the credential becomes key material.
+    public enum Derivation: UInt8, Sendable, Hashable {
+        /// As it is.
+        case none = 0
+        /// Argon2id, version 1.3.
+        case argon2id13 = 1
+    }
+
+    /// Bytes before `extensionData`.
+    public static let fixedLength = 104
+    /// Bytes of the bundle's tag.
+    public static let tagLength = 16
+    /// Flag bit 0: the slot secret needs the device key too.
+    public static let bindDevice: UInt8 = 1
+    /// Bounds that are accepted on reading: passes of Argon2id.
+    public static let acceptedPasses: ClosedRange<UInt32> = 1...16
+    /// Bounds that are accepted on reading: bytes of Argon2id's memory (the machine may set a lower upper one).
+    public static let acceptedMemory: ClosedRange<UInt64> = 8 << 20...4 << 30
+
+    /// What opens it.
+    public var kind: Kind
+    /// Whether the slot secret needs the device key too.
+    public var isBoundToDevice: Bool
+    /// Never reused.
+    public var slotID: UInt32
+    /// How the credential becomes key material.
+    public var derivation: Derivation
+    /// Argon2id's passes, else 0.
+    public var passes: UInt32
+    /// Argon2id's memory in bytes, else 0.
+    public var memory: UInt64
+    /// Random.
+    public var salt: InlineArray<16, UInt8>
+    /// KDF(S, slot-commit): says that the credential is right before the bundle is opened.
+    public var commitment: InlineArray<32, UInt8>
+    /// The bundle's nonce.
+    public var nonce: InlineArray<24, UInt8>
+    /// Data of later kinds; empty today, kept.
+    public var extensionData: [UInt8]
+    /// The encrypted bundle: entries × 40 + 16 bytes.
+    public var bundle: [UInt8]
+
+    /// Makes a slot from its parts.
+    public init(
+        kind: Kind, isBoundToDevice: Bool, slotID: UInt32, derivation: Derivation, passes: UInt32 = 0,
+        memory: UInt64 = 0, salt: InlineArray<16, UInt8>, commitment: InlineArray<32, UInt8>,
+        nonce: InlineArray<24, UInt8>,
+        bundle: [UInt8]
+    ) {
+        self.kind = kind
+        self.isBoundToDevice = isBoundToDevice
+        self.slotID = slotID
+        self.derivation = derivation
+        self.passes = passes
+        self.memory = memory
+        self.salt = salt
+        self.commitment = commitment
+        self.nonce = nonce
+        extensionData = []
+        self.bundle = bundle
+    }
+
+    /// Bytes of the slot.
+    public var length: Int { Self.fixedLength + extensionData.count + bundle.count }
+
+    /// Entries of the bundle.
+    public var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
+
+    /// Understands the slot at `offset`, which ends at or before `end`.
+    public init(parsing bytes: RawSpan, at offset: Int, end: Int) throws(FormatError) {
+        guard offset >= 0, end <= bytes.byteCount, end - offset >= Self.fixedLength + Self.tagLength else {
+            throw .length
+        }
+        let slot = bytes.extracting(offset..<end)
+        let length = Int(slot.littleEndian(at: 0, as: UInt16.self))
+        let entries = Int(slot.byte(at: 9))
+        let extensionLength = Int(slot.littleEndian(at: 10, as: UInt16.self))
+        let bundleStart = Self.fixedLength + extensionLength
+        guard length <= slot.byteCount,
+            length == bundleStart + entries * BundleEntry.length + Self.tagLength
+        else { throw .inconsistent("slot length") }
+        guard let kind = Kind(rawValue: slot.byte(at: 2)) else { throw .unsupported("slot kind") }
+        guard slot.byte(at: 3) & ~Self.bindDevice == 0 else { throw .unsupported("slot flags") }
+        guard let derivation = Derivation(rawValue: slot.byte(at: 8)) else { throw .unsupported("slot KDF") }
+        guard slot.extracting(24..<32).isAllZero else { throw .unsupported("reserved slot bytes") }
+        let passes: UInt32 = slot.littleEndian(at: 12)
+        let memory: UInt64 = slot.littleEndian(at: 16)
+        switch derivation {
+        case .none: guard passes == 0, memory == 0 else { throw .inconsistent("slot KDF parameters") }
+        case .argon2id13:
+            guard Self.acceptedPasses.contains(passes), Self.acceptedMemory.contains(memory) else {
+                throw .inconsistent("slot KDF parameters")
+            }
+        }
+        self.init(
+            kind: kind, isBoundToDevice: slot.byte(at: 3) & Self.bindDevice != 0, slotID: slot.littleEndian(at: 4),
+            derivation: derivation, passes: passes, memory: memory, salt: slot.inline(at: 32),
+            commitment: slot.inline(at: 48), nonce: slot.inline(at: 80),
+            bundle: slot.extracting(bundleStart..<length).copiedBytes())
+        extensionData = slot.extracting(Self.fixedLength..<bundleStart).copiedBytes()
+    }
+
+    /// Writes the slot's bytes at `offset`; traps where they do not fit.
+    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+        storePrefix(into: &bytes, at: offset)
+        bytes.copy(unsafe bundle.span.bytes, to: offset + Self.fixedLength + extensionData.count)
+    }
+
+    /// The bundle's associated data: `AssociatedData.slotPrefix`, then every byte of the slot before the bundle.
+    ///
+    /// The bundle's length counts, its bytes do not: `bundle` may still be zeros of the final length.
+    public func associatedData(volume: VolumeID) -> [UInt8] {
+        var result = [UInt8](repeating: 0, count: 32 + Self.fixedLength + extensionData.count)
+        var span = result.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        let prefix = AssociatedData.slotPrefix(volume: volume)
+        bytes.copy(unsafe prefix.span.bytes, to: 0)
+        storePrefix(into: &bytes, at: 32)
+        return result
+    }
+
+    private func storePrefix(into bytes: inout MutableRawSpan, at offset: Int) {
+        bytes.storeLittleEndian(UInt16(truncatingIfNeeded: length), at: offset)
+        bytes.storeLittleEndian(kind.rawValue, at: offset + 2)
+        bytes.storeLittleEndian(isBoundToDevice ? Self.bindDevice : 0, at: offset + 3)
+        bytes.storeLittleEndian(slotID, at: offset + 4)
+        bytes.storeLittleEndian(derivation.rawValue, at: offset + 8)
+        bytes.storeLittleEndian(UInt8(truncatingIfNeeded: entryCount), at: offset + 9)
+        bytes.storeLittleEndian(UInt16(truncatingIfNeeded: extensionData.count), at: offset + 10)
+        bytes.storeLittleEndian(passes, at: offset + 12)
+        bytes.storeLittleEndian(memory, at: offset + 16)
+        bytes.zero(offset + 24..<offset + 32)
+        bytes.copy(unsafe salt.span.bytes, to: offset + 32)
+        bytes.copy(unsafe commitment.span.bytes, to: offset + 48)
+        bytes.copy(unsafe nonce.span.bytes, to: offset + 80)
+        bytes.copy(unsafe extensionData.span.bytes, to: offset + Self.fixedLength)
+    }
+}
+
+/// One key of a slot's bundle: 8 bytes that name it, then the key. Parsed and written in place, in locked memory.
+public struct BundleEntry: Sendable, Hashable {
+    /// Which key it is.
+    public enum KeyType: Sendable, Hashable {
+        /// A class key (B: the X25519 private key).
+        case classKey(ProtectionClass)
+        /// M.
+        case metadata
+        /// U.
+        case unlockAuthentication
+    }
+
+    /// Bytes of an entry.
+    public static let length = 40
+    /// Where the key stands in an entry.
+    public static let keyRange = 8..<40
+
+    /// Which key it is.
+    public var type: KeyType
+    /// Its generation.
+    public var generation: UInt16
+
+    /// Names a key.
+    public init(type: KeyType, generation: UInt16) {
+        self.type = type
+        self.generation = generation
+    }
+
+    /// Understands the first 8 of the 40 bytes at `offset`.
+    public init(parsing bytes: RawSpan, at offset: Int = 0) throws(FormatError) {
+        guard offset >= 0, bytes.byteCount - offset >= Self.length else { throw .length }
+        let number = bytes.byte(at: offset)
+        if number == 16 {
+            type = .metadata
+        } else if number == 17 {
+            type = .unlockAuthentication
+        } else if let known = ProtectionClass(rawValue: number) {
+            type = .classKey(known)
+        } else {
+            throw .unsupported("bundle entry")
+        }
+        guard bytes.byte(at: offset + 1) == 0, bytes.littleEndian(at: offset + 4, as: UInt32.self) == 0 else {
+            throw .unsupported("bundle entry")
+        }
+        generation = bytes.littleEndian(at: offset + 2)
+    }
+
+    /// Writes the first 8 bytes at `offset`; the key is the caller's to write.
+    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+        let number: UInt8 =
+            switch type {
+            case .classKey(let known): known.rawValue
+            case .metadata: 16
+            case .unlockAuthentication: 17
+            }
+        bytes.storeLittleEndian(number, at: offset)
+        bytes.storeLittleEndian(0 as UInt8, at: offset + 1)
+        bytes.storeLittleEndian(generation, at: offset + 2)
+        bytes.storeLittleEndian(0 as UInt32, at: offset + 4)
+    }
+}

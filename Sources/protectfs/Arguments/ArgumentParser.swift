@@ -1,0 +1,122 @@
+// Turns hostile command lines into options and operands by the GNU conventions.
+
+import HostSystem
+
+/// The options and operands of one call.
+struct Arguments {
+    private var values: [String: [HostPath]] = [:]
+    /// What is not an option, in order.
+    private(set) var operands: [HostPath] = []
+    /// Everything as it was given.
+    let words: [HostPath]
+
+    /// Parses `words` by `options`.
+    ///
+    /// `--name=value`, `--name value`, `-x value`, `-xvalue`, bundled letters and `--` work; `--help` and `-h` are always there.
+    init(_ words: ArraySlice<HostPath>, options: [Option]) throws(CommandFailure) {
+        self.words = Array(words)
+        let known = options + [Option("help", letter: "h", help: "show this help")]
+        var rest = words
+        while let word = rest.popFirst() {
+            let text = word.bytes
+            if text == Array("--".utf8) {
+                operands += rest
+                return
+            }
+            if text.starts(with: "--".utf8) {
+                try takeLong(text.dropFirst(2), known, &rest)
+            } else if text.first == UInt8(ascii: "-"), text.count > 1 {
+                try takeLetters(text.dropFirst(), known, &rest)
+            } else {
+                operands.append(word)
+            }
+        }
+    }
+
+    /// True when the option was given.
+    func has(_ name: String) -> Bool { values[name] != nil }
+
+    /// The last value given.
+    func path(_ name: String) -> HostPath? { values[name]?.last }
+
+    /// All values given.
+    func all(_ name: String) -> [HostPath] { values[name] ?? [] }
+
+    /// The last value as text; bytes that are not UTF-8 are refused.
+    func text(_ name: String) throws(CommandFailure) -> String? {
+        guard let value = values[name]?.last else { return nil }
+        guard let text = String(validating: value.bytes, as: UTF8.self) else {
+            throw .init(.usage, "--\(name): the value is not UTF-8 text")
+        }
+        return text
+    }
+
+    /// The last value as seconds, at most ten years.
+    func seconds(_ name: String) throws(CommandFailure) -> UInt64? {
+        guard let text = try text(name) else { return nil }
+        guard let value = UInt64(text), value <= 315_360_000 else {
+            throw .init(.usage, "--\(name): \"\(HostPath(text))\" is not a number of seconds")
+        }
+        return value
+    }
+
+    private mutating func takeLong(
+        _ text: ArraySlice<UInt8>, _ known: [Option], _ rest: inout ArraySlice<HostPath>
+    ) throws(CommandFailure) {
+        let equals = text.firstIndex(of: UInt8(ascii: "="))
+        let name = String(decoding: text[..<(equals ?? text.endIndex)], as: UTF8.self)
+        guard let option = known.first(where: { $0.name == name }) else {
+            throw .init(.usage, "unknown option --\(HostPath(name)) (see --help)")
+        }
+        if option.value == nil {
+            guard equals == nil else { throw .init(.usage, "--\(option.name) takes no value") }
+            try store(option, HostPath(""))
+        } else if let equals {
+            try store(option, HostPath(bytes: text[(equals + 1)...]))
+        } else {
+            guard let value = rest.popFirst() else { throw .init(.usage, "--\(option.name) needs a value") }
+            try store(option, value)
+        }
+    }
+
+    private mutating func takeLetters(
+        _ letters: ArraySlice<UInt8>, _ known: [Option], _ rest: inout ArraySlice<HostPath>
+    ) throws(CommandFailure) {
+        var letters = letters
+        while let letter = letters.popFirst() {
+            let character = Character(Unicode.Scalar(letter))
+            guard let option = known.first(where: { $0.letter == character }) else {
+                throw .init(.usage, "unknown option -\(HostPath(bytes: [letter])) (see --help)")
+            }
+            if option.value == nil {
+                try store(option, HostPath(""))
+            } else if !letters.isEmpty {
+                return try store(option, HostPath(bytes: letters))
+            } else {
+                guard let value = rest.popFirst() else { throw .init(.usage, "-\(character) needs a value") }
+                return try store(option, value)
+            }
+        }
+    }
+
+    private mutating func store(_ option: Option, _ value: HostPath) throws(CommandFailure) {
+        if option.value != nil, !option.repeats, values[option.name] != nil {
+            throw .init(.usage, "--\(option.name) is given twice")
+        }
+        values[option.name, default: []].append(value)
+    }
+
+    /// Exactly `count` operands, named in the error as in the usage line.
+    func operands(_ names: String...) throws(CommandFailure) -> [HostPath] {
+        if operands.count < names.count {
+            throw .init(.usage, "\(names[operands.count]) is missing (see --help)")
+        }
+        if operands.count > names.count {
+            throw .init(.usage, "too many arguments: \"\(operands[names.count])\" (see --help)")
+        }
+        if let index = operands.firstIndex(where: { $0.bytes.isEmpty }) {
+            throw .init(.usage, "\(names[index]) is empty")
+        }
+        return operands
+    }
+}

@@ -1,0 +1,237 @@
+// `protectfs class get`, `class set` and `class list`: protection classes through the attributes of the mount.
+
+import Control
+import Glibc
+import HostSystem
+import VolumeFormat
+
+extension Command {
+    static let classGet = Command(
+        "class get", "PATH…", "Shows the class of files, and the default of directories.", options: [.json],
+        run: Classes.get)
+
+    static let classSet = Command(
+        "class set", "CLASS PATH…", "Sets the class of files, and the default of directories for new entries.",
+        details: """
+            CLASS: complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D), as a name,
+            short name, letter or raw value of iOS (NSFileProtectionComplete, …). On the root of the mount it is the
+            volume's default class. A stronger class re-encrypts the file, so that no old copy of its header opens it.
+            """,
+        options: [
+            Option("recursive", letter: "R", help: "directories with everything in them"),
+            Option("reencrypt", help: "encrypt anew also where the class does not get stronger"),
+            Option("wrap-only", help: "change the class only, as setfattr does; works with hard links"),
+        ], run: Classes.set)
+
+    static let classList = Command(
+        "class list", "PATH…", "Lists classes, with files that are weaker than their directory's default.",
+        details:
+            "Marks: weak (weaker than the directory's default), exposed (an old copy of the header may open it), chosen (set by someone).",
+        options: [Option("recursive", letter: "R", help: "directories with everything in them"), .json],
+        run: Classes.list)
+}
+
+/// The work of the commands on classes.
+enum Classes {
+    /// What one path says about its class.
+    struct Entry {
+        let path: HostPath
+        let isDirectory: Bool
+        let protectionClass: ProtectionClass?
+        /// explicit, exposed, holes: the words of the daemon's unlisted attribute.
+        let flags: Set<String>
+    }
+
+    private static let attribute = "user.protection"
+    private static let flagsAttribute = "user.protectfs.flags"
+
+    static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        try forEach(arguments, isRecursive: false) { entry, _ in
+            if arguments.has("json") {
+                Output.line(json(entry, isWeak: false).line)
+            } else {
+                Output.line("\(entry.path): \(describe(entry))")
+            }
+        }
+    }
+
+    static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        var table = Table("CLASS", "MARKS", "PATH")
+        var rows: [JSONValue] = []
+        let code = try forEach(arguments, isRecursive: arguments.has("recursive"), contents: true) { entry, parent in
+            let isWeak = isWeaker(entry, than: parent)
+            var marks: [String] = []
+            if isWeak { marks.append("weak") }
+            if entry.flags.contains("exposed") { marks.append("exposed") }
+            if entry.flags.contains("explicit"), !entry.isDirectory { marks.append("chosen") }
+            let letter = entry.protectionClass.map { "\($0.letter) \($0.shortName)" } ?? "–"
+            table.add(letter, marks.joined(separator: ","), entry.path.description + (entry.isDirectory ? "/" : ""))
+            rows.append(json(entry, isWeak: isWeak))
+        }
+        if arguments.has("json") { Output.line(JSONValue.array(rows).line) } else { Output.print(table.text) }
+        return code
+    }
+
+    private static func json(_ entry: Entry, isWeak: Bool) -> JSONValue {
+        .fields([
+            ("path", .string(entry.path.description)), ("directory", .bool(entry.isDirectory)),
+            ("class", .optional(entry.protectionClass?.canonicalName)),
+            ("weakerThanDirectory", .bool(isWeak)), ("keyExposed", .bool(entry.flags.contains("exposed"))),
+            ("explicit", .bool(entry.flags.contains("explicit"))), ("holes", .bool(entry.flags.contains("holes"))),
+        ])
+    }
+
+    private static func describe(_ entry: Entry) -> String {
+        switch (entry.isDirectory, entry.protectionClass) {
+        case (true, nil): "no default for new entries"
+        case (true, .some(let value)): "default for new entries: \(value.canonicalName) (\(value.letter))"
+        case (false, nil): "no class (only files and directories have one)"
+        case (false, .some(let value)): "\(value.canonicalName) (\(value.letter))\(closed(value, entry.path))"
+        }
+    }
+
+    /// Why a file of the class cannot be opened now; empty where it can be.
+    private static func closed(_ protectionClass: ProtectionClass, _ path: HostPath) -> String {
+        let name = stateOfMount(path)
+        guard let state = VolumeState.allCases.first(where: { "\($0.attributeValue)" == name }),
+            !Access.isAllowed(.open, class: protectionClass, state: state)
+        else { return "" }
+        return ", closed while the volume is \("\(state.attributeValue)".replacingHyphens)"
+    }
+
+    private static func isWeaker(_ entry: Entry, than parent: ProtectionClass?) -> Bool {
+        guard let own = entry.protectionClass, let parent else { return false }
+        return parent.isStronger(than: own)
+    }
+
+    /// Reads one path.
+    private static func read(_ path: HostPath) throws(CommandFailure) -> Entry {
+        do throws(SystemError) {
+            let status = try FileStatus.read(path)
+            let kind = status.st_mode & S_IFMT
+            guard kind == S_IFREG || kind == S_IFDIR else {
+                return Entry(path: path, isDirectory: false, protectionClass: nil, flags: [])
+            }
+            let value = try ExtendedAttribute.read(attribute, of: path)
+            let flags = try ExtendedAttribute.read(flagsAttribute, of: path) ?? []
+            let words = String(decoding: flags, as: UTF8.self).split(whereSeparator: { $0 == " " || $0 == "," })
+            return Entry(
+                path: path, isDirectory: kind == S_IFDIR,
+                protectionClass: value.flatMap { ProtectionClass(name: String(decoding: $0, as: UTF8.self)) },
+                flags: Set(words.map { $0 == "key-exposed" || $0 == "keyExposed" ? "exposed" : String($0) }))
+        } catch {
+            throw explain(error, path)
+        }
+    }
+
+    private static func explain(_ error: SystemError, _ path: HostPath) -> CommandFailure {
+        switch error.code {
+        case ENOTCONN:
+            return .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount")
+        case EACCES:
+            if let state = stateOfMount(path), state != "unlocked" {
+                return .init(
+                    .locked,
+                    "\(path): not possible while the volume is \(state.replacingHyphens); unlock it first (protectfs unlock)"
+                )
+            }
+            return .init(.failure, "\(path): permission denied")
+        case EOPNOTSUPP:
+            return .init(.unsupported, "\(path): has no protection class, or this class is not in this version")
+        case EROFS: return .init(.failure, "\(path): the mount is read-only")
+        default: return .init(.failure, "\(path): \(error.reason)")
+        }
+    }
+
+    private static func stateOfMount(_ path: HostPath) -> String? {
+        guard let place = try? Mounted.containing(path) else { return nil }
+        guard let value = try? ExtendedAttribute.read("user.protectfs.state", of: place.mount.mountPoint) else {
+            return nil
+        }
+        return String(decoding: value, as: UTF8.self)
+    }
+
+    /// Calls `body` with each path, its directory's default beside it, below it as well where asked; goes on after an
+    /// error, which is said, and makes the exit code.
+    private static func forEach(
+        _ arguments: Arguments, isRecursive: Bool, contents: Bool = false, skipping: Int = 0,
+        _ body: (Entry, ProtectionClass?) throws(CommandFailure) -> Void
+    ) throws(CommandFailure) -> ExitCode {
+        let paths = arguments.operands.dropFirst(skipping)
+        guard !paths.isEmpty else { throw .init(.usage, "PATH is missing (see --help)") }
+        var code = ExitCode.success
+        func visit(_ path: HostPath, _ parent: ProtectionClass?, depth: Int) {
+            do throws(CommandFailure) {
+                let entry = try read(path)
+                try body(entry, parent)
+                guard entry.isDirectory, isRecursive || (contents && depth == 0) else { return }
+                let names: [HostPath]
+                do throws(SystemError) { names = try FileStatus.names(in: path) } catch { throw explain(error, path) }
+                for name in names { visit(path.appending(bytes: name.bytes), entry.protectionClass, depth: depth + 1) }
+            } catch {
+                Output.error(error.message)
+                if code == .success { code = error.code }
+            }
+        }
+        for path in paths {
+            do throws(CommandFailure) {
+                _ = try Mounted.containing(path)
+                let parent = (try? read(path.parent))?.protectionClass
+                visit(path, parent, depth: 0)
+            } catch {
+                Output.error(error.message)
+                if code == .success { code = error.code }
+            }
+        }
+        return code
+    }
+
+    static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
+        guard let wanted = ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) else {
+            throw .init(
+                .usage,
+                "\"\(word)\" is no class; give complete, unless-open, until-first-unlock or none (or A, B, C, D)")
+        }
+        if arguments.has("reencrypt"), arguments.has("wrap-only") {
+            throw .init(.usage, "--reencrypt and --wrap-only exclude each other")
+        }
+        let isRecursive = arguments.has("recursive")
+        return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, _) throws(CommandFailure) in
+            if !entry.isDirectory, entry.protectionClass == nil {
+                if isRecursive { return }
+                throw .init(.unsupported, "\(entry.path): only files and directories have a class")
+            }
+            try set(wanted, entry, arguments)
+        }
+    }
+
+    private static func set(_ wanted: ProtectionClass, _ entry: Entry, _ arguments: Arguments) throws(CommandFailure) {
+        let isTightening = entry.protectionClass.map { wanted.isStronger(than: $0) } ?? false
+        let reencrypts =
+            !entry.isDirectory && !arguments.has("wrap-only") && (isTightening || arguments.has("reencrypt"))
+        guard reencrypts else {
+            do throws(SystemError) {
+                try ExtendedAttribute.write(attribute, of: entry.path, Array(wanted.canonicalName.utf8))
+            } catch {
+                throw explain(error, entry.path)
+            }
+            return
+        }
+        let (mount, below) = try Mounted.containing(entry.path)
+        let client = try Daemons.connect(mount, mount.mountPoint)
+        let progress = Progress()
+        defer { progress.end() }
+        try Daemons.call(entry.path) { () throws(ControlError) in
+            try client.changeClass(ClassRequest(path: below.bytes, class: wanted, mode: .reencrypt)) { step in
+                let share = step.total == 0 ? 100 : step.done * 100 / step.total
+                progress.show("\(entry.path): \(share) % of \(step.total >> 20) MiB")
+            }
+        }
+    }
+}
+
+extension String {
+    /// Spaces for hyphens: `before-first-unlock` in a sentence.
+    fileprivate var replacingHyphens: String { String(map { $0 == "-" ? " " : $0 }) }
+}

@@ -1,0 +1,102 @@
+// The way from a mount to its daemon: sockets, and what their failures mean.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+
+/// Connections to the daemons of mounts.
+enum Daemons {
+    /// Connects to the daemon of a mount.
+    ///
+    /// Root reaches the mounts of others as well, by the user that the mount table names.
+    static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
+        var reason = ""
+        for socket in sockets(entry) {
+            do throws(ControlError) {
+                return try ControlClient(connecting: socket, owner: geteuid() == 0 ? entry.number(of: "user_id") : nil)
+            } catch .unreachable(let error) {
+                if error.code == EACCES || error.code == EPERM {
+                    throw .init(.failure, "\(path): this mount belongs to another user")
+                }
+                reason = error.reason
+            } catch {
+                throw explain(error, path)
+            }
+        }
+        if Mounted.isDead(entry) {
+            throw .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount \(path)")
+        }
+        if let owner = entry.number(of: "user_id"), owner != geteuid() {
+            throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
+        }
+        throw .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(reason))")
+    }
+
+    private static func sockets(_ entry: MountEntry) -> [HostPath] {
+        let own = SystemPaths.controlSocket(major: entry.major, minor: entry.minor)
+        guard geteuid() == 0, let user = entry.number(of: "user_id"), user != 0 else { return [own] }
+        let name = own.lastComponent.description
+        return [own, HostPath("/run/user/\(user)/protectfs/\(name)"), HostPath("/tmp/protectfs-\(user)/\(name)")]
+    }
+
+    /// Runs a call on the daemon and explains its failure.
+    static func call<Result: ~Copyable>(
+        _ path: HostPath, _ body: () throws(ControlError) -> Result
+    ) throws(CommandFailure) -> Result {
+        do throws(ControlError) { return try body() } catch { throw explain(error, path) }
+    }
+
+    /// The sentence for a failed call.
+    static func explain(_ error: ControlError, _ path: HostPath) -> CommandFailure {
+        switch error {
+        case .refused(let failure):
+            let code = ExitCode(word: failure.code) ?? .failure
+            return .init(
+                code, failure.message.isEmpty ? "\(path): refused by the daemon (\(failure.code))" : failure.message)
+        case .unreachable(let error):
+            return .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(error.reason))")
+        case .timedOut: return .init(.failure, "\(path): the mount's daemon did not answer in time")
+        case .closed: return .init(.notMounted, "\(path): the mount's daemon has ended")
+        case .protocolViolation:
+            return .init(.failure, "\(path): the mount's daemon is of another version of protectfs")
+        case .system(let error): return Explain.system(error)
+        case .unusableSecret: return .init(.authentication, "a passphrase has 1 to \(Credential.maximumLength) bytes")
+        }
+    }
+
+    /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
+    static func cleanAfterDead(_ entry: MountEntry) {
+        for socket in sockets(entry) {
+            let record = ControlService.modeRecord(socket)
+            // Written by the daemon, and not by somebody who has made the directory in /tmp.
+            if let file = try? Descriptor(opening: record, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+                let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.number(of: "user_id"),
+                let bytes = try? file.readAll(limit: 64),
+                let mode = UInt32(String(decoding: bytes, as: UTF8.self), radix: 8)
+            {
+                try? restoreMode(entry, mode)
+            }
+            _ = unsafe socket.withCString { unsafe unlink($0) }
+            _ = unsafe record.withCString { unsafe unlink($0) }
+        }
+    }
+
+    /// Where root cleans for somebody else, that user could have put a link or another's directory in the place of the
+    /// mount point: neither gets a mode.
+    private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
+        let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+        let owner = try directory.status().st_uid
+        guard entry.number(of: "user_id") == geteuid() || entry.number(of: "user_id") == owner else { return }
+        _ = fchmod(directory.number, mode & 0o7777)
+    }
+}
+
+extension Mounted {
+    /// Whether the mount's daemon has died: the kernel then answers what it has not cached with ENOTCONN.
+    static func isDead(_ entry: MountEntry) -> Bool {
+        var statistics = statvfs()
+        return unsafe entry.mountPoint.withCString { unsafe statvfs($0, &statistics) } != 0
+            && (errno == ENOTCONN || errno == ECONNABORTED)
+    }
+}

@@ -1,0 +1,200 @@
+// `protectfs init`: makes a volume, its device key and its recovery code, or nothing at all.
+
+import Control
+import BackingStore
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+extension Command {
+    static let initialise = Command(
+        "init", "VOLUME", "Makes a new volume in the directory VOLUME, which must be empty or not exist.",
+        details: """
+            The passphrase works only together with the device key, a file outside of the volume, so that a copy of the
+            volume cannot be guessed; elsewhere you need a copy of the key or the recovery code, which is shown once.
+            """,
+        options: [
+            Option("cipher", value: "NAME", help: "aes-256-gcm or xchacha20-poly1305 (default: by this processor)"),
+            Option("device-key", value: "FILE", help: "where to write the device key; \"none\" makes a volume without"),
+            Option("portable", help: "make a passphrase that works without the device key"),
+            .json, .passphraseFile, .passphraseCommand,
+        ] + Option.newPassphrase,
+        run: Initialisation.run)
+}
+
+/// The work of `init`.
+enum Initialisation {
+    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = try arguments.operands("VOLUME")[0]
+        let suite = try cipher(arguments)
+        let noDeviceKey = arguments.path("device-key") == HostPath("none")
+        let (directory, isNew) = try openEmpty(path)
+        do throws(CommandFailure) {
+            try tryStore(directory, path)
+            let passphrase = try SecretInput.newPassphrase(arguments, orPlain: true)
+            let cost = try calibratedCost()
+            if noDeviceKey {
+                let made = try make(path) { () throws(KeybagError) in
+                    try Keybag.create(suite: suite, passphrase: passphrase, cost: cost)
+                }
+                try write(made, in: directory, path)
+                return report(made, path, key: nil, arguments)
+            }
+            let key = try DeviceKeyFile.random()
+            let made = try make(path) { () throws(KeybagError) in
+                try Keybag.create(
+                    suite: suite, passphrase: passphrase, portable: arguments.has("portable"), deviceKey: key,
+                    cost: cost)
+            }
+            let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(made.bag.volumeID)
+            try DeviceKeyFile.refuseInside(keyPath, path)
+            try DeviceKeyFile.write(key, to: keyPath)
+            do throws(CommandFailure) {
+                try write(made, in: directory, path)
+            } catch {
+                DeviceKeyFile.remove(keyPath)
+                throw error
+            }
+            return report(made, path, key: keyPath, arguments)
+        } catch {
+            if isNew { _ = unsafe path.withCString { unsafe rmdir($0) } }
+            throw error
+        }
+    }
+
+    private static func make(
+        _ path: HostPath, _ body: () throws(KeybagError) -> NewKeybag
+    ) throws(CommandFailure) -> NewKeybag {
+        do throws(KeybagError) { return try body() } catch { throw Explain.keybag(error, path) }
+    }
+
+    private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> BlockSuite {
+        let suite: CipherSuite
+        switch try arguments.text("cipher") {
+        case nil: suite = CipherSuite.aes256GCM.isAvailable ? .aes256GCM : .xChaCha20Poly1305
+        case "aes-256-gcm": suite = .aes256GCM
+        case "xchacha20-poly1305": suite = .xChaCha20Poly1305
+        case .some(let other):
+            throw .init(.usage, "--cipher: \"\(other)\" is neither aes-256-gcm nor xchacha20-poly1305")
+        }
+        guard suite.isAvailable else {
+            throw .init(
+                .unsupported,
+                "this processor has no AES instructions that libsodium can use; take --cipher xchacha20-poly1305")
+        }
+        guard let result = BlockSuite(rawValue: suite.rawValue) else {
+            preconditionFailure("the suites have one numbering")
+        }
+        return result
+    }
+
+    private static func openEmpty(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, isNew: Bool) {
+        let text = try VolumeAccess.text(path)
+        let isNew = unsafe path.withCString { unsafe mkdir($0, 0o700) } == 0
+        if !isNew, errno != EEXIST {
+            throw .init(.failure, "\(path): cannot be made: \(SystemError.reason(of: errno))")
+        }
+        do {
+            let directory = try HostDirectory.open(path: text)
+            var count = 0
+            var isVolume = false
+            try directory.forEachEntry { entry in
+                let name = Array(entry.name.bytes)
+                if name == Array("lost+found".utf8) || name == Array(".".utf8) || name == Array("..".utf8) {
+                    return true
+                }
+                if name == Array(".protectfs.keybag".utf8) { isVolume = true }
+                count += 1
+                return true
+            }
+            if isVolume { throw CommandFailure(.usage, "\(path): is a protectfs volume already; nothing was changed") }
+            guard count == 0 else {
+                throw CommandFailure(.usage, "\(path): not empty; give an empty or a new directory")
+            }
+            return (directory, isNew)
+        } catch let error as Errno {
+            if error == .ENOTDIR { throw .init(.usage, "\(path): not a directory") }
+            throw Explain.store(error, path)
+        } catch let error as CommandFailure {
+            throw error
+        } catch {
+            throw .init(.failure, "\(path): \(error)")
+        }
+    }
+
+    private static func metadata(_ made: borrowing NewKeybag, _ path: HostPath) throws(VolumeError) -> MetadataKeys {
+        do throws(SodiumError) { return try made.keys.metadataKeys() } catch { throw .store(.ENOMEM) }
+    }
+
+    private static func tryStore(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
+        do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw Explain.volume(error, path) }
+    }
+
+    /// The root's record first, the keybag last: what has a keybag is a whole volume.
+    private static func write(
+        _ made: borrowing NewKeybag, in directory: HostDirectory, _ path: HostPath
+    ) throws(CommandFailure) {
+        do throws(VolumeError) {
+            try Volume.writeRootRecord(in: directory, keys: try metadata(made, path))
+        } catch {
+            throw Explain.volume(error, path)
+        }
+        do throws(Errno) {
+            try KeybagFile.create(made.bag.bytes, in: directory)
+        } catch {
+            try? Volume.removeRootRecord(in: directory)
+            KeybagFile.remove(in: directory)
+            throw Explain.store(error, path)
+        }
+        do throws(CommandFailure) {
+            try KnownState.create(made.bag)
+        } catch {
+            try? Volume.removeRootRecord(in: directory)
+            KeybagFile.remove(in: directory)
+            throw error
+        }
+    }
+
+    /// Says what was made; the code goes from locked memory to the stream and nowhere else.
+    private static func report(
+        _ made: borrowing NewKeybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments
+    ) -> ExitCode {
+        if arguments.has("json") {
+            let fields: [(String, JSONValue)] = [
+                ("volume", .string(path.description)), ("uuid", .string("\(made.bag.volumeID)")),
+                ("cipher", .string(cipherName(made.bag.suite))), ("deviceKey", .optional(key?.description)),
+                ("portable", .bool(arguments.has("portable") || key == nil)),
+            ]
+            Output.print(String(JSONValue.fields(fields).line.dropLast()) + ",\"recoveryCode\":\"")
+            Output.print(secret: made.recoveryCode)
+            Output.line("\"}")
+            return .success
+        }
+        Output.line("Volume \(made.bag.volumeID) in \(path), cipher \(cipherName(made.bag.suite)).")
+        if let key {
+            Output.line("Device key: \(key)")
+            if !arguments.has("portable") {
+                Output.line(
+                    "The passphrase works only together with it. Elsewhere you need a copy of that file, or the recovery code."
+                )
+            }
+        } else {
+            Output.line(
+                "There is no device key: mounting asks for the passphrase, and whoever has a copy of the volume may guess at it."
+            )
+        }
+        Output.print(
+            "\nRecovery code (opens the volume without anything else; write it down, it is not shown again):\n\n    ")
+        Output.print(secret: made.recoveryCode)
+        Output.line("\n\nNext: protectfs mount \(path) MOUNTPOINT")
+        return .success
+    }
+}
+
+/// The name of a cipher suite as on the command line.
+func cipherName(_ suite: BlockSuite) -> String {
+    suite.rawValue == CipherSuite.aes256GCM.rawValue ? "aes-256-gcm" : "xchacha20-poly1305"
+}

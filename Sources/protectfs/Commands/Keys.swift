@@ -1,0 +1,301 @@
+// `protectfs passphrase …` and `protectfs recovery …`: changes of the keybag, one slot at a time.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+private let keyOptions: [Option] = Option.credentials + [.deviceKey, .previousKeybag, .acceptKeybag]
+
+extension Command {
+    static let passphraseChange = Command(
+        "passphrase change", "VOLUME", "Changes the passphrase that you give; no file is touched.",
+        options: [Option("slot", value: "NUMBER", help: "which one, when unlocked by the recovery code")] + keyOptions
+            + Option.newPassphrase, run: Keys.change)
+
+    static let passphraseAdd = Command(
+        "passphrase add", "VOLUME", "Adds another passphrase.",
+        options: [Option("portable", help: "one that works without the device key")] + keyOptions
+            + Option.newPassphrase,
+        run: Keys.add)
+
+    static let passphraseRemove = Command(
+        "passphrase remove", "VOLUME", "Removes a passphrase by its slot number; the last one stays.",
+        options: [Option("slot", value: "NUMBER", help: "which one, as passphrase list shows it")] + keyOptions,
+        run: Keys.remove)
+
+    static let passphraseList = Command(
+        "passphrase list", "VOLUME", "Lists what opens the volume.", options: [.json], run: Keys.list)
+
+    static let recoveryNew = Command(
+        "recovery new", "VOLUME", "Makes a new recovery code; the old one no longer works.",
+        options: [.json] + keyOptions, run: Keys.newRecovery)
+
+    static let recoveryUse = Command(
+        "recovery use", "VOLUME", "Takes the recovery code and sets a new passphrase and a new device key.",
+        details: "The old device key and the passphrases bound to it no longer work.",
+        options: [
+            Option("portable", help: "make a passphrase that works without the device key"),
+            .recoveryFile, Option("device-key", value: "FILE", help: "where to write the new device key"),
+            .previousKeybag, .acceptKeybag, .json,
+        ] + Option.newPassphrase, run: Keys.useRecovery)
+}
+
+/// The work of the commands on slots.
+enum Keys {
+    /// A volume that a credential has opened, and the device key where it is here.
+    final class Opened {
+        let access: VolumeAccess
+        let deviceKey: SecretKey?
+        let keys: VolumeKeys
+        let lock: KeybagLock
+
+        init(
+            access: VolumeAccess, deviceKey: consuming SecretKey?, keys: consuming VolumeKeys,
+            lock: consuming KeybagLock
+        ) {
+            self.access = access
+            self.deviceKey = deviceKey
+            self.keys = keys
+            self.lock = lock
+        }
+    }
+
+    /// Opens the volume and keeps other changes of its keybag out meanwhile.
+    ///
+    /// - Parameter look: sees the credential after the volume has been found to be what it should be.
+    static func open(
+        _ arguments: Arguments, _ path: HostPath, prompt: String? = nil, isRecovery: Bool = false,
+        _ look: (borrowing Credential) throws(CommandFailure) -> Void = { _ in }
+    ) throws(CommandFailure) -> Opened {
+        let usePrevious = arguments.has("previous-keybag")
+        let access = try VolumeAccess(path, usePrevious: usePrevious)
+        try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
+        let deviceKey = try access.deviceKey(isRecovery ? .none : .init(arguments))
+        let offered: Credential
+        if isRecovery, !arguments.has("recovery-file") {
+            offered = .recoveryCode(
+                try SecretInput.secret(prompt: "Recovery code of \(path): ", option: "recovery-file"))
+        } else {
+            offered = try SecretInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
+        }
+        try look(offered)
+        // Locked after the person has typed: a prompt must not hold up another command.
+        let lock = try KeybagLock(access.bag.volumeID)
+        let current = try VolumeAccess(path, usePrevious: usePrevious)
+        let keys = try current.unlock(offered, deviceKey)
+        return Opened(access: current, deviceKey: deviceKey, keys: keys, lock: lock)
+    }
+
+    /// Makes the changed keybag, translating what is wrong with it.
+    static func edit<Result: ~Copyable>(
+        _ path: HostPath, _ change: () throws(KeybagError) -> Result
+    ) throws(CommandFailure) -> Result {
+        do throws(KeybagError) { return try change() } catch { throw Explain.keybag(error, path) }
+    }
+
+    static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = try arguments.operands("VOLUME")[0]
+        var slot = try slotNumber(arguments)
+        let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
+        let deviceKey = try access.deviceKey(.init(arguments))
+        let opened = try open(arguments, path, prompt: "Current passphrase of \(path): ") {
+            (credential: borrowing Credential) throws(CommandFailure) in
+            switch credential {
+            case .passphrase(let passphrase):
+                if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey, access) }
+            case .recoveryCode:
+                let slots = access.bag.slots.filter { $0.kind == .passphrase }
+                if slot == nil, slots.count == 1 { slot = slots[0].id }
+            }
+        }
+        guard let slot else {
+            throw .init(.usage, "--slot NUMBER says which passphrase to change (see protectfs passphrase list)")
+        }
+        let passphrase = try SecretInput.newPassphrase(arguments)
+        let cost = try calibratedCost()
+        let next = try edit(path) { () throws(KeybagError) in
+            switch opened.deviceKey {
+            case .some(let key):
+                try opened.access.bag.changingPassphrase(
+                    ofSlot: slot, to: passphrase, deviceKey: key, cost: cost, keys: opened.keys)
+            case .none:
+                try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
+            }
+        }
+        try opened.access.replaceKeybag(by: next)
+        Output.line("The passphrase is changed. Copies of the volume made before still open with the old one.")
+        return .success
+    }
+
+    private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
+        guard let text = try arguments.text("slot") else { return nil }
+        guard let number = UInt32(text) else { throw .init(.usage, "--slot: \"\(HostPath(text))\" is not a number") }
+        return number
+    }
+
+    private static func slotNumber(
+        openedBy passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?, _ access: VolumeAccess
+    ) throws(CommandFailure) -> UInt32 {
+        do throws(KeybagError) {
+            switch deviceKey {
+            case .some(let key): return try access.bag.slot(openedBy: passphrase, deviceKey: key)
+            case .none: return try access.bag.slot(openedBy: passphrase)
+            }
+        } catch {
+            throw Explain.keybag(error, access.path)
+        }
+    }
+
+    static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = try arguments.operands("VOLUME")[0]
+        let opened = try open(arguments, path)
+        let passphrase = try SecretInput.newPassphrase(arguments)
+        let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
+        if !isPortable, opened.deviceKey == nil {
+            throw .init(
+                .authentication, "the device key is not here: give it with --device-key, or add a --portable passphrase"
+            )
+        }
+        let cost = try calibratedCost()
+        let next = try edit(path) { () throws(KeybagError) in
+            switch opened.deviceKey {
+            case .some(let key) where !isPortable:
+                return try opened.access.bag.addingPassphrase(passphrase, boundTo: key, cost: cost, keys: opened.keys)
+            default:
+                return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
+            }
+        }
+        try opened.access.replaceKeybag(by: next)
+        Output.line(
+            "Added a\(isPortable ? " portable" : "") passphrase; there are \(next.slots.count { $0.kind == .passphrase }) now."
+        )
+        return .success
+    }
+
+    static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = try arguments.operands("VOLUME")[0]
+        guard let slot = try slotNumber(arguments) else {
+            throw .init(.usage, "--slot NUMBER says which passphrase (see protectfs passphrase list)")
+        }
+        let opened = try open(arguments, path)
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
+        }
+        try opened.access.replaceKeybag(by: next)
+        Output.line("Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.")
+        return .success
+    }
+
+    static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let access = try VolumeAccess(try arguments.operands("VOLUME")[0])
+        if arguments.has("json") {
+            Output.line(JSONValue.array(access.bag.slots.map(describe)).line)
+            return .success
+        }
+        var table = Table("SLOT", "KIND", "DEVICE KEY", "PASSWORD HASH")
+        for slot in access.bag.slots {
+            let cost = slot.cost.map { "Argon2id, \($0.passes) passes, \($0.memory >> 20) MiB" } ?? "–"
+            table.add("\(slot.id)", kindName(slot.kind), slot.isBound ? "needed" : "–", cost)
+        }
+        Output.print(table.text)
+        return .success
+    }
+
+    /// A slot for programs.
+    static func describe(_ slot: Keybag.SlotSummary) -> JSONValue {
+        .fields([
+            ("slot", .integer(Int64(slot.id))), ("kind", .string(kindName(slot.kind))),
+            ("boundToDeviceKey", .bool(slot.isBound)),
+            ("passes", slot.cost.map { .integer(Int64($0.passes)) } ?? .null),
+            ("memory", slot.cost.map { .integer(Int64(clamping: $0.memory)) } ?? .null),
+        ])
+    }
+
+    /// What a kind of slot is called.
+    static func kindName(_ kind: SlotLayout.Kind) -> String {
+        switch kind {
+        case .device: "device key"
+        case .passphrase: "passphrase"
+        case .recovery: "recovery code"
+        case .tpm2: "TPM2"
+        case .fido2: "FIDO2"
+        }
+    }
+
+    static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = try arguments.operands("VOLUME")[0]
+        let opened = try open(arguments, path)
+        let made = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
+        }
+        try opened.access.replaceKeybag(by: made.bag)
+        if arguments.has("json") {
+            Output.print("{\"recoveryCode\":\"")
+            Output.print(secret: made.recoveryCode)
+            Output.line("\"}")
+        } else {
+            Output.print(
+                "New recovery code (the old one no longer works; write it down, it is not shown again):\n\n    ")
+            Output.print(secret: made.recoveryCode)
+            Output.line()
+        }
+        return .success
+    }
+
+    static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = try arguments.operands("VOLUME")[0]
+        if let place = arguments.path("device-key") {
+            if place == HostPath("none") {
+                throw .init(.usage, "--device-key none: say where to write the new device key, or leave it out")
+            }
+            try DeviceKeyFile.refuseInside(place, path)
+        }
+        let opened = try open(arguments, path, isRecovery: true)
+        let passphrase = try SecretInput.newPassphrase(arguments)
+        let cost = try calibratedCost()
+        if !opened.access.bag.hasDeviceKey {
+            let next = try edit(path) { () throws(KeybagError) in
+                try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
+            }
+            try opened.access.replaceKeybag(by: next)
+            report(arguments, key: nil)
+            return .success
+        }
+        let key = try DeviceKeyFile.random()
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.recovering(
+                passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key, cost: cost,
+                keys: opened.keys)
+        }
+        let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(next.volumeID)
+        // The old key stays under another name until the new keybag is durable; it opens old copies of the volume.
+        let old = HostPath(bytes: keyPath.bytes + Array(".old".utf8))
+        let hadKey =
+            unsafe keyPath.withCString { from in unsafe old.withCString { to in unsafe rename(from, to) } } == 0
+        do throws(CommandFailure) {
+            try DeviceKeyFile.write(key, to: keyPath)
+            try opened.access.replaceKeybag(by: next)
+        } catch {
+            DeviceKeyFile.remove(keyPath)
+            if hadKey {
+                _ = unsafe old.withCString { from in unsafe keyPath.withCString { to in unsafe rename(from, to) } }
+            }
+            throw error
+        }
+        report(arguments, key: keyPath)
+        return .success
+    }
+
+    private static func report(_ arguments: Arguments, key: HostPath?) {
+        if arguments.has("json") {
+            Output.line(JSONValue.fields([("deviceKey", .optional(key?.description))]).line)
+            return
+        }
+        Output.line("The new passphrase is set; passphrases bound to the old device key no longer work.")
+        if let key { Output.line("New device key: \(key)") }
+        Output.line("The recovery code is still the same; protectfs recovery new makes another.")
+    }
+}

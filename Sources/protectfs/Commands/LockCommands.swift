@@ -1,0 +1,105 @@
+// `protectfs lock`, `unlock` and `wait`.
+
+import Control
+import HostSystem
+import Keybag
+import Locks
+import VolumeFormat
+
+extension Command {
+    static let unlock = Command(
+        "unlock", "MOUNTPOINT", "Unlocks a mounted volume.", options: Option.credentials,
+        run: { (arguments) throws(CommandFailure) in
+            let path = try arguments.operands("MOUNTPOINT")[0]
+            let entry = try Mounted.at(path)
+            // Tried before a person types; not kept, as the daemon does not wait for typing.
+            _ = try Daemons.connect(entry, path)
+            let credential = try SecretInput.credential(arguments, prompt: "Passphrase for \(path): ")
+            let client = try Daemons.connect(entry, path)
+            let outcome = try Daemons.call(path) { () throws(ControlError) in try client.unlock(credential) }
+            if outcome == .alreadyUnlocked { Output.note("protectfs: \(path) was unlocked already") }
+            return .success
+        })
+
+    static let lock = Command(
+        "lock", "MOUNTPOINT", "Locks a mounted volume: keys and plaintext of the closed classes leave the memory.",
+        details:
+            "Programs that asked to be waited for get the grace to finish; locking never fails because files are open.",
+        options: [
+            Option("grace", value: "SECONDS", help: "how long to wait for programs that asked for it (default 5)"),
+            .json,
+        ],
+        run: { (arguments) throws(CommandFailure) in
+            let path = try arguments.operands("MOUNTPOINT")[0]
+            let grace = try arguments.seconds("grace").map { Double($0) }
+            let client = try Daemons.connect(try Mounted.at(path), path)
+            let report = try Daemons.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
+            if arguments.has("json") {
+                Output.line(report.json.line)
+                return .success
+            }
+            if report.wasLocked { return .success }
+            if report.cutOff > 0 {
+                let processes =
+                    report.processes.isEmpty
+                    ? "" : " (processes \(report.processes.map { "\($0)" }.joined(separator: ", ")))"
+                let files =
+                    report.cutOff == 1
+                    ? "1 open file of class complete is" : "\(report.cutOff) open files of class complete are"
+                Output.line("Locked; \(files) closed until unlock\(processes).")
+            }
+            if !report.isComplete {
+                Output.note(
+                    "protectfs: \(path): the keys are gone, but programs were still writing; see the log for what was refused"
+                )
+            }
+            return .success
+        })
+
+    static let wait = Command(
+        "wait", "MOUNTPOINT", "Waits until the volume is in a state.",
+        details: "Ends with exit code 124 when the timeout has passed.",
+        options: [
+            Option("unlocked", help: "until it is unlocked"),
+            Option("locked", help: "until it is locked, or before first unlock"),
+            Option("first-unlock", help: "until it has been unlocked once since mounting"),
+            Option("timeout", value: "SECONDS", help: "give up after so long"),
+        ],
+        run: { (arguments) throws(CommandFailure) in
+            let path = try arguments.operands("MOUNTPOINT")[0]
+            let wanted = ["unlocked", "locked", "first-unlock"].filter { arguments.has($0) }
+            guard wanted.count == 1 else { throw .init(.usage, "give one of --unlocked, --locked and --first-unlock") }
+            let timeout = try arguments.seconds("timeout")
+            let deadline = timeout.map { monotonicNanoseconds() + $0 * 1_000_000_000 }
+            var client = try Daemons.connect(try Mounted.at(path), path)
+            var state = try Daemons.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
+            while !isReached(wanted[0], state) {
+                let now = monotonicNanoseconds()
+                if let deadline, now >= deadline {
+                    throw .init(.timeout, "\(path): not \(wanted[0]) after \(timeout ?? 0) s")
+                }
+                // An hour at most, so that the clock is looked at again.
+                let left = min(deadline.map { Double($0 - now) / 1e9 } ?? 3600, 3600)
+                do throws(ControlError) {
+                    switch try client.nextEvent(timeout: left) {
+                    case .locked: state = .locked
+                    case .unlocked, .firstUnlock: state = .unlocked
+                    default: break
+                    }
+                } catch .timedOut {
+                    continue
+                } catch {
+                    throw Daemons.explain(error, path)
+                }
+            }
+            return .success
+        })
+
+    private static func isReached(_ wanted: String, _ state: VolumeState) -> Bool {
+        switch wanted {
+        case "unlocked": state == .unlocked
+        case "locked": state == .locked || state == .beforeFirstUnlock
+        default: state != .beforeFirstUnlock
+        }
+    }
+}

@@ -1,0 +1,238 @@
+// `protectfs secret set`, `get`, `list` and `delete`: small secrets as files of a mount.
+
+import Control
+import Glibc
+import HostSystem
+import SecretStore
+import SodiumKit
+import VolumeFormat
+
+extension Option {
+    fileprivate static let attribute = Option(
+        "attribute", letter: "a", value: "K=V", repeats: true, help: "an attribute, such as service=mail or comment=…")
+    fileprivate static let internet = Option(
+        "internet", help: "a password for a server and not for a service: server=, protocol=, port=, path=")
+}
+
+extension Command {
+    static let secretSet = Command(
+        "secret set", "MOUNTPOINT ACCOUNT", "Stores a secret of at most 64 KiB, or replaces it.",
+        details: """
+            The secret is asked for on a terminal, or read from standard input or a file, to the end and with every byte:
+            echo adds a newline, which --line leaves out. Account, service, group (and domain, server, protocol,
+            authentication, port, path with --internet) tell one item from another. Attributes are no secrets: they can be read
+            while the volume is locked.
+            """,
+        options: [
+            Option("class", value: "CLASS", help: "the secret's protection class (default: complete)"),
+            .attribute, .internet,
+            Option("file", value: "FILE", help: "take the secret from FILE"),
+            Option("line", help: "take the first line only, without its newline"),
+            Option("new", help: "refuse where there is such an item already"),
+        ], run: Secrets.set)
+
+    static let secretGet = Command(
+        "secret get", "MOUNTPOINT ACCOUNT", "Writes a secret to standard output, with every byte.",
+        details: "Where several items match, give more attributes.",
+        options: [.attribute, .internet], run: Secrets.get)
+
+    static let secretList = Command(
+        "secret list", "MOUNTPOINT [ACCOUNT]", "Lists secrets by their attributes; works while the volume is locked.",
+        options: [.attribute, .internet, .json], run: Secrets.list)
+
+    static let secretDelete = Command(
+        "secret delete", "MOUNTPOINT ACCOUNT", "Removes a secret; works while the volume is locked.",
+        details: "Where several items match, give more attributes, or --all.",
+        options: [.attribute, .internet, Option("all", help: "remove every item that matches")], run: Secrets.delete)
+}
+
+/// The work of the commands on secrets.
+enum Secrets {
+    static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
+        var wanted = ProtectionClass.complete
+        if let word = try arguments.text("class") {
+            guard let known = ProtectionClass(name: word) else {
+                throw .init(
+                    .usage,
+                    "\"\(HostPath(word))\" is no class; give complete, unless-open, until-first-unlock or none (or A, B, C, D)"
+                )
+            }
+            wanted = known
+        }
+        let item = SecretItem(
+            arguments.has("internet") ? .internet : .generic, try attributes(arguments, operands[1]), class: wanted)
+        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let secret = try StoredSecretInput.read(arguments, account: operands[1])
+        do throws(SecretError) {
+            try store.add(item, secret: secret, replacing: !arguments.has("new"))
+        } catch {
+            throw explain(error, operands[0], operands[1])
+        }
+        return .success
+    }
+
+    static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
+        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let query = try query(arguments, operands[1])
+        do throws(SecretError) {
+            let found = try store.list(query).items
+            guard let item = found.first else { throw SecretError.notFound }
+            guard found.count == 1 else { return refuseSeveral(found.count, operands[1]) }
+            Output.print(secret: try store.secret(of: item))
+            if Terminal.isTerminal(1) { Output.line() }
+            return .success
+        } catch {
+            throw explain(error, operands[0], operands[1])
+        }
+    }
+
+    static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let operands =
+            arguments.operands.count > 1
+            ? try arguments.operands("MOUNTPOINT", "ACCOUNT") : try arguments.operands("MOUNTPOINT")
+        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let query = try query(arguments, operands.count > 1 ? operands[1] : nil)
+        let found: SecretStore.Listing
+        do throws(SecretError) { found = try store.list(query) } catch {
+            throw explain(error, operands[0], operands[0])
+        }
+        if arguments.has("json") {
+            Output.line(JSONValue.array(found.items.map(json)).line)
+        } else if !found.items.isEmpty {
+            var table = Table("CLASS", "KIND", "ACCOUNT", "CHANGED", "ATTRIBUTES")
+            for item in found.items {
+                let others = item.attributes.filter { $0.key != "account" }.sorted { $0.key < $1.key }
+                table.add(
+                    "\(item.protectionClass.letter) \(item.protectionClass.shortName)", item.kind.name,
+                    item.attributes["account"].map(text) ?? "–", WallClock.local(item.modified / 1_000_000_000),
+                    others.map { "\($0.key)=\(text($0.value))" }.joined(separator: " "))
+            }
+            Output.print(table.text)
+        }
+        for path in found.damaged { Output.error("\(path): no item, or damaged (protectfs fsck shows damage)") }
+        return found.damaged.isEmpty ? .success : .failure
+    }
+
+    static func delete(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
+        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let query = try query(arguments, operands[1])
+        do throws(SecretError) {
+            let found = try store.list(query).items
+            guard !found.isEmpty else { throw SecretError.notFound }
+            guard found.count == 1 || arguments.has("all") else {
+                return refuseSeveral(found.count, operands[1])
+            }
+            for item in found { try store.delete(item) }
+            return .success
+        } catch {
+            throw explain(error, operands[0], operands[1])
+        }
+    }
+
+    // MARK: What was asked for
+
+    private static func query(_ arguments: Arguments, _ account: HostPath?) throws(CommandFailure) -> SecretQuery {
+        SecretQuery(arguments.has("internet") ? .internet : nil, try attributes(arguments, account))
+    }
+
+    /// The attributes given, with the account among them.
+    private static func attributes(
+        _ arguments: Arguments, _ account: HostPath?
+    ) throws(CommandFailure) -> [String: SecretAttribute] {
+        var found: [String: SecretAttribute] = [:]
+        if let account {
+            guard let text = String(validating: account.bytes, as: UTF8.self) else {
+                throw .init(.usage, "\(account): an account's name is UTF-8 text")
+            }
+            found["account"] = .text(text)
+        }
+        for word in arguments.all("attribute") {
+            guard let text = String(validating: word.bytes, as: UTF8.self), let equals = text.firstIndex(of: "=") else {
+                throw .init(.usage, "--attribute: \"\(word)\" is not of the form K=V")
+            }
+            let name = String(text[..<equals])
+            let value = String(text[text.index(after: equals)...])
+            let isName = name.utf8.allSatisfy { (0x61...0x7A).contains($0 | 0x20) || (0x30...0x39).contains($0) }
+            guard !name.isEmpty, name.utf8.count <= 64, isName else {
+                throw .init(.usage, "--attribute: \"\(HostPath(name))\" is no name; letters and digits make one")
+            }
+            if name == "port" {
+                guard let port = UInt16(value) else {
+                    throw .init(.usage, "--attribute: port is a number up to 65535")
+                }
+                found[name] = .number(Int64(port))
+            } else if found.updateValue(.text(value), forKey: name) != nil {
+                throw .init(.usage, "--attribute: \(name) is given twice")
+            }
+        }
+        return found
+    }
+
+    // MARK: What is said
+
+    private static func refuseSeveral(_ count: Int, _ account: HostPath) -> ExitCode {
+        Output.error(
+            "\(account): \(count) items match; give more attributes (--attribute, --internet; protectfs secret list shows them)"
+        )
+        return .failure
+    }
+
+    private static func json(_ item: SecretItem) -> JSONValue {
+        let attributes = item.attributes.sorted { $0.key < $1.key }
+        return .fields([
+            ("kind", .string(item.kind.name)), ("class", .string(item.protectionClass.canonicalName)),
+            ("created", .integer(item.created / 1_000_000_000)), ("modified", .integer(item.modified / 1_000_000_000)),
+            ("attributes", .object(attributes.map { JSONMember($0.key, value($0.value)) })),
+        ])
+    }
+
+    private static func value(_ attribute: SecretAttribute) -> JSONValue {
+        switch attribute {
+        case .text(let text): .string(text)
+        case .bytes: .string(text(attribute))
+        case .number(let number): .integer(number)
+        case .flag(let flag): .bool(flag)
+        }
+    }
+
+    /// Text as it is, other bytes in hexadecimal digits.
+    private static func text(_ attribute: SecretAttribute) -> String {
+        switch attribute {
+        case .text(let text): text
+        case .bytes(let bytes):
+            bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        case .number(let number): String(number)
+        case .flag(let flag): flag ? "yes" : "no"
+        }
+    }
+
+    private static func explain(_ error: SecretError, _ mount: HostPath, _ account: HostPath) -> CommandFailure {
+        switch error {
+        case .locked(let protectionClass):
+            .init(
+                .locked,
+                "\(account): the volume is locked, and class \(protectionClass.canonicalName) is closed; unlock it first (protectfs unlock \(mount))"
+            )
+        case .duplicate: .init(.failure, "\(account): there is such an item already; without --new it is replaced")
+        case .notFound:
+            .init(.failure, "\(account): there is no such item (protectfs secret list \(mount) shows those that are)")
+        case .tooLong: .init(.failure, "\(account): a secret has at most \(SecretStore.largestSecret) bytes")
+        case .tooManyAttributes:
+            .init(.failure, "\(account): the attributes have more than 3 KiB; use fewer or shorter ones")
+        case .notOwn(let path):
+            .init(
+                .failure,
+                "\(path): not a directory of yours that only you can write to; see to its owner and mode first")
+        case .system(let error):
+            switch error.code {
+            case ENOTCONN: .init(.notMounted, "\(mount): the mount's daemon has died; clean it with protectfs unmount")
+            case EROFS: .init(.failure, "\(mount): the mount is read-only")
+            default: Explain.system(error)
+            }
+        case .memory(let error): Explain.memory(error)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// `protectfs status` and `protectfs watch`.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import VolumeFormat
+
+extension Command {
+    static let status = Command(
+        "status", "[MOUNTPOINT]", "Shows a mount, or all of yours: state, open handles by class, idle timer.",
+        options: [.json],
+        run: { (arguments) throws(CommandFailure) in
+            let entries: [MountEntry]
+            if let path = arguments.operands.first {
+                _ = try arguments.operands("MOUNTPOINT")
+                entries = [try Mounted.at(path)]
+            } else {
+                entries = Mounted.all().filter { geteuid() == 0 || $0.number(of: "user_id") == geteuid() }
+            }
+            var lines: [JSONValue] = []
+            var isFirst = true
+            var code = ExitCode.success
+            for entry in entries {
+                do throws(CommandFailure) {
+                    let client = try Daemons.connect(entry, entry.mountPoint)
+                    let report = try Daemons.call(entry.mountPoint) { () throws(ControlError) in try client.status() }
+                    lines.append(report.json)
+                    if !arguments.has("json") { Output.print((isFirst ? "" : "\n") + Statuses.table(report, entry)) }
+                } catch {
+                    if arguments.operands.count == 1 { throw error }
+                    code = .notMounted
+                    lines.append(
+                        .fields([
+                            ("mountPoint", .string(entry.mountPoint.description)), ("error", .string(error.message)),
+                        ]))
+                    if !arguments.has("json") { Output.line((isFirst ? "" : "\n") + error.message) }
+                }
+                isFirst = false
+            }
+            if arguments.has("json") {
+                Output.line(arguments.operands.isEmpty ? JSONValue.array(lines).line : lines[0].line)
+            } else if entries.isEmpty {
+                Output.line("No volume is mounted.")
+            }
+            return code
+        })
+
+    static let watch = Command(
+        "watch", "MOUNTPOINT", "Shows what happens to the volume as it happens, until it is unmounted.",
+        details: """
+            One line per event; with --json one object a line: willLock (grace), locked, willUnlock, unlocked, firstUnlock. The
+            first line is the state now.
+            """,
+        options: [.json],
+        run: { (arguments) throws(CommandFailure) in
+            let path = try arguments.operands("MOUNTPOINT")[0]
+            var client = try Daemons.connect(try Mounted.at(path), path)
+            let state = try Daemons.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
+            let isJSON = arguments.has("json")
+            Output.line(
+                isJSON
+                    ? JSONValue.fields([("state", .string("\(state.attributeValue)"))]).line
+                    : "\(now()) \(state.attributeValue)")
+            while true {
+                do throws(ControlError) {
+                    let event = try client.nextEvent()
+                    Output.line(isJSON ? event.json.line : "\(now()) \(Statuses.describe(event))")
+                } catch .closed {
+                    return .success
+                } catch {
+                    throw Daemons.explain(error, path)
+                }
+            }
+        })
+
+    private static func now() -> String { WallClock.local(WallClock.seconds) }
+}
+
+/// Reports of daemons for people.
+enum Statuses {
+    /// One mount as a table.
+    static func table(_ report: StatusReport, _ entry: MountEntry) -> String {
+        var table = Table("", "")
+        table.add("Mount point", report.mountPoint)
+        table.add("Volume", report.volume)
+        table.add("State", "\(stateName(report.state)) since \(WallClock.local(report.since))")
+        table.add("Default class", report.defaultClass.canonicalName)
+        table.add("Open handles", handles(report.openHandles))
+        if let limit = report.idleLimit {
+            table.add("Idle timer", "locks after \(limit) s, idle for \(report.idleFor ?? 0) s")
+        } else {
+            table.add("Idle timer", "off")
+        }
+        if report.isReadOnly { table.add("Access", "read-only") }
+        if report.damage > 0 {
+            table.add(
+                "Crash damage", "\(report.damage) places tolerated since mounting; see the log, and run protectfs fsck")
+        }
+        if report.unlockFailures > 0 {
+            table.add(
+                "Wrong attempts", "\(report.unlockFailures), next one in \(Int(report.retryAfter.rounded(.up))) s")
+        }
+        table.add("Daemon", "process \(report.processID)")
+        return table.text
+    }
+
+    /// A state in words.
+    static func stateName(_ state: VolumeState) -> String {
+        switch state {
+        case .beforeFirstUnlock: "before first unlock"
+        case .unlocked: "unlocked"
+        case .locking: "locking"
+        case .locked: "locked"
+        }
+    }
+
+    private static func handles(_ counts: [ProtectionClass: Int]) -> String {
+        let known = counts.filter { $0.value > 0 }.sorted { $0.key.rawValue < $1.key.rawValue }
+        return known.isEmpty ? "none" : known.map { "\($0.value) \($0.key.canonicalName)" }.joined(separator: ", ")
+    }
+
+    /// An event in words.
+    static func describe(_ event: ControlEvent) -> String {
+        switch event {
+        case .willLock(_, let grace): "will lock within \(Int(grace.rounded(.up))) s"
+        case .locked: "locked"
+        case .willUnlock: "will unlock"
+        case .unlocked: "unlocked"
+        case .firstUnlock: "unlocked for the first time"
+        }
+    }
+}

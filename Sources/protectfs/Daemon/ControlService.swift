@@ -1,0 +1,77 @@
+// Answers the control socket of one mount.
+
+import Control
+import FuseFrontend
+import Glibc
+import HostSystem
+import Keybag
+import Locks
+import ProtectedVolume
+import VolumeFormat
+
+/// What other programs may ask of the daemon.
+final class ControlService: ControlHandler, Sendable {
+    private let mount: RunningMount
+    private let server = Lock<ControlServer?>(nil)
+    private let socket: HostPath
+
+    /// Binds the socket that is named by the mount's device numbers.
+    init(_ mount: RunningMount, modeBefore: mode_t) throws(CommandFailure) {
+        self.mount = mount
+        do throws(SystemError) {
+            socket = SystemPaths.controlSocket(major: mount.entry.major, minor: mount.entry.minor)
+            _ = try SystemPaths.makeRuntime()
+            // Device numbers are used again: what is there belongs to a mount that is gone.
+            _ = unsafe socket.withCString { unsafe unlink($0) }
+            let record = Self.modeRecord(socket)
+            try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
+                String(modeBefore, radix: 8))
+            let server = try ControlServer(socket: socket, handler: self)
+            self.server.withLock { $0 = server }
+            server.start()
+        } catch {
+            throw .init(.failure, "the control socket cannot be made: \(error)")
+        }
+    }
+
+    /// Where the mode of the bare mount point stands for the case that the daemon dies.
+    static func modeRecord(_ socket: HostPath) -> HostPath { socket.parent.appending("mode-\(socket.lastComponent)") }
+
+    /// Ends all connections and takes the socket away.
+    func stop() {
+        server.withLock { $0 }?.stop()
+        let record = Self.modeRecord(socket)
+        _ = unsafe record.withCString { unsafe unlink($0) }
+    }
+
+    /// Tells subscribers that a lock comes, and waits for those that asked for it.
+    func announceLock(grace: Double?) { _ = server.withLock { $0 }?.announceLock(grace: grace) }
+
+    /// Tells subscribers what has happened.
+    func publish(_ event: ControlEvent) { server.withLock { $0 }?.publish(event) }
+
+    func status() -> StatusReport { mount.status() }
+
+    func lock(grace: Double?) throws(ControlFailure) -> Control.LockReport { mount.lock(grace: grace) }
+
+    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
+        do throws(CommandFailure) { return try mount.unlock(credential) } catch { throw Self.failure(error) }
+    }
+
+    func unmount() throws(ControlFailure) {
+        do throws(CommandFailure) { try mount.unmount() } catch { throw Self.failure(error) }
+    }
+
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure) {
+        do throws(CommandFailure) { try mount.changeClass(request, progress: progress) } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    func info() throws(ControlFailure) -> JSONValue { mount.info() }
+
+    /// The exit code and the sentence travel to the command as they are.
+    private static func failure(_ failure: CommandFailure) -> ControlFailure {
+        ControlFailure(code: failure.code.word, message: failure.message, details: .null)
+    }
+}

@@ -1,0 +1,204 @@
+// The daemon: opens the volume, mounts it, serves it until it is unmounted, and leaves everything as it should be.
+
+import BackingStore
+import FuseBridge
+import FuseFrontend
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// One mount from its beginning to its end.
+enum Daemon {
+    /// Mounts and serves. Returns when the mount has ended.
+    ///
+    /// - Parameter isStarted: true in the background, with a starter that waits for the report.
+    static func run(
+        _ request: MountRequest, _ credential: consuming Credential?, isStarted: Bool
+    ) throws(CommandFailure) -> ExitCode {
+        // Before the first thread: they inherit the mask.
+        let signals = SignalSet(blocking: [SIGTERM, SIGINT, SIGHUP])
+        umask(0)
+        ProcessHardening.raiseOpenFiles()
+        let report = DaemonReport(isStarted: isStarted)
+        let log = DaemonLog(request.volume.description)
+        let connectionGuard = ConnectionGuard()
+        let mount: RunningMount
+        do throws(CommandFailure) {
+            mount = try start(request, credential, log)
+        } catch {
+            report.failed(error)
+            return error.code
+        }
+        let isGuarded = connectionGuard?.watch(mount.entry) ?? false
+        let isWanted = report.ready()
+        if isStarted { detach(log) }
+        if !isWanted {
+            log.write("the mount command was interrupted: unmounting")
+            mount.unmountForSignal()
+        }
+        if !isGuarded {
+            log.write("no process to guard the mount: programs on it may hang if this daemon is killed", .warning)
+        }
+        let watcher = BackgroundThread(name: "signals") { [mount] in
+            while let signal = signals.wait() {
+                log.write("signal \(signal): unmounting")
+                mount.unmountForSignal()
+            }
+        }
+        if watcher == nil { log.write("no thread for signals: SIGTERM will not unmount", .warning) }
+        let code = mount.serve()
+        // Not before: the guard takes the end of the pipe for the end of the daemon.
+        _ = consume connectionGuard
+        return code
+    }
+
+    private static func start(
+        _ request: MountRequest, _ credential: consuming Credential?, _ log: DaemonLog
+    ) throws(CommandFailure) -> RunningMount {
+        try checkLockedMemory()
+        let access = try request.check()
+        var options = VolumeOptions()
+        options.isReadOnly = request.options.isReadOnly
+        options.isShared = request.options.isShared
+        options.isStrict = request.options.isStrict
+        options.recovers = request.options.recover
+        if let wanted = request.options.defaultClass { options.defaultClass = wanted }
+        if !options.isReadOnly { try checkWritable(access) }
+        let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
+        let outcome = try KnownState.check(access, accept: request.acceptKeybag || request.usePrevious)
+        if isUnlocked, outcome != .current || request.acceptKeybag, !options.isReadOnly {
+            try KnownState.pin(access.bag)
+        }
+        let state = try stateStore(access, request)
+        let volume: Volume
+        let damage = DamageCount()
+        do throws(VolumeError) {
+            volume = try Volume.open(directory: access.directory, keys: ring, state: state, options: options) {
+                notice in
+                damage.add()
+                log.write(describe(notice), .warning)
+            }
+        } catch .refused(.EBUSY) {
+            let place = Mounted.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
+            throw .init(
+                .busy,
+                "\(request.volume): the volume is mounted already\(place); one mount at a time, or -o ro and -o shared together"
+            )
+        } catch {
+            throw Explain.volume(error, request.volume)
+        }
+        return try RunningMount(request, access, volume, damage, log)
+    }
+
+    /// Else programs would be refused memory in the middle of their work.
+    private static func checkLockedMemory() throws(CommandFailure) {
+        let (least, limit) = (WorkerLimits.leastLockedMemory, lockableMemory())
+        guard limit < least else { return }
+        throw .init(
+            .failure,
+            "the limit of locked memory, \(limit / 1024) KiB, is too low: a mount keeps keys and contents out of swap with \(least / 1024) KiB and more; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
+        )
+    }
+
+    /// A writable mount must be able to write: found out now, and not at the first save.
+    private static func checkWritable(_ access: VolumeAccess) throws(CommandFailure) {
+        do throws(VolumeError) {
+            try Volume.tryStore(access.directory)
+        } catch .store(.EROFS) {
+            throw .init(.failure, "\(access.path): the backing file system is read-only; mount with -o ro")
+        } catch .store(.EACCES) {
+            throw .init(
+                .failure,
+                "\(access.path): permission denied to write to the volume; mount with -o ro, or change its permissions")
+        } catch .store(.ENOSPC), .store(.EDQUOT) {
+            // A full volume can still be read and cleaned up.
+        } catch {
+            throw Explain.volume(error, access.path)
+        }
+    }
+
+    /// The class keys: before first unlock with the device key alone, unlocked with a credential.
+    static func openKeys(
+        _ access: VolumeAccess, _ choice: VolumeAccess.DeviceKeyChoice, _ credential: consuming Credential?
+    ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
+        let deviceKey = try access.deviceKey(choice)
+        guard let credential else {
+            guard let deviceKey else {
+                throw .init(
+                    .authentication,
+                    "the device key is not here, so the volume cannot be mounted without unlocking it; give it with --device-key"
+                )
+            }
+            return (try deviceRing(access, deviceKey), false)
+        }
+        let keys = try access.unlock(credential, deviceKey)
+        guard let deviceKey else {
+            do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
+                throw Explain.memory(error)
+            }
+        }
+        let ring = try deviceRing(access, deviceKey)
+        do throws(KeyError) {
+            _ = try ring.unlock(with: keys)
+        } catch {
+            throw Explain.keybag(.bundleMismatch, access.path)
+        }
+        return (ring, true)
+    }
+
+    /// The keys of before first unlock.
+    private static func deviceRing(_ access: VolumeAccess, _ key: borrowing SecretKey) throws(CommandFailure) -> KeyRing
+    {
+        let device: DeviceKeys
+        do throws(KeybagError) { device = try access.bag.open(deviceKey: key) } catch {
+            throw Explain.keybag(error, access.path)
+        }
+        do throws(SodiumError) { return try KeyRing(access.bag, device: device) } catch { throw Explain.memory(error) }
+    }
+
+    /// Where the open epochs are kept. A writable mount must be able to write it, unless it recovers.
+    private static func stateStore(
+        _ access: VolumeAccess, _ request: MountRequest
+    ) throws(CommandFailure) -> StateFileStore? {
+        if request.options.isReadOnly {
+            // Reading must not make the directory.
+            return try KnownState.load(access.bag.volumeID) == nil ? nil : KnownState.store(access.bag.volumeID)
+        }
+        do throws(CommandFailure) {
+            let store = try KnownState.store(access.bag.volumeID)
+            try KnownState.touch(store, access.bag)
+            return store
+        } catch {
+            if request.options.recover { return nil }
+            throw .init(
+                error.code,
+                "\(error.message); without the state file a crash could not be told from tampering (-o recover mounts nevertheless)"
+            )
+        }
+    }
+
+    /// No terminal any more, and no directory that could not be unmounted because of us.
+    private static func detach(_ log: DaemonLog) {
+        log.moveToSystem()
+        if let null = try? Descriptor(opening: HostPath("/dev/null"), O_RDWR) {
+            for stream in Int32(0)...2 { dup2(null.number, stream) }
+        }
+        _ = unsafe chdir("/")
+    }
+
+    private static func describe(_ notice: VolumeNotice) -> String {
+        switch notice {
+        case .departure(let departure):
+            "crash damage tolerated in backing inode \(departure.inode), page \(departure.page): \(departure.kind.rawValue)"
+        case .undecryptable(let inode, let name):
+            "an entry of backing directory \(inode) does not decrypt: \(HostPath(bytes: name))"
+        case .missingRecord(let inode):
+            "backing directory \(inode) has entries and no record: nothing can be created in it"
+        case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
+        case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
+        }
+    }
+}

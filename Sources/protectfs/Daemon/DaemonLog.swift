@@ -1,0 +1,26 @@
+// The daemon's log: standard error in the foreground, syslog otherwise.
+
+import HostSystem
+import Locks
+
+/// Where lines of the daemon go.
+final class DaemonLog: Sendable {
+    private let toSystem = Lock(false)
+    private let subject: String
+
+    /// A log about one volume, on standard error.
+    init(_ subject: String) { self.subject = subject }
+
+    /// From now on to syslog: there is no terminal any more.
+    func moveToSystem() { toSystem.withLock { $0 = true } }
+
+    /// One line.
+    func write(_ line: String, _ level: SystemLog.Level = .notice) {
+        let text = Output.oneLine(line)
+        if toSystem.withLock({ $0 }) {
+            SystemLog.write(level, "protectfs: \(subject): \(text)")
+        } else {
+            Output.note("protectfs: \(text)")
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// The bare mount point: whether it can be used, and unwritable while something is mounted on it.
+
+import Glibc
+import HostSystem
+
+/// The directory that is mounted on, opened before the mount covers it.
+final class MountPoint: Sendable {
+    private let directory: Descriptor
+    private let mode: mode_t
+    /// Absolute, links resolved: what stands in the mount table.
+    let path: HostPath
+
+    /// Refuses what cannot be mounted on, each with its reason.
+    static func check(_ path: HostPath, volume: HostPath) throws(CommandFailure) {
+        let resolved: HostPath
+        do throws(SystemError) {
+            resolved = try path.resolved()
+            let status = try FileStatus.read(resolved)
+            guard status.st_mode & S_IFMT == S_IFDIR else { throw SystemError(code: ENOTDIR, call: "lstat") }
+        } catch {
+            switch error.code {
+            case ENOENT: throw .init(.mountPoint, "\(path): no such directory; make the mount point first (mkdir)")
+            case ENOTDIR: throw .init(.mountPoint, "\(path): the mount point is not a directory")
+            case ENOTCONN: throw dead(path)
+            default: throw .init(.mountPoint, "\(path): the mount point cannot be used: \(error.reason)")
+            }
+        }
+        _ = try VolumeAccess.text(resolved)
+        let source: HostPath
+        do throws(SystemError) { source = try volume.resolved() } catch { throw Explain.system(error, .volume) }
+        if resolved == source {
+            throw .init(.mountPoint, "\(path): is the volume itself; choose another directory as mount point")
+        }
+        if resolved.isInside(source) {
+            throw .init(.mountPoint, "\(path): lies inside the volume; choose a mount point outside of it")
+        }
+        if source.isInside(resolved) {
+            throw .init(
+                .mountPoint,
+                "\(volume): lies inside the mount point and would be hidden by its own mount; choose another mount point"
+            )
+        }
+        if let mounted = try? MountTable.entry(at: resolved), mounted.isProtectfs {
+            if Mounted.isDead(mounted) { throw dead(path) }
+            throw .init(.busy, "\(path): a protectfs volume (\(mounted.source)) is mounted there already")
+        }
+        do {
+            guard try FileStatus.names(in: resolved).isEmpty else {
+                throw CommandFailure(
+                    .mountPoint, "\(path): the mount point is not empty; what is in it would be hidden")
+            }
+        } catch let error as CommandFailure {
+            throw error
+        } catch let error as SystemError {
+            throw .init(.mountPoint, "\(path): the mount point cannot be used: \(error.reason)")
+        } catch {
+            throw .init(.mountPoint, "\(path): the mount point cannot be used")
+        }
+    }
+
+    private static func dead(_ path: HostPath) -> CommandFailure {
+        .init(
+            .mountPoint,
+            "\(path): a mount whose daemon has died is still there; clean it with protectfs unmount \(path)")
+    }
+
+    /// Opens the mount point before it is mounted on.
+    init(_ path: HostPath) throws(CommandFailure) {
+        do throws(SystemError) {
+            self.path = try path.resolved()
+            directory = try Descriptor(opening: self.path, O_RDONLY | O_DIRECTORY)
+            let status = try directory.status()
+            mode = status.st_mode & 0o7777
+            // A daemon that was killed has left it so, and fusermount3 refuses what its user may not write to.
+            if mode & 0o200 == 0, status.st_uid == geteuid() { _ = fchmod(directory.number, mode | 0o200) }
+        } catch {
+            throw .init(.mountPoint, "\(path): the mount point cannot be used: \(error.reason)")
+        }
+    }
+
+    /// Takes the write permission from the covered directory, so that a save after an unmount does not land in it;
+    /// fusermount3 wants it writable, so this comes after mounting. Gives the mode before for the record.
+    func makeUnwritable() -> mode_t {
+        _ = fchmod(directory.number, mode & ~0o222)
+        return mode
+    }
+
+    /// Puts the mode back.
+    func restore() { _ = fchmod(directory.number, mode) }
+
+    deinit { restore() }
+}

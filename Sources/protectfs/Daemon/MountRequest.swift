@@ -1,0 +1,84 @@
+// What a person asked `protectfs mount` for, checked as far as it can be before anything is done.
+
+import FuseFrontend
+import Glibc
+import HostSystem
+import Keybag
+import VolumeFormat
+
+/// One call of `protectfs mount`.
+struct MountRequest {
+    /// The volume as typed.
+    let volume: HostPath
+    /// The mount point as typed.
+    let mountPoint: HostPath
+    /// What follows `-o`.
+    let options: MountOptions
+    /// Stays before first unlock.
+    let noUnlock: Bool
+    /// Where the device key is.
+    let deviceKey: VolumeAccess.DeviceKeyChoice
+    /// `--accept-keybag`.
+    let acceptKeybag: Bool
+    /// `--previous-keybag`.
+    let usePrevious: Bool
+
+    /// Reads the command line.
+    init(_ arguments: Arguments) throws(CommandFailure) {
+        let operands = try arguments.operands("VOLUME", "MOUNTPOINT")
+        volume = operands[0]
+        mountPoint = operands[1]
+        noUnlock = arguments.has("no-unlock")
+        acceptKeybag = arguments.has("accept-keybag")
+        usePrevious = arguments.has("previous-keybag")
+        deviceKey = VolumeAccess.DeviceKeyChoice(arguments)
+        var lists: [String] = []
+        for list in arguments.all("option") {
+            guard let text = String(validating: list.bytes, as: UTF8.self) else {
+                throw .init(.usage, "-o: the options are not UTF-8 text")
+            }
+            lists.append(text)
+        }
+        if arguments.has("read-only") { lists.append("ro") }
+        do throws(MountOptionError) {
+            options = try MountOptions.parse(lists)
+        } catch {
+            switch error {
+            case .unknown(let word):
+                throw .init(.usage, "-o \(HostPath(word)): unknown option (see protectfs mount --help)")
+            case .badValue(let option, let value, let expected):
+                throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
+            }
+        }
+        if options.isStrict, options.recover { throw .init(.usage, "-o strict and -o recover exclude each other") }
+        if noUnlock,
+            let option = ["passphrase-file", "passphrase-command", "recovery-file"].first(where: arguments.has)
+        {
+            throw .init(.usage, "--no-unlock and --\(option) exclude each other")
+        }
+    }
+
+    /// What needs no secret: the volume is one, the mount point can be used, the machine can mount.
+    func check() throws(CommandFailure) -> VolumeAccess {
+        let access = try VolumeAccess(volume, usePrevious: usePrevious)
+        try MountPoint.check(mountPoint, volume: volume)
+        try KnownState.check(access, accept: acceptKeybag || usePrevious)
+        guard unsafe Glibc.access("/dev/fuse", F_OK) == 0 else {
+            throw .init(
+                .unsupported,
+                "/dev/fuse is missing: load the fuse module (modprobe fuse), or give the container the device")
+        }
+        if geteuid() == 0 {
+            // Root opens the device itself; others have fusermount3, which is setuid, do it.
+            do throws(SystemError) {
+                _ = try Descriptor(opening: HostPath("/dev/fuse"), O_RDWR)
+            } catch {
+                throw .init(.failure, "/dev/fuse: \(error.reason); mounting is not permitted here")
+            }
+        }
+        if noUnlock, !access.bag.hasDeviceKey {
+            throw .init(.usage, "\(volume): has no device key, so it cannot be mounted without unlocking it")
+        }
+        return access
+    }
+}

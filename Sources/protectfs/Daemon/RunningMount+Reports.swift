@@ -1,0 +1,73 @@
+// What the daemon tells about itself, and the change of a file's class.
+
+import BackingStore
+import Control
+import FuseFrontend
+import Glibc
+import HostSystem
+import Keybag
+import Locks
+import ProtectedVolume
+import VolumeFormat
+
+extension RunningMount {
+    /// Notes when the state changed.
+    func stateChanged() { changed.withLock { $0 = WallClock.seconds } }
+
+    /// The report of `status`.
+    func status() -> StatusReport {
+        let statistics = frontend.statistics
+        let delay = throttle.status
+        var report = StatusReport()
+        report.volume = request.volume.description
+        report.mountPoint = entry.mountPoint.description
+        report.volumeID = "\(access.bag.volumeID)"
+        report.state = volume.keys.state
+        report.since = changed.withLock { $0 }
+        report.openHandles = statistics.openHandles
+        report.defaultClass = volume.usualClass
+        report.isReadOnly = volume.options.isReadOnly
+        report.idleLimit = request.options.idleSeconds.map { Int64(clamping: $0) }
+        report.idleFor = request.options.idleSeconds == nil ? nil : Int64(clamping: statistics.idleSeconds)
+        report.unlockFailures = delay.failures
+        report.retryAfter = Double(delay.remaining) / 1e9
+        report.processID = getpid()
+        report.damage = damage.value
+        return report
+    }
+
+    /// What is known beyond the state.
+    func info() -> JSONValue {
+        let epochs = volume.content.epochs
+        return .fields([
+            ("uuid", .string("\(access.bag.volumeID)")), ("cipher", .string(cipherName(access.bag.suite))),
+            ("ownEpochs", .array(epochs.own.map { .integer(Int64($0)) })),
+            ("epochsEndedBadly", .array(epochs.endedBadly.map { .integer(Int64($0)) })),
+            ("knownNodes", .integer(Int64(frontend.statistics.knownNodes))),
+            ("workers", .integer(Int64(frontend.statistics.workers))),
+        ])
+    }
+
+    /// A file's class, with a new key or, as setxattr does, without.
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(CommandFailure) {
+        let path = HostPath(bytes: request.path)
+        let components = request.path.split(separator: UInt8(ascii: "/")).map { Array($0) }
+        do throws(VolumeError) {
+            switch request.mode {
+            case .wrapOnly: try frontend.changeClass(components, to: request.protectionClass)
+            case .reencrypt:
+                try frontend.reencrypt(components, to: request.protectionClass) { done, total in
+                    progress(ClassProgress(done: done, total: total))
+                }
+            }
+        } catch .refused(.EBUSY) {
+            throw .init(.busy, "\(path): somebody has the file open for writing; try again, or use --wrap-only")
+        } catch .refused(.EMLINK) {
+            throw .init(.failure, "\(path): the file has several names (hard links); use --wrap-only")
+        } catch .refused(.ENOENT) {
+            throw .init(.failure, "\(path): no such file")
+        } catch {
+            throw Explain.volume(error, path)
+        }
+    }
+}

@@ -1,0 +1,244 @@
+// A mount that answers: what the control socket, signals and the idle timer can do with it.
+
+import Control
+import FuseBridge
+import FuseFrontend
+import Glibc
+import HostSystem
+import Keybag
+import Locks
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// The mounted volume with everything around it.
+final class RunningMount: Sendable {
+    /// How it was asked for.
+    let request: MountRequest
+    /// The volume's directory and the keybag it was mounted with.
+    let access: VolumeAccess
+    /// The volume.
+    let volume: Volume
+    /// The mount.
+    let frontend: Frontend
+    /// Its log.
+    let log: DaemonLog
+    private let point: MountPoint
+    /// Delays after wrong credentials.
+    let throttle = UnlockThrottle()
+    /// When the state last changed, in seconds since 1970.
+    let changed = Lock(WallClock.seconds)
+    private let relay = EventRelay()
+    /// Departures and damage reported since mounting.
+    let damage: DamageCount
+    /// The mount's line in the mount table.
+    let entry: MountEntry
+
+    /// Mounts, and returns when the mount answers.
+    init(
+        _ request: MountRequest, _ access: VolumeAccess, _ volume: Volume, _ damage: DamageCount, _ log: DaemonLog
+    ) throws(CommandFailure) {
+        self.request = request
+        self.access = access
+        self.volume = volume
+        self.log = log
+        self.damage = damage
+        // A record that cannot be read is met, and said, at the first use.
+        try? volume.readUsualClass()
+        point = try MountPoint(request.mountPoint)
+        let source: HostPath
+        do throws(SystemError) { source = try request.volume.absolute() } catch { throw Explain.system(error) }
+        frontend = Frontend(
+            volume: volume, options: request.options, source: Mounted.simplified(source).description,
+            log: { log.write($0) }, events: { [relay] in relay.take($0) })
+        // Not the description, which is for people.
+        let place = try VolumeAccess.text(point.path)
+        let capture = ErrorCapture()
+        let failure: SessionError?
+        do throws(SessionError) {
+            try frontend.mount(at: place)
+            failure = nil
+        } catch {
+            failure = error
+        }
+        let said = capture.end()
+        if let failure { throw Self.explain(failure, said, request) }
+        do throws(CommandFailure) {
+            guard let entry = try? MountTable.entry(at: point.path), entry.isProtectfs else {
+                throw .init(.failure, "\(request.mountPoint): the mount is not there although the system said so")
+            }
+            self.entry = entry
+            var statistics = statvfs()
+            guard unsafe point.path.withCString({ unsafe statvfs($0, &statistics) }) == 0 else {
+                throw .init(
+                    .failure, "\(request.mountPoint): the mount does not answer: \(SystemError.reason(of: errno))")
+            }
+        } catch {
+            Self.detach(point.path)
+            frontend.wait()
+            frontend.close()
+            throw error
+        }
+        do throws(CommandFailure) {
+            let mode = point.makeUnwritable()
+            try relay.begin(self, ControlService(self, modeBefore: mode))
+        } catch {
+            Self.detach(point.path)
+            frontend.wait()
+            frontend.close()
+            point.restore()
+            throw error
+        }
+    }
+
+    private static func explain(_ error: SessionError, _ said: String?, _ request: MountRequest) -> CommandFailure {
+        switch error {
+        case .mountRefused(let code):
+            if code == EPERM || code == EACCES {
+                return .init(
+                    .failure, "\(request.mountPoint): mounting is not permitted here\(said.map { " (\($0))" } ?? "")")
+            }
+            return .init(.failure, "\(request.mountPoint): cannot mount: \(said ?? SystemError.reason(of: code))")
+        case .handshakeFailed:
+            return .init(.failure, "\(request.mountPoint): the kernel's FUSE did not answer as expected")
+        case .noResources(let code):
+            return .init(.failure, "no threads or buffers for the mount: \(SystemError.reason(of: code))")
+        }
+    }
+
+    /// Serves until the mount has ended, then closes everything in order.
+    func serve() -> ExitCode {
+        frontend.wait()
+        // Who waits for his turn after wrong passphrases would hold the end up.
+        throttle.close()
+        // Commands that wait see the end by the end of the process, so the socket goes first.
+        relay.service?.stop()
+        frontend.close()
+        // An aborted connection leaves the mount in the table, dead; another mount may be there by now.
+        if Mounted.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
+            Mounted.isDead(entry)
+        {
+            log.write("the connection was aborted: the mount is taken away", .warning)
+            Self.detach(point.path)
+        }
+        var code = ExitCode.success
+        do throws(VolumeError) {
+            try volume.close()
+        } catch {
+            log.write(
+                "closing the volume failed: \(Explain.volume(error, request.volume).message); fsck is needed", .error)
+            code = .failure
+        }
+        point.restore()
+        return code
+    }
+
+    /// Locks after the grace; the caller's thread is blocked meanwhile.
+    func lock(grace: Double?) -> Control.LockReport {
+        if volume.keys.state == .unlocked { relay.service?.announceLock(grace: grace) }
+        let done = frontend.lock()
+        var report = Control.LockReport()
+        report.cutOff = done.cutOff
+        report.processes = done.processes
+        report.milliseconds = Int64(done.milliseconds)
+        report.isComplete = done.isComplete
+        report.wasLocked = !done.wasUnlocked
+        return report
+    }
+
+    /// Unlocks by a credential, with growing delays after wrong ones.
+    func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
+        // Read again: a passphrase may have been changed beside the mount.
+        let current = try VolumeAccess(rereading: access)
+        let deviceKey = try current.deviceKey(request.deviceKey)
+        let keys = try throttle.attempt(
+            countsAsFailure: { (error: CommandFailure) in error.code == .authentication },
+            { () throws(CommandFailure) in try current.unlock(credential, deviceKey) })
+        ProcessHardening.trimHeap()
+        switch consume keys {
+        case .none:
+            throw throttle.isClosed
+                ? .init(.busy, "\(request.mountPoint): the mount is ending")
+                : .init(.busy, "too many attempts wait already; try again later")
+        case .some(let keys):
+            do throws(KeyError) {
+                if volume.keys.state != .unlocked { relay.service?.publish(.willUnlock) }
+                let outcome = try frontend.unlock(with: keys)
+                if !volume.options.isReadOnly { try? KnownState.pin(current.bag) }
+                return outcome
+            } catch .lockInProgress {
+                throw CommandFailure(.busy, "the volume is just being locked; try again")
+            } catch {
+                throw CommandFailure(.volume, "\(request.volume): the keybag now belongs to another volume")
+            }
+        }
+    }
+
+    /// Unmounts; a mount that is in use says so.
+    func unmount() throws(CommandFailure) {
+        var reason: Int32 = 0
+        // A file just closed, or the daemon's own helper, may hold the mount for a moment.
+        for _ in 0..<20 {
+            frontend.settle()
+            reason = Self.tryUnmount(point.path)
+            if reason == 0 { return }
+            guard reason == EBUSY else { break }
+            usleep(25_000)
+        }
+        throw reason == EBUSY
+            ? Self.inUse(request.mountPoint)
+            : .init(.failure, "\(request.mountPoint): cannot unmount: \(SystemError.reason(of: reason))")
+    }
+
+    /// 0, or why not.
+    private static func tryUnmount(_ path: HostPath) -> Int32 {
+        if geteuid() == 0 {
+            return unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) } == 0 ? 0 : errno
+        }
+        do throws(SystemError) {
+            // What fusermount3 says with -q is no more than yes or no.
+            return try FuserMount.unmount(path, isLazy: false) ? 0 : EBUSY
+        } catch {
+            return error.code
+        }
+    }
+
+    private static func inUse(_ path: HostPath) -> CommandFailure {
+        .init(
+            .busy,
+            "\(path): in use; close what is open there (fuser -vm \(path) shows it), or only lock it: protectfs lock \(path)"
+        )
+    }
+
+    /// SIGTERM: unmounts now if nobody uses it, else as soon as nobody does.
+    func unmountForSignal() {
+        if (try? unmount()) == nil {
+            log.write("the mount is in use: it is detached, and ends when it is no longer", .warning)
+            Self.detach(point.path)
+        }
+    }
+
+    /// Takes the mount out of the tree although it is in use.
+    static func detach(_ path: HostPath) {
+        if geteuid() == 0 {
+            _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }
+        } else {
+            _ = try? FuserMount.unmount(path, isLazy: true)
+        }
+    }
+}
+
+/// fusermount3(1), which may unmount for an ordinary user.
+enum FuserMount {
+    /// True when it succeeded.
+    static func unmount(_ path: HostPath, isLazy: Bool) throws(SystemError) -> Bool {
+        let null = try Descriptor(opening: HostPath("/dev/null"), O_RDWR)
+        var words = ["fusermount3", "-u", "-q"].map { Array($0.utf8) }
+        if isLazy { words.append(Array("-z".utf8)) }
+        words.append(Array("--".utf8))
+        words.append(path.bytes)
+        let child = try ChildProcess.start(
+            HostPath("fusermount3"), words, descriptors: [(0, null.number), (1, null.number), (2, null.number)])
+        return try child.wait() == .exited(0)
+    }
+}

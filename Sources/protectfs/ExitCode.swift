@@ -1,0 +1,87 @@
+// The exit codes, which are part of the interface: documented in protectfs.1 and never renumbered.
+
+/// What the program ends with.
+struct ExitCode: Equatable, Sendable {
+    /// The number that exit(2) gets.
+    let number: Int32
+
+    /// A code by its number.
+    init(number: Int32) { self.number = number }
+
+    /// Done.
+    static let success = ExitCode(number: 0)
+    /// The operating system refused or failed: permission, I/O, space, memory.
+    static let failure = ExitCode(number: 1)
+    /// The command line was wrong; nothing was done.
+    static let usage = ExitCode(number: 2)
+    /// Wrong passphrase, recovery code or device key, or none to be had.
+    static let authentication = ExitCode(number: 3)
+    /// Not a volume, or its keybag is damaged or older than one seen before.
+    static let volume = ExitCode(number: 4)
+    /// Made by a newer version, needs what this machine lacks, or not in this version.
+    static let unsupported = ExitCode(number: 5)
+    /// In use: another mount has the volume, or a program has the mount or file.
+    static let busy = ExitCode(number: 6)
+    /// Nothing of ours is mounted there, or its daemon has died.
+    static let notMounted = ExitCode(number: 7)
+    /// The volume is locked.
+    static let locked = ExitCode(number: 8)
+    /// The mount point cannot be used.
+    static let mountPoint = ExitCode(number: 9)
+    /// `wait` ran into its timeout, as timeout(1).
+    static let timeout = ExitCode(number: 124)
+
+    /// fsck(8): a sum of 1, something was repaired; 4, errors are left; 32, interrupted.
+    static func check(hasRepaired: Bool, hasErrors: Bool, isInterrupted: Bool) -> ExitCode {
+        ExitCode(number: (hasRepaired ? 1 : 0) + (hasErrors ? 4 : 0) + (isInterrupted ? 32 : 0))
+    }
+    /// fsck(8): the check could not be done.
+    static let checkFailed = ExitCode(number: 8)
+    /// fsck(8): wrong command line.
+    static let checkUsage = ExitCode(number: 16)
+
+    /// The words under which codes travel over the control socket.
+    private static let words: [(ExitCode, String)] = [
+        (.failure, "failed"), (.usage, "invalid"), (.authentication, "authentication"), (.volume, "damaged"),
+        (.unsupported, "unsupported"), (.busy, "busy"), (.notMounted, "notMounted"), (.locked, "locked"),
+        (.mountPoint, "mountPoint"),
+    ]
+
+    /// The stable word of the control protocol.
+    var word: String { Self.words.first { $0.0 == self }?.1 ?? "failed" }
+
+    /// The code of a word; nil when it is not one of ours.
+    init?(word: String) {
+        guard let known = Self.words.first(where: { $0.1 == word }) else { return nil }
+        self = known.0
+    }
+
+    /// Every code with its meaning, as shown by `protectfs --help`.
+    static let table: [(ExitCode, String)] = [
+        (.success, "success"),
+        (.failure, "the system refused or failed (permission, I/O, space, memory)"),
+        (.usage, "wrong command line"),
+        (.authentication, "wrong passphrase, recovery code or device key, or none given"),
+        (.volume, "not a volume, or its keybag is damaged or older than one seen before"),
+        (.unsupported, "made by a newer version, or not possible on this machine or in this version"),
+        (.busy, "in use"),
+        (.notMounted, "nothing of ours is mounted there, or its daemon has died"),
+        (.locked, "the volume is locked"),
+        (.mountPoint, "the mount point cannot be used"),
+        (.timeout, "wait: timed out"),
+    ]
+}
+
+/// A command's failure: the one line that a person reads, and the exit code.
+struct CommandFailure: Error {
+    /// How the program ends.
+    let code: ExitCode
+    /// What happened, why, and what to do; one line without the program's name.
+    let message: String
+
+    /// Makes a failure; a message is given in full.
+    init(_ code: ExitCode, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+}

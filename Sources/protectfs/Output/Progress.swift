@@ -1,0 +1,35 @@
+// Progress of long work, on a terminal only, on standard error.
+
+import Glibc
+import HostSystem
+import Locks
+
+/// One line that is overwritten, at most ten times a second; says nothing when standard error is no terminal.
+final class Progress: Sendable {
+    private let isShown = Terminal.isTerminal(2)
+    private let last = Lock<UInt64>(0)
+
+    /// Shows `text` in place of what was shown before.
+    func show(_ text: @autoclosure () -> String) {
+        guard isShown else { return }
+        let isDue = last.withLock { last in
+            let now = monotonicNanoseconds()
+            guard now >= last + 100_000_000 else { return false }
+            last = now
+            return true
+        }
+        if isDue { write("\r\u{1B}[K" + Output.oneLine(text())) }
+    }
+
+    /// Takes the line away.
+    func end() {
+        guard isShown else { return }
+        write("\r\u{1B}[K")
+    }
+
+    private func write(_ text: String) {
+        let stream = Descriptor(taking: 2)
+        try? stream.write(text)
+        _ = stream.release()
+    }
+}

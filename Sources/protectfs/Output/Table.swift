@@ -1,0 +1,29 @@
+// Tables for people: columns as wide as they have to be.
+
+/// Rows under a heading, all cells text.
+struct Table {
+    private let heading: [String]
+    private var rows: [[String]] = []
+
+    /// A table with these columns; an empty heading is not shown.
+    init(_ heading: String...) { self.heading = heading }
+
+    /// Adds a row with as many cells as there are columns.
+    mutating func add(_ cells: String...) { rows.append(cells.map(Output.oneLine)) }
+
+    /// The table's lines, each with its newline.
+    var text: String {
+        let shown = heading.allSatisfy(\.isEmpty) ? rows : [heading] + rows
+        var result = ""
+        for row in shown {
+            var line = ""
+            for (index, cell) in row.enumerated() {
+                let isLast = index == row.count - 1
+                let width = shown.map { index < $0.count ? $0[index].count : 0 }.max() ?? 0
+                line += isLast ? cell : cell.padded(to: width + 2)
+            }
+            result += line + "\n"
+        }
+        return result
+    }
+}

@@ -1,0 +1,277 @@
+// Requests and answers, events and waiting, and clients that mean harm.
+
+import Glibc
+import HostSystem
+import Keybag
+import Locks
+import SodiumKit
+import Synchronization
+import Testing
+import VolumeFormat
+
+@testable import Control
+
+@Suite(.serialized) struct ControlTests {
+    private func secret(_ text: String) throws -> SecretBytes {
+        let bytes = Array(text.utf8)
+        return try SecretBytes(copying: unsafe bytes.span.bytes)
+    }
+
+    @Test func requestsAndAnswers() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        var status = stat()
+        #expect(unsafe server.socket.withCString { unsafe lstat($0, &status) } == 0)
+        #expect(status.st_mode & 0o777 == 0o600)
+        let client = try ControlClient(connecting: server.socket)
+        #expect(try client.status() == server.handler.status())
+        #expect(try client.lock(grace: nil).processes == [4, 5])
+        #expect(throws: ControlError.refused(ControlFailure(code: "notNow", details: ["why": "test"]))) {
+            _ = try client.lock(grace: 99)
+        }
+        #expect(try client.info()["epochs"] == [1, 2])
+        #expect(try client.unlock(.passphrase(try secret("open sesame"))) == .first)
+        #expect(try client.unlock(.recoveryCode(try secret("x"))) == .again)
+        #expect(throws: ControlError.refused(ControlFailure(code: "wrongPassphrase"))) {
+            _ = try client.unlock(.passphrase(try secret("wrong")))
+        }
+        #expect(try client.unlock(.recoveryCode(try secret(String(repeating: "x", count: 4096)))) == .again)
+        #expect(throws: ControlError.unusableSecret) {
+            _ = try client.unlock(.passphrase(try secret(String(repeating: "x", count: 4097))))
+        }
+        let request = ClassRequest(path: [0xff, 0x2f, 0x61], class: .complete, mode: .wrapOnly)
+        var steps = 0
+        try client.changeClass(request) { _ in steps += 1 }
+        #expect(steps == 1)
+        #expect(server.handler.classes.withLock { $0 } == [request])
+        try client.unmount()
+        #expect(server.handler.unmounts.load(ordering: .relaxed) == 1)
+    }
+
+    @Test func eventsAndWaiting() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        // Nobody asked: no wait.
+        let start = monotonicNanoseconds()
+        #expect(server.server.announceLock(grace: 5))
+        #expect(monotonicNanoseconds() - start < 1_000_000_000)
+        let watcher = try ControlClient(connecting: server.socket)
+        #expect(try watcher.subscribe(wait: false) == .locked)
+        let waiter = try ControlClient(connecting: server.socket)
+        _ = try waiter.subscribe(wait: true)
+        let channel = server.server
+        let answered = Lock<Bool?>(nil)
+        #expect(
+            startThread {
+                let all = channel.announceLock(grace: 20); answered.withLock { $0 = all }
+            })
+        guard case .willLock(let id, let grace) = try waiter.nextEvent(timeout: 5) else {
+            Issue.record("no announcement")
+            return
+        }
+        #expect(grace == 20)
+        usleep(50_000)
+        #expect(answered.withLock { $0 } == nil)
+        try waiter.done(id)
+        for _ in 0..<200 where answered.withLock({ $0 }) == nil { usleep(10_000) }
+        #expect(answered.withLock { $0 } == true)
+        server.server.publish(.locked)
+        server.server.publish(.firstUnlock)
+        #expect(try watcher.nextEvent(timeout: 5) == .willLock(id: id, grace: 20))
+        #expect(try watcher.nextEvent(timeout: 5) == .locked)
+        #expect(try watcher.nextEvent(timeout: 5) == .firstUnlock)
+        #expect(throws: ControlError.timedOut) { _ = try watcher.nextEvent(timeout: 0.05) }
+        // One who does not answer holds a lock up for the grace and no longer.
+        #expect(!server.server.announceLock(grace: 0.1))
+    }
+
+    @Test func noEventIsLostBesideASubscription() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let running = server.server
+        // The state has been looked at, and changes before the answer is out.
+        server.handler.onStatus.withLock {
+            $0 = {
+                #expect(startThread { running.publish(.unlocked) })
+                usleep(50_000)
+            }
+        }
+        let client = try ControlClient(connecting: server.socket)
+        #expect(try client.subscribe(wait: false) == .locked)
+        #expect(try client.nextEvent(timeout: 5) == .unlocked)
+    }
+
+    @Test func aSubscriberThatVanishesIsNotWaitedFor() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let gone = Lock<Bool>(false)
+        let running = server.server
+        let answered = Lock<Bool?>(nil)
+        do {
+            let waiter = try ControlClient(connecting: server.socket)
+            _ = try waiter.subscribe(wait: true)
+            #expect(
+                startThread {
+                    let all = running.announceLock(grace: 30); answered.withLock { $0 = all }
+                })
+            _ = try waiter.nextEvent(timeout: 5)
+            gone.withLock { $0 = true }
+        }
+        for _ in 0..<300 where answered.withLock({ $0 }) == nil { usleep(10_000) }
+        #expect(answered.withLock { $0 } == true)
+    }
+
+    @Test func rubbishIsRefused() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        for text in [
+            "", "{", "[]", "{\"request\":5}", "\u{0}\u{1}", "{\"request\":\"unlock\",\"kind\":\"x\",\"length\":1}",
+        ] {
+            let connection = try server.raw()
+            sendAll(connection, bytes(text))
+            let answer = readToEnd(connection, seconds: 5)
+            #expect(answer != nil, "\(text): the connection stays open")
+        }
+        for length in [-1, 0, 4097, 1 << 62] as [Int64] {
+            let connection = try server.raw()
+            sendAll(connection, bytes("{\"request\":\"unlock\",\"kind\":\"passphrase\",\"length\":\(length)}"))
+            #expect(readToEnd(connection, seconds: 5) != nil)
+        }
+        for path in ["", "2f61", "2e2e", "612f2e2e2f62", "6100", "zz", "6"] {
+            let connection = try server.raw()
+            sendAll(
+                connection,
+                bytes("{\"request\":\"class\",\"path\":\"\(path)\",\"class\":\"complete\",\"mode\":\"reencrypt\"}"))
+            shutdown(connection.number, Int32(SHUT_WR))
+            let answer = readToEnd(connection, seconds: 5) ?? []
+            #expect(String(decoding: answer, as: UTF8.self).contains("malformed"), "\(path)")
+        }
+        #expect(server.handler.unlockCount.load(ordering: .relaxed) == 0)
+        #expect(server.handler.classes.withLock { $0 }.isEmpty)
+        _ = try ControlClient(connecting: server.socket).status()
+    }
+
+    @Test func hugeAndHalfRequests() throws {
+        var limits = ControlLimits()
+        limits.idle = 0.3
+        limits.transfer = 0.3
+        let server = try TestServer(limits: limits)
+        defer { server.stop() }
+        let huge = try server.raw()
+        sendAll(huge, [0, 0, 0, 0x40] + [UInt8](repeating: 0x20, count: 100_000))
+        let answer = readToEnd(huge, seconds: 5) ?? []
+        #expect(String(decoding: answer, as: UTF8.self).contains("tooLarge"))
+        // Nothing at all, half a length, half a request, half a secret: each is closed in time.
+        let request = bytes("{\"request\":\"status\"}")
+        let unlock = bytes("{\"request\":\"unlock\",\"kind\":\"passphrase\",\"length\":20}") + Array("half".utf8)
+        for start in [[], [7, 0], Array(request.prefix(9)), unlock] as [[UInt8]] {
+            let connection = try server.raw()
+            sendAll(connection, start)
+            #expect(readToEnd(connection, seconds: 5) != nil)
+        }
+        // Byte by byte, slower than the bound.
+        let slow = try server.raw()
+        for byte in request.prefix(12) {
+            sendAll(slow, [byte])
+            usleep(50_000)
+        }
+        #expect(readToEnd(slow, seconds: 5) != nil)
+        #expect(server.handler.unlockCount.load(ordering: .relaxed) == 0)
+        #expect(try ControlClient(connecting: server.socket).status().volume == "/v ü")
+    }
+
+    @Test func manyConnections() throws {
+        var limits = ControlLimits()
+        limits.connections = 8
+        limits.idle = 0.5
+        let server = try TestServer(limits: limits)
+        defer { server.stop() }
+        var open: [Int32] = []
+        for _ in 0..<200 { open.append(try server.raw().release()) }
+        usleep(100_000)
+        // Later ones are told so at once; when the idle ones have been closed there is room again.
+        #expect(throws: ControlError.refused(ControlFailure(code: "busy", message: "too many connections"))) {
+            _ = try ControlClient(connecting: server.socket).status()
+        }
+        var works = false
+        for _ in 0..<50 where !works {
+            usleep(100_000)
+            works = (try? ControlClient(connecting: server.socket).status()) != nil
+        }
+        #expect(works)
+        for number in open { close(number) }
+    }
+
+    @Test func aSubscriberThatDoesNotReadIsDropped() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let client = try server.raw()
+        sendAll(client, bytes("{\"request\":\"subscribe\"}"))
+        usleep(100_000)
+        let start = monotonicNanoseconds()
+        for _ in 0..<20_000 { server.server.publish(.locked) }
+        #expect(monotonicNanoseconds() - start < 5_000_000_000)
+        #expect(readToEnd(client, seconds: 5) != nil)
+        _ = try ControlClient(connecting: server.socket).status()
+    }
+
+    /// One who asks for more and more and takes nothing holds up his own answers, and nobody's events.
+    @Test func anEventWaitsForNobody() throws {
+        var limits = ControlLimits()
+        limits.transfer = 60
+        let server = try TestServer(limits: limits)
+        let greedy = try server.raw()
+        let watcher = try ControlClient(connecting: server.socket)
+        _ = try watcher.subscribe(wait: false)
+        sendAll(greedy, bytes("{\"request\":\"subscribe\"}"))
+        // Until the server itself is stuck with an answer: then it reads no more either.
+        let request = bytes("{\"request\":\"status\"}")
+        let stuck = monotonicNanoseconds() + 20_000_000_000
+        while waitUntilReady(greedy.number, POLLOUT, monotonicNanoseconds() + 300_000_000) == nil,
+            monotonicNanoseconds() < stuck
+        {
+            _ = unsafe request.withUnsafeBytes {
+                unsafe Glibc.send(greedy.number, $0.baseAddress, $0.count, Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
+            }
+        }
+        let start = monotonicNanoseconds()
+        server.server.publish(.locked)
+        #expect(server.server.announceLock(grace: 0))
+        #expect(monotonicNanoseconds() - start < 30_000_000_000)
+        #expect(try watcher.nextEvent(timeout: 20) == .locked)
+        // What came to wait for it is bounded as well.
+        for _ in 0..<20_000 { server.server.publish(.unlocked) }
+        #expect(readToEnd(greedy, seconds: 30) != nil)
+        _ = consume greedy
+        server.stop()
+    }
+
+    @Test func stopEndsEverything() throws {
+        let server = try TestServer()
+        let client = try ControlClient(connecting: server.socket)
+        _ = try client.subscribe(wait: true)
+        server.stop()
+        #expect(throws: ControlError.closed) { _ = try client.nextEvent(timeout: 5) }
+        #expect(throws: ControlError.self) { _ = try ControlClient(connecting: server.socket) }
+    }
+
+    /// The next mount may have the number, and so the socket's path, of one that is still ending.
+    @Test func stoppingLeavesTheNextMountsSocket() throws {
+        let ending = try TestServer()
+        let next = try ControlServer(socket: ending.socket, handler: ending.handler)
+        next.start()
+        ending.stop()
+        _ = try ControlClient(connecting: ending.socket).status()
+        next.stop()
+        ending.stop()
+    }
+
+    /// The request that ends the server is answered nevertheless.
+    @Test func stoppingAnswersWhatRuns() throws {
+        let server = try TestServer()
+        let running = server.server
+        server.handler.onUnmount.withLock { $0 = { _ = startThread { running.stop() } } }
+        try ControlClient(connecting: server.socket).unmount()
+        server.stop()
+    }
+}

@@ -1,0 +1,58 @@
+// JSON from strangers: what is accepted reads back as it was written, everything else is refused.
+
+import Testing
+
+@testable import Control
+
+@Suite struct JSONTests {
+    @Test(arguments: [
+        "null", "true", "false", "0", "-1", "9223372036854775807", "1.5", "-2.5e+10", "\"\"",
+        "\"a\\u0000b\\n\\\"\\\\\"",
+        "[]", "[1,[2,[]]]", "{}", "{\"a\":1,\"b\":{\"c\":null}}", "\"ü€𝄞\"",
+    ])
+    func roundTrips(_ text: String) throws {
+        let value = try JSONValue(parsing: Array(text.utf8))
+        #expect(try JSONValue(parsing: value.serialized()) == value)
+        #expect(try JSONValue(parsing: Array(value.pretty().utf8)) == value)
+        #expect(!value.serialized().contains(0x0a))
+    }
+
+    @Test func escapes() throws {
+        #expect(try JSONValue(parsing: Array(#""\ud834\udd1e\/\b\f\r\t\u00e4""#.utf8)) == "𝄞/\u{8}\u{c}\r\tä")
+        #expect(JSONValue.string("\u{1}\u{7f}").line == #""\u0001\u007f""#)
+    }
+
+    @Test(arguments: [
+        "", " ", "nul", "nullx", "01", "1.", ".5", "+1", "-", "1e", "1e999", "[1,]", "[", "[1", "{", "{\"a\"}",
+        "{\"a\":}",
+        "{a:1}", "{\"a\":1,}", "\"", "\"\\x\"", "\"\\ud834\"", "\"\\udd1e\"", "\"\\u12g4\"", "\"\n\"", "1 2", "'a'",
+        "\u{feff}1", "NaN", "{\"a\":1,\"a\":2}",
+    ])
+    func refuses(_ text: String) {
+        #expect(throws: JSONError.self) { _ = try JSONValue(parsing: Array(text.utf8)) }
+    }
+
+    @Test func brokenUTF8AndDepth() {
+        for bytes in [[0x22, 0xff, 0x22], [0x22, 0xc0, 0x80, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0xff]] as [[UInt8]]
+        {
+            #expect(throws: JSONError.self) { _ = try JSONValue(parsing: bytes) }
+        }
+        let deep = [UInt8](repeating: UInt8(ascii: "["), count: 60_000)
+        #expect(throws: JSONError.depth) { _ = try JSONValue(parsing: deep) }
+        let allowed = String(repeating: "[", count: 16) + String(repeating: "]", count: 16)
+        #expect((try? JSONValue(parsing: Array(allowed.utf8))) != nil)
+    }
+
+    /// No bytes make the parser trap, and what it accepts is stable.
+    @Test func randomBytes() {
+        var generator = SystemRandomNumberGenerator()
+        let alphabet = Array("{}[]\",:0123456789.eE+-\\u truefalsn\u{e4}".utf8)
+        for _ in 0..<20_000 {
+            let count = Int.random(in: 0..<24, using: &generator)
+            let bytes = (0..<count).map { _ in alphabet.randomElement(using: &generator) ?? 0 }
+            if let value = try? JSONValue(parsing: bytes) {
+                #expect((try? JSONValue(parsing: value.serialized())) == value)
+            }
+        }
+    }
+}

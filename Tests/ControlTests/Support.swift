@@ -1,0 +1,129 @@
+// A server on a socket of its own, with a handler that answers from a script.
+
+import CLinuxShim
+import Glibc
+import HostSystem
+import Keybag
+import Locks
+import SodiumKit
+import Synchronization
+import VolumeFormat
+
+@testable import Control
+
+final class TestHandler: ControlHandler {
+    let lockCount = Atomic(0)
+    let unlockCount = Atomic(0)
+    let secretLength = Atomic(0)
+    let unmounts = Atomic(0)
+    let classes = Lock<[ClassRequest]>([])
+
+    let onStatus = Lock<@Sendable () -> Void>({})
+
+    func status() -> StatusReport {
+        onStatus.withLock { $0 }()
+        var report = StatusReport()
+        report.volume = "/v ü"
+        report.mountPoint = "/m"
+        report.volumeID = "u"
+        report.state = .locked
+        report.openHandles = [.complete: 2, .none: 1]
+        report.idleLimit = 60
+        return report
+    }
+
+    func lock(grace: Double?) throws(ControlFailure) -> LockReport {
+        lockCount.add(1, ordering: .relaxed)
+        if grace == 99 { throw ControlFailure(code: "notNow", details: ["why": "test"]) }
+        var report = LockReport()
+        report.cutOff = 3
+        report.processes = [4, 5]
+        return report
+    }
+
+    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
+        unlockCount.add(1, ordering: .relaxed)
+        switch consume credential {
+        case .passphrase(let secret):
+            secretLength.store(secret.byteCount, ordering: .relaxed)
+            let right = secret.withBytes { $0.equals("open sesame") }
+            guard right else { throw ControlFailure(code: "wrongPassphrase") }
+            return .first
+        case .recoveryCode: return .again
+        }
+    }
+
+    let onUnmount = Lock<@Sendable () -> Void>({})
+
+    func unmount() throws(ControlFailure) {
+        unmounts.add(1, ordering: .relaxed)
+        onUnmount.withLock { $0 }()
+        usleep(50_000)
+    }
+
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure) {
+        classes.withLock { $0.append(request) }
+        progress(ClassProgress(done: 1, total: 2))
+    }
+
+    func info() throws(ControlFailure) -> JSONValue { ["epochs": [1, 2]] }
+}
+
+/// A running server in a directory of its own.
+final class TestServer: Sendable {
+    let handler = TestHandler()
+    let server: ControlServer
+    let directory: String
+    var socket: HostPath { HostPath(directory + "/0:99") }
+
+    init(limits: ControlLimits = .standard) throws {
+        var template = Array("/tmp/protectfs-control-XXXXXX".utf8CString)
+        directory = unsafe template.withUnsafeMutableBufferPointer { buffer in
+            guard let base = buffer.baseAddress, unsafe mkdtemp(base) != nil else { return "/nonexistent" }
+            return unsafe String(cString: base)
+        }
+        server = try ControlServer(socket: HostPath(directory + "/0:99"), handler: handler, limits: limits)
+        server.start()
+    }
+
+    func stop() {
+        server.stop()
+        // A test's closure may hold the server, which holds the handler.
+        handler.onStatus.withLock { $0 = {} }
+        handler.onUnmount.withLock { $0 = {} }
+        unsafe rmdir(directory)
+    }
+
+    /// A connection that sends what it likes.
+    func raw() throws -> Descriptor {
+        let descriptor = Descriptor(taking: pfs_unix_socket())
+        guard unsafe socket.withCString({ unsafe pfs_unix_connect(descriptor.number, $0) }) == 0 else {
+            throw SystemError.last("connect")
+        }
+        return descriptor
+    }
+}
+
+func bytes(_ text: String) -> [UInt8] {
+    let json = Array(text.utf8)
+    return [UInt8(json.count & 255), UInt8(json.count >> 8), 0, 0] + json
+}
+
+func sendAll(_ descriptor: borrowing Descriptor, _ bytes: [UInt8]) {
+    _ = unsafe bytes.withUnsafeBytes {
+        unsafe Glibc.send(descriptor.number, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+    }
+}
+
+/// What comes until the other end closes, at most `seconds` later; nil when it does not close.
+func readToEnd(_ descriptor: borrowing Descriptor, seconds: Double) -> [UInt8]? {
+    let deadline = monotonicNanoseconds() + UInt64(seconds * 1e9)
+    var all: [UInt8] = []
+    var chunk = [UInt8](repeating: 0, count: 4096)
+    while waitUntilReady(descriptor.number, POLLIN, deadline) == nil {
+        let got = unsafe recv(descriptor.number, &chunk, chunk.count, 0)
+        if got <= 0 { return all }
+        all += chunk[..<got]
+    }
+    return nil
+}

@@ -1,0 +1,129 @@
+// Every vector of the specification against this implementation; the second reader checks the same ones.
+
+import SodiumKit
+import Testing
+import VolumeFormat
+
+@testable import Keybag
+
+@Suite struct FormatVectorsTests {
+    let vectors: Vectors
+
+    init() throws {
+        vectors = try Vectors()
+    }
+
+    private func check(_ kind: String, _ read: (Vector) throws -> String?) {
+        let entries = vectors.entries(kind)
+        #expect(!entries.isEmpty, "no vectors of \(kind)")
+        for vector in entries {
+            let outcome = (try? read(vector)) ?? "refuse"
+            #expect(outcome == vector.expectedText, "\(kind): \(vector.comment)")
+        }
+    }
+
+    private func key(_ bytes: [UInt8]) throws -> SecretKey { try SecretKey(copying: unsafe bytes.span.bytes) }
+
+    @Test func text() {
+        check("base64url") { Base64URL.decode(unsafe $0.ascii("text").span.bytes).map { hex($0) } }
+        check("recovery_code") { vector in
+            let text = vector.ascii("text")
+            let secret = try RecoverySecret.parse(unsafe text.span.bytes)
+            return secret.withBytes { hex($0.copiedBytes()) }
+        }
+    }
+
+    @Test func primitives() {
+        check("kdf") { vector in
+            #expect(vector.text("label") == "header")
+            let context = vector.hex("context")
+            let derived = try deriveKey(
+                from: key(vector.hex("key")), label: KeyLabel.header, context: unsafe context.span.bytes)
+            return derived.withBytes { hex($0.copiedBytes()) }
+        }
+        check("argon2id") { vector in
+            let (password, salt) = (vector.hex("password"), vector.hex("salt"))
+            let output = try unsafe PasswordHash.argon2id(
+                password.span.bytes, salt: salt.span.bytes,
+                parameters: Argon2Parameters(
+                    passes: UInt32(vector.number("passes")), memory: vector.number("memory")))
+            return output.withBytes { hex($0.copiedBytes()) }
+        }
+        check("hpke") { vector in
+            let (sealed, info, aad) = (vector.hex("sealed"), vector.hex("info"), vector.hex("aad"))
+            let opened = try unsafe HPKE.openKey(
+                sealed.span.bytes, privateKey: key(vector.hex("private")), info: info.span.bytes,
+                associatedData: aad.span.bytes)
+            switch consume opened {
+            case .some(let key): return text(key)
+            case .none: return nil
+            }
+        }
+    }
+
+    @Test func sizes() throws {
+        for vector in vectors.entries("size") {
+            let suite = try #require(BlockSuite(rawValue: UInt8(vector.number("suite"))))
+            let geometry = PageGeometry(suite: suite)
+            let length = geometry.backingLength(size: vector.number("size")) ?? 0
+            #expect(length == vector.expectedNumber, "\(vector.comment)")
+        }
+        for vector in vectors.entries("length") {
+            let suite = try #require(BlockSuite(rawValue: UInt8(vector.number("suite"))))
+            let geometry = PageGeometry(suite: suite)
+            #expect(geometry.size(backingLength: vector.number("length")) == vector.expectedNumber, "\(vector.comment)")
+        }
+    }
+
+    @Test func keybags() throws {
+        let entries = vectors.entries("keybag")
+        #expect(entries.count > 30)
+        for vector in entries {
+            let outcome = try? open(vector)
+            #expect((outcome == nil) == vector.isRefused, "\(vector.comment)")
+            for (number, key) in outcome ?? [:] {
+                #expect(vector.expected.text(number) == key, "\(vector.comment), key \(number)")
+            }
+            #expect(vector.isRefused || outcome?.count == vector.expected.fields.count)
+        }
+    }
+
+    private func open(_ vector: Vector) throws -> [String: String] {
+        let bag = try Keybag(parsing: vector.hex("keybag"))
+        let device = vector.has("device_key") ? vector.hex("device_key") : nil
+        var credential: Credential?
+        if vector.has("passphrase") {
+            credential = .passphrase(try SecretBytes(copying: unsafe vector.hex("passphrase").span.bytes))
+        } else if vector.has("recovery_code") {
+            credential = .recoveryCode(try SecretBytes(copying: unsafe vector.ascii("recovery_code").span.bytes))
+        }
+        guard let credential = credential.take() else {
+            let keys = try bag.open(deviceKey: try key(device ?? []))
+            return ["4": text(keys.none), "16": text(keys.metadata)]
+        }
+        let keys: VolumeKeys
+        if let device {
+            keys = try bag.unlock(credential, deviceKey: try key(device))
+        } else {
+            keys = try bag.unlock(credential)
+        }
+        return [
+            "1": text(keys.complete), "2": text(keys.unlessOpen), "3": text(keys.untilFirstUnlock),
+            "4": text(keys.none), "16": text(keys.metadata), "17": text(keys.unlock),
+        ]
+    }
+
+    private func text(_ key: borrowing SecretKey) -> String { key.withBytes { hex($0.copiedBytes()) } }
+
+    @Test func states() throws {
+        for vector in vectors.entries("state") {
+            let bytes = vector.hex("state")
+            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            #expect((state == nil) == vector.isRefused, "\(vector.comment)")
+            guard let state else { continue }
+            #expect(state.serial == vector.expected.number("serial"))
+            #expect(state.toleratesEverything == (vector.expected.number("tolerates_all") == 1))
+            #expect(state.openEpochs.map(Int.init) == vector.expected.numbers("open_epochs"))
+        }
+    }
+}

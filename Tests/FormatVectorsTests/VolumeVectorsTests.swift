@@ -1,0 +1,126 @@
+// The vectors of names, records, links, attributes and whole backing files, through the code that a mount runs.
+
+import BackingStore
+import SodiumKit
+import Testing
+import VolumeFormat
+
+@testable import Keybag
+@testable import ProtectedVolume
+
+@Suite struct VolumeVectorsTests {
+    let vectors: Vectors
+
+    init() throws {
+        vectors = try Vectors()
+    }
+
+    private func ring(_ suite: Int) throws -> KeyRing {
+        for vector in vectors.entries("keybag") where vector.has("recovery_code") && !vector.isRefused {
+            let bag = try Keybag(parsing: vector.hex("keybag"))
+            guard Int(bag.suite.rawValue) == suite else { continue }
+            let code = try SecretBytes(copying: unsafe vector.ascii("recovery_code").span.bytes)
+            return try KeyRing(bag, keys: bag.unlock(.recoveryCode(code)))
+        }
+        throw VolumeError.invalid
+    }
+
+    private func object(_ vector: Vector, _ name: String) -> ObjectID {
+        let bytes = vector.hex(name)
+        return ObjectID(unsafe bytes.span.bytes)
+    }
+
+    @Test func names() throws {
+        let cipher = NameCipher(keys: try ring(1).metadata)
+        for vector in vectors.entries("name") {
+            let encoded = try cipher.encode(vector.hex("name"), in: object(vector, "directory"))
+            #expect(Array(encoded.entry.bytes) == vector.expected.ascii("backing"), "\(vector.comment)")
+            #expect((encoded.companion?.target ?? []) == vector.expected.ascii("companion"), "\(vector.comment)")
+        }
+        for vector in vectors.entries("name_decoding") {
+            let name = cipher.decode(vector.ascii("backing"), in: object(vector, "directory"))
+            #expect((name.map { hex($0) } ?? "refuse") == vector.expectedText, "\(vector.comment)")
+        }
+    }
+
+    @Test func metadataKeys() throws {
+        for vector in vectors.entries("metadata_keys") {
+            let (metadata, uuid) = (vector.hex("M"), vector.hex("UUID"))
+            let keys = try unsafe MetadataKeys(
+                metadataKey: SecretKey(copying: metadata.span.bytes), volumeID: VolumeID(uuid.span.bytes))
+            #expect(keys.header.withBytes { hex($0.copiedBytes()) } == vector.expected.text("header"))
+            #expect(keys.rootID == object(vector.expected, "root_id"))
+        }
+    }
+
+    @Test func records() throws {
+        let cipher = NameCipher(keys: try ring(1).metadata)
+        for vector in vectors.entries("record") {
+            let record = cipher.record(target: vector.ascii("target"))
+            #expect((record == nil) == vector.isRefused, "\(vector.comment)")
+            guard let record else { continue }
+            #expect(record.directoryID == object(vector.expected, "directory"))
+            #expect(UInt64(record.defaultClass?.rawValue ?? 0) == vector.expected.number("default_class"))
+            #expect(cipher.recordTarget(record) == vector.ascii("target"))
+        }
+    }
+
+    @Test func linksAndAttributes() throws {
+        let cipher = NameCipher(keys: try ring(1).metadata)
+        for vector in vectors.entries("symlink") {
+            let target = cipher.openTarget(vector.ascii("stored"))
+            #expect((target.map { hex($0) } ?? "refuse") == vector.expectedText, "\(vector.comment)")
+        }
+        for vector in vectors.entries("xattr") {
+            let owner = object(vector, "owner")
+            let name = cipher.decodeAttribute(vector.ascii("backing"), of: owner)
+            let value = name.flatMap { cipher.openValue(vector.hex("stored"), name: $0, of: owner) }
+            #expect((value.map { hex($0) } ?? "refuse") == vector.expectedText, "\(vector.comment)")
+        }
+    }
+
+    @Test func files() throws {
+        let pages = vectors.pages
+        let rings = [1: try ring(1), 2: try ring(2)]
+        for vector in vectors.entries("file") {
+            var data: [UInt8] = []
+            for number in vector.numbers("backing") {
+                data += number < 0 ? [UInt8](repeating: 0, count: -number) : pages[number]
+            }
+            if vector.fields["flip"] != nil { data[Int(vector.number("flip"))] ^= 1 }
+            let keys = try #require(rings[Int(vector.number("suite"))])
+            let contents = try? read(data, keys, badEpochs: vector.numbers("bad_epochs"))
+            #expect((contents == nil) == vector.isRefused, "\(keys.suite): \(vector.comment)")
+            guard let contents, !vector.isRefused else { continue }
+            #expect(contents.count == vector.expected.number("length"), "\(keys.suite): \(vector.comment)")
+            let hash = hash256(unsafe contents.span.bytes)
+            #expect(hex((0..<32).map { hash[$0] }) == vector.expected.text("hash"), "\(keys.suite): \(vector.comment)")
+        }
+    }
+
+    /// The file's whole contents, as a mount with these open epochs gives them.
+    private func read(_ data: [UInt8], _ keys: KeyRing, badEpochs: [Int]) throws -> [UInt8] {
+        let store = MemoryStore()
+        let name = try #require(EntryName("file"))
+        let backing = try store.root.createFile(name, mode: 0o600)
+        if !data.isEmpty { try backing.write(unsafe data.span.bytes, at: 0) }
+        let epochs = EpochLog(endedBadly: badEpochs.map { UInt32($0) }, tolerance: .byEpoch) { _ in }
+        let context = ContentContext(keys: keys, epochs: epochs, isReadOnly: true)
+        let content = try FileContent.open(
+            in: context, backing: backing, inheritedClass: .completeUntilFirstUserAuthentication)
+        let size = Int(content.size)
+        var result: [UInt8] = []
+        while result.count < size {
+            let count = min(size - result.count, 1 << 16)
+            var buffer = [UInt8](repeating: 0, count: FileContent.bufferLength(count: count))
+            var span = buffer.mutableSpan
+            var bytes = unsafe span.mutableBytes
+            let part = try content.read(into: &bytes, at: UInt64(result.count), count: count)
+            let range = part.range
+            part.finish()
+            guard !range.isEmpty else { throw VolumeError.invalid }
+            result += buffer[range]
+        }
+        return result
+    }
+}

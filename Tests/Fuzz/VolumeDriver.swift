@@ -1,0 +1,420 @@
+// A volume in memory that is used, crashed and damaged as an input says, and what must hold whatever happens.
+//
+// Every file's bytes are its tag or zero; tags belong to file IDs. So a wrong plaintext shows in the bytes themselves.
+
+import BackingStore
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+/// The bytes of an input, taken one after the other.
+struct Program {
+    private let bytes: [UInt8]
+    private var place = 0
+
+    init(_ bytes: RawSpan) { self.bytes = bytes.copiedBytes() }
+
+    var isAtEnd: Bool { place >= bytes.count }
+
+    mutating func byte() -> Int {
+        guard place < bytes.count else { return 0 }
+        place += 1
+        return Int(bytes[place - 1])
+    }
+
+    mutating func word() -> Int { byte() << 8 | byte() }
+}
+
+final class VolumeDriver {
+    /// A file as programs have made it.
+    final class Kept {
+        var bytes: [UInt8] = []
+    }
+
+    private(set) var store = MemoryStore()
+    private var states = MemoryStore()
+    private var ring: KeyRing
+    private(set) var volume: Volume
+    /// Files by path, as far as nothing but the mount has changed them.
+    private var known: [Int: Kept] = [:]
+    /// Programs alone have changed the volume: everything reads as the model says.
+    private var isExact = true
+    /// Someone has changed the store: anything may be refused.
+    var isDamaged = false {
+        didSet { if isDamaged { isExact = false } }
+    }
+    private var isLocked = false
+    private var tags: [ObjectID: UInt8] = [:]
+    private var older: MemoryStore?
+
+    static let slots = 24
+    private static let caller = Caller(user: 0, group: 0, mask: 0o022)
+    private static let directories = ["", "a", "b"]
+    private static let names = [
+        "one", "two", "three", "four", String(repeating: "l", count: 176), String(repeating: "m", count: 255), "link",
+        "x",
+    ].map { Array($0.utf8) }
+
+    init() {
+        ring = fixedRing()
+        store.clearRecords(recording: false)
+        states.clearRecords(recording: false)
+        do {
+            try Volume.writeRootRecord(in: store.root, keys: ring.metadata)
+            try StateFileStore(directory: states.root, volumeID: ring.volumeID).update { state in
+                state = StateFile(pinning: fixedKeybag, toleratesEverything: false)
+            }
+            volume = try Self.mount(store, states, ring)
+            for name in Self.directories.dropFirst() {
+                _ = try volume.mkdir(Array(name.utf8), in: volume.root, mode: 0o755, caller: Self.caller)
+            }
+        } catch { fatalError("no volume: \(error)") }
+        store.makeDurable()
+    }
+
+    // MARK: mounting
+
+    private static func mount(_ store: MemoryStore, _ states: MemoryStore, _ ring: KeyRing) throws -> Volume {
+        try Volume(
+            directory: store.root.reopen(), keys: ring,
+            state: StateFileStore(directory: states.root, volumeID: ring.volumeID), options: VolumeOptions()
+        ) { _ in }
+    }
+
+    private func mountAgain() {
+        ring = fixedRing()
+        isLocked = false
+        do { volume = try Self.mount(store, states, ring) } catch { fatalError("no mount: \(error)") }
+    }
+
+    func remount() {
+        allow { () throws(VolumeError) in try volume.close() }
+        mountAgain()
+    }
+
+    /// Loses power: what was not synced may be gone, but everything can be read.
+    func crash(_ seed: Int) {
+        store = store.crash(seed: UInt64(seed))
+        states.makeDurable()
+        states = states.crash(seed: 0)
+        store.clearRecords(recording: false)
+        states.clearRecords(recording: false)
+        mountAgain()
+        guard !isDamaged else { return }
+        isExact = false
+        var found: [Int: Kept] = [:]
+        for slot in 0..<Self.slots {
+            guard let bytes = read(slot) else { continue }
+            let kept = Kept()
+            kept.bytes = bytes
+            // Names of one file share what is known of it.
+            found[slot] = found.first { isSameFile($0.key, slot) }?.value ?? kept
+        }
+        known = found
+        isExact = true
+    }
+
+    func lockOrUnlock() {
+        if isLocked {
+            let fresh = fixedVolumeKeys()
+            guard (try? ring.unlock(with: fresh)) != nil else { fatalError("cannot be unlocked") }
+        } else {
+            guard ring.beginLocking() else { return }
+            volume.prepareForLock()
+            check(ring.finishLocking { volume.wipeAtLock() }, "cannot be locked")
+        }
+        isLocked.toggle()
+    }
+
+    /// Remembers the store as it is, and later puts back parts of it.
+    func remember() {
+        store.makeDurable()
+        older = store.crash(index: 0)
+    }
+
+    var olderRoot: BackingDirectory? { older?.root }
+
+    func checkVolume(_ how: Int) {
+        allow { () throws(VolumeError) in try volume.close() }
+        ring = fixedRing()
+        isLocked = false
+        var options = CheckOptions()
+        options.threads = 1
+        options.mends = how & 1 == 0
+        options.repairs = how & 2 != 0
+        options.quarantines = how & 6 == 6
+        let wasExact = isExact
+        allow { () throws(VolumeError) in
+            let states = StateFileStore(directory: states.root, volumeID: ring.volumeID)
+            let summary = try Check.run(directory: store.root, keys: ring, states: states, options: options) {
+                finding in
+                check(!wasExact || finding.severity != .error, "fsck finds an error where nothing was damaged")
+            }
+            check(!wasExact || summary.errors == 0, "fsck counts an error where nothing was damaged")
+        }
+        mountAgain()
+    }
+
+    // MARK: errors
+
+    /// Runs what may fail; where nothing was damaged, not with an error that speaks of damage.
+    @discardableResult
+    private func allow<Result>(_ body: () throws(VolumeError) -> Result) -> Result? {
+        do throws(VolumeError) {
+            return try body()
+        } catch {
+            if case .damaged = error, !isDamaged { fatalError("nobody has touched it: \(error)") }
+            return nil
+        }
+    }
+
+    /// Runs what has to work where nothing was damaged and nothing is locked.
+    @discardableResult
+    private func demand<Result>(_ message: StaticString, _ body: () throws(VolumeError) -> Result) -> Result? {
+        allow { () throws(VolumeError) in
+            do throws(VolumeError) {
+                return try body()
+            } catch {
+                if isExact, !isLocked { fatalError("\(message): \(error)") }
+                throw error
+            }
+        }
+    }
+
+    // MARK: files
+
+    private func directory(_ slot: Int) throws(VolumeError) -> Node {
+        let name = Self.directories[slot / 8 % 3]
+        return name.isEmpty ? volume.root : try volume.lookup(Array(name.utf8), in: volume.root).node
+    }
+
+    private func name(_ slot: Int) -> [UInt8] { Self.names[slot % 8] }
+
+    private func node(_ slot: Int) throws(VolumeError) -> Node {
+        try volume.lookup(name(slot), in: directory(slot)).node
+    }
+
+    private func isSameFile(_ one: Int, _ other: Int) -> Bool {
+        guard let first = allow({ () throws(VolumeError) in try node(one) }),
+            let second = allow({ () throws(VolumeError) in try node(other) })
+        else { return false }
+        return first.inode == second.inode
+    }
+
+    /// The tag of an open file: known by its ID, else what it holds, else a new one.
+    private func tag(_ content: FileContent, _ bytes: [UInt8] = []) -> UInt8 {
+        if let known = tags[content.fileID] { return known }
+        let tag = bytes.first { $0 != 0 } ?? UInt8(tags.count % 255 + 1)
+        tags[content.fileID] = tag
+        return tag
+    }
+
+    private func open<Result>(
+        _ slot: Int, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        let content: FileContent
+        var opened = try node(slot)
+        do throws(VolumeError) {
+            content = try volume.open(opened, writable: writable)
+        } catch {
+            // As the kernel does: the name is looked up again.
+            guard case .refused(.ESTALE) = error else { throw error }
+            opened = try node(slot)
+            content = try volume.open(opened, writable: writable)
+        }
+        defer { volume.release(opened, writable: writable) }
+        return try body(content)
+    }
+
+    private func all(_ content: FileContent) throws(VolumeError) -> [UInt8] {
+        var result: [UInt8] = []
+        let count = 40_000
+        while true {
+            var buffer = [UInt8](repeating: 0, count: FileContent.bufferLength(count: count))
+            var span = buffer.mutableSpan
+            var raw = unsafe span.mutableBytes
+            let part = try content.read(into: &raw, at: UInt64(result.count), count: count)
+            let range = part.range
+            part.finish()
+            let bytes = buffer[range]
+            if bytes.isEmpty { return result }
+            result += bytes
+        }
+    }
+
+    /// Reads a file, and holds it against its tag and the model.
+    @discardableResult
+    func read(_ slot: Int) -> [UInt8]? {
+        let found = allow { () throws(VolumeError) -> [UInt8] in
+            try open(slot, writable: false) { (content) throws(VolumeError) in
+                let bytes = try all(content)
+                let tag = tag(content, bytes)
+                check(bytes.allSatisfy { $0 == 0 || $0 == tag }, "a file gives another's plaintext")
+                return bytes
+            }
+        }
+        guard isExact, !isLocked else { return found }
+        check(found == known[slot]?.bytes, "a file does not read as it was written")
+        return found
+    }
+
+    func readAll() {
+        for slot in 0..<Self.slots { read(slot) }
+        for path in Self.directories.indices {
+            allow { () throws(VolumeError) in
+                let node = try directory(path * 8)
+                try volume.list(node, from: 0, plus: true) { entry in
+                    if let found = entry.entry {
+                        _ = try? volume.readlink(found.node)
+                        _ = try? volume.listXattr(found.node)
+                        volume.forget(found.node, count: 1)
+                    }
+                    return true
+                }
+            }
+        }
+    }
+
+    func create(_ slot: Int) {
+        let body = { [self] () throws(VolumeError) in
+            let made = try volume.create(name(slot), in: directory(slot), mode: 0o644, caller: Self.caller)
+            _ = tag(made.content)
+            volume.release(made.entry.node, writable: true)
+        }
+        if known[slot] == nil {
+            if demand("a file cannot be created", body) != nil { known[slot] = Kept() }
+        } else {
+            let again: Void? = allow(body)
+            check(again == nil || !isExact, "a file is created twice")
+        }
+    }
+
+    func write(_ slot: Int, at offset: Int, count: Int) {
+        guard known[slot] != nil || isDamaged else { return }
+        demand("a file cannot be written") { () throws(VolumeError) in
+            try open(slot, writable: true) { (content) throws(VolumeError) in
+                let before = tags[content.fileID] == nil ? try all(content) : []
+                let value = tag(content, before)
+                let bytes = [UInt8](repeating: value, count: count)
+                try content.write(unsafe bytes.span.bytes, at: UInt64(offset), access: .write)
+                guard let kept = known[slot], count > 0 else { return }
+                if kept.bytes.count < offset + count {
+                    kept.bytes += [UInt8](repeating: 0, count: offset + count - kept.bytes.count)
+                }
+                for index in offset..<offset + count { kept.bytes[index] = value }
+            }
+        }
+    }
+
+    func truncate(_ slot: Int, to size: Int) {
+        guard known[slot] != nil || isDamaged else { return }
+        demand("a file cannot be cut") { () throws(VolumeError) in
+            try open(slot, writable: true) { (content) throws(VolumeError) in try content.truncate(to: UInt64(size)) }
+            guard let kept = known[slot] else { return }
+            kept.bytes = Array(kept.bytes.prefix(size)) + [UInt8](repeating: 0, count: max(0, size - kept.bytes.count))
+        }
+    }
+
+    func punch(_ slot: Int, at offset: Int, count: Int) {
+        guard known[slot] != nil || isDamaged, count > 0 else { return }
+        demand("a hole cannot be made") { () throws(VolumeError) in
+            try open(slot, writable: true) { (content) throws(VolumeError) in
+                try content.allocate(.punch, at: UInt64(offset), length: UInt64(count))
+            }
+            guard let kept = known[slot], offset < kept.bytes.count else { return }
+            for index in offset..<min(offset + count, kept.bytes.count) { kept.bytes[index] = 0 }
+        }
+    }
+
+    func rename(_ slot: Int, to other: Int) {
+        guard slot != other, known[slot] != nil || isDamaged else { return }
+        let isSame = known[slot] != nil && known[slot] === known[other]
+        demand("a file cannot be renamed") { () throws(VolumeError) in
+            try volume.rename(
+                name(slot), in: directory(slot), to: name(other), in: directory(other), mode: .replace)
+            // Two names of one file: rename(2) does nothing.
+            guard !isSame else { return }
+            known[other] = known.removeValue(forKey: slot)
+        }
+    }
+
+    func link(_ slot: Int, _ other: Int) {
+        guard known[slot] != nil || isDamaged, known[other] == nil else { return }
+        demand("a file cannot be linked") { () throws(VolumeError) in
+            _ = try volume.link(node(slot), name(other), in: directory(other))
+            known[other] = known[slot]
+        }
+    }
+
+    func unlink(_ slot: Int) {
+        guard known[slot] != nil || isDamaged else { return }
+        demand("a file cannot be removed") { () throws(VolumeError) in
+            try volume.unlink(name(slot), in: directory(slot))
+            known[slot] = nil
+        }
+    }
+
+    func setClass(_ slot: Int, _ letter: Int) {
+        let names = ["A", "B", "C", "D"]
+        allow { () throws(VolumeError) in
+            try volume.setXattr(
+                node(slot), Array("user.protection".utf8), value: Array(names[letter % 4].utf8), mode: .set)
+        }
+    }
+
+    func synchronize(_ slot: Int) {
+        guard known[slot] != nil || isDamaged else { return }
+        demand("a file cannot be synced") { () throws(VolumeError) in
+            let node = try node(slot)
+            try open(slot, writable: true) { (_: FileContent) throws(VolumeError) in
+                try volume.synchronize(node, dataOnly: false)
+            }
+        }
+    }
+
+    /// Attributes and links carry what they belong to.
+    func attribute(_ slot: Int, count: Int) {
+        let key = Array("user.tag".utf8)
+        allow { () throws(VolumeError) in
+            let node = try node(slot)
+            if count > 0 {
+                // A crash may have left a file without header, and so without ID: it gets one by being written.
+                let tag = try open(slot, writable: true) { (content) throws(VolumeError) in
+                    let before = tags[content.fileID] == nil ? try all(content) : []
+                    return self.tag(content, before)
+                }
+                try volume.setXattr(node, key, value: [UInt8](repeating: tag, count: count % 512), mode: .set)
+            }
+            let value = try volume.getXattr(node, key)
+            let tag = tags[try volume.objectID(of: node)]
+            check(value.allSatisfy { $0 == tag || tag == nil }, "an attribute is another file's")
+        }
+    }
+
+    func symlink(_ slot: Int) {
+        guard let parent = allow({ () throws(VolumeError) in try self.directory(slot) }) else { return }
+        let name = Array("s\(slot % 4)".utf8)
+        let text = Array("target of ".utf8)
+        allow { () throws(VolumeError) in
+            _ = try volume.symlink(name, in: parent, target: text + name, caller: Self.caller)
+        }
+        allow { () throws(VolumeError) in
+            let target = try volume.readlink(volume.lookup(name, in: parent).node)
+            check(target.starts(with: text), "a link's target is none that was ever made")
+            check(!isExact || target == text + name, "a link leads elsewhere")
+        }
+    }
+
+    func directory(_ slot: Int, make: Bool) {
+        allow { () throws(VolumeError) in
+            let name = Array("d\(slot % 4)".utf8)
+            if make {
+                _ = try volume.mkdir(name, in: directory(slot), mode: 0o755, caller: Self.caller)
+            } else {
+                try volume.rmdir(name, in: directory(slot))
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+// A directory's record, from its symlink's target on: one target for one record and the other way round.
+
+import VolumeFormat
+
+func fuzz(_ bytes: RawSpan) {
+    if let record = try? DirectoryRecord(parsing: bytes) {
+        let target = record.target()
+        guard let decoded = DirectoryRecord.decode(target: unsafe target.span.bytes) else {
+            fatalError("a record's own target does not decode")
+        }
+        check(unsafe decoded.span.bytes.hasSameBytes(as: bytes), "the record is written as other bytes")
+    }
+    if let decoded = DirectoryRecord.decode(target: bytes),
+        let record = try? DirectoryRecord(parsing: unsafe decoded.span.bytes)
+    {
+        check(unsafe record.target().span.bytes.hasSameBytes(as: bytes), "two targets give one record")
+    }
+}
+
+func seeds() -> [[UInt8]] {
+    var result: [[UInt8]] = []
+    for defaultClass in [nil] + ProtectionClass.allCases.map(Optional.some) {
+        let record = DirectoryRecord(directoryID: ObjectID(InlineArray(repeating: 6)), defaultClass: defaultClass)
+        result.append(record.target())
+        if let bytes = DirectoryRecord.decode(target: unsafe record.target().span.bytes) {
+            result.append(unsafe bytes.span.bytes.copiedBytes())
+        }
+    }
+    return result
+}

@@ -1,0 +1,79 @@
+// The control socket's bytes as a connection carries them: frames, JSON, secrets, through the server's own code.
+
+@testable import Control
+import CLinuxShim
+import Glibc
+import HostSystem
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+private final class Handler: ControlHandler {
+    func status() -> StatusReport { StatusReport() }
+    func lock(grace: Double?) throws(ControlFailure) -> LockReport { LockReport() }
+    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
+        switch consume credential {
+        case .passphrase(let secret): check(secret.byteCount <= Credential.maximumLength, "a secret is too long")
+        case .recoveryCode(let secret): check(secret.byteCount > 0, "a secret is empty")
+        }
+        return .again
+    }
+    func unmount() throws(ControlFailure) { throw ControlFailure(code: "no") }
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure) {
+        check(!request.path.isEmpty && request.path.first != 0x2f, "a path leaves the mount")
+        progress(ClassProgress(done: 1, total: 2))
+    }
+    func info() throws(ControlFailure) -> JSONValue { [:] }
+}
+
+private let server: ControlServer = {
+    var limits = ControlLimits()
+    limits.idle = 0.05
+    limits.transfer = 0.05
+    let path = HostPath("/tmp/protectfs-fuzz-\(getpid())")
+    guard let server = try? ControlServer(socket: path, handler: Handler(), limits: limits) else {
+        fatalError("no socket")
+    }
+    _ = unsafe path.withCString { unsafe unlink($0) }
+    return server
+}()
+
+func fuzz(_ bytes: RawSpan) {
+    let input = bytes.copiedBytes()
+    if let value = try? JSONValue(parsing: input) {
+        let written = value.serialized()
+        guard let again = try? JSONValue(parsing: written) else { fatalError("what was written is not JSON") }
+        check(again == value && again.serialized() == written, "JSON is written as other JSON")
+        check((try? JSONValue(parsing: Array(value.pretty().utf8))) == value, "JSON is written as other JSON")
+        if let report = StatusReport(value) { check(StatusReport(report.json) == report, "a report changes") }
+        if let report = LockReport(value) { check(LockReport(report.json) == report, "a report changes") }
+        if let event = ControlEvent(value) { check(ControlEvent(event.json) == event, "an event changes") }
+    }
+    var ends: [Int32] = [0, 0]
+    guard input.count <= 32 << 10, unsafe socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else {
+        return
+    }
+    _ = unsafe write(ends[0], input, input.count)
+    shutdown(ends[0], Int32(SHUT_WR))
+    let channel = Channel(Descriptor(taking: ends[1]))
+    server.serve(channel)
+    server.subscribers.remove(channel)
+    close(ends[0])
+}
+
+private func frame(_ text: String) -> [UInt8] {
+    let json = Array(text.utf8)
+    return [UInt8(json.count & 255), UInt8(json.count >> 8), 0, 0] + json
+}
+
+func seeds() -> [[UInt8]] {
+    [
+        frame(#"{"request":"status"}"#) + frame(#"{"request":"lock","grace":1.5}"#),
+        frame(#"{"request":"unlock","kind":"passphrase","length":3}"#) + Array("abc".utf8),
+        frame(#"{"request":"class","path":"612f62","class":"complete","mode":"reencrypt"}"#),
+        frame(#"{"request":"subscribe","wait":true}"#) + frame(#"{"request":"done","id":1}"#),
+        Array(StatusReport().json.line.utf8), Array(LockReport().json.line.utf8),
+        Array(ControlEvent.willLock(id: 1, grace: 5).json.line.utf8),
+        Array(#"["\ud834\udd1e\n",1e5,-0.5,null,true,{}]"#.utf8),
+    ]
+}

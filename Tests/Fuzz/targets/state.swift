@@ -1,0 +1,18 @@
+// The state file beside the device key: what parses serialises to the same bytes.
+
+import VolumeFormat
+
+func fuzz(_ bytes: RawSpan) {
+    guard let state = try? StateFileLayout(parsing: bytes) else { return }
+    check(unsafe state.serialized().span.bytes.hasSameBytes(as: bytes), "the state file is serialised to other bytes")
+}
+
+func seeds() -> [[UInt8]] {
+    var state = StateFileLayout(
+        volumeID: VolumeID(InlineArray(repeating: 7)), serial: 5, publicKey: InlineArray(repeating: 8),
+        unlockMAC: InlineArray(repeating: 9), toleratesEverything: false)
+    let none = state.serialized()
+    state.openEpochs = [1, 0xFFFF_FFFF]
+    state.toleratesEverything = true
+    return [none, state.serialized()]
+}

@@ -1,0 +1,47 @@
+// mountinfo's escapes and fields, and paths as bytes.
+
+import Glibc
+import Testing
+
+@testable import HostSystem
+
+@Suite struct MountTableTests {
+    @Test func deviceNumbers() throws {
+        var status = stat()
+        #expect(unsafe stat("/proc", &status) == 0)
+        #expect(try MountTable.entry(containing: HostPath("/proc"))?.deviceNumber == UInt64(status.st_dev))
+        let line = "36 35 4660:1048577 / /mnt rw - fuse.protectfs /v rw"
+        #expect(MountTable.parse(Array(line.utf8)).first?.deviceNumber == 0x1001_0002_3401)
+    }
+
+    @Test func parsesEscapes() {
+        let line =
+            "36 35 0:52 / /mnt/a\\040b\\134c rw,nosuid - fuse.protectfs /home/x\\011y rw,user_id=1000,allow_other\nrubbish\n"
+        let entries = MountTable.parse(Array(line.utf8))
+        #expect(entries.count == 1)
+        #expect(entries.first?.mountPoint == HostPath("/mnt/a b\\c"))
+        #expect(entries.first?.source == HostPath("/home/x\ty"))
+        #expect(entries.first?.device == "0:52")
+        #expect(entries.first?.isProtectfs == true)
+        #expect(entries.first?.number(of: "user_id") == 1000)
+    }
+
+    @Test func readsItsOwn() throws {
+        #expect(try MountTable.entry(containing: HostPath("/proc/self"))?.type == "proc")
+    }
+
+    @Test func pathParts() {
+        #expect(HostPath("/a/b/").lastComponent == HostPath("b"))
+        #expect(HostPath("/a/b/").parent == HostPath("/a"))
+        #expect(HostPath("/a").parent == HostPath("/"))
+        #expect(HostPath("a").parent == HostPath("."))
+        #expect(HostPath("/a/b").isInside(HostPath("/a")))
+        #expect(!HostPath("/ab").isInside(HostPath("/a")))
+        #expect(HostPath("a\nb").description == "a\\x0Ab")
+    }
+
+    @Test func runsPrograms() throws {
+        #expect(try ChildProcess.run("sh", ["-c", "exit 7"]) == .exited(7))
+        #expect(throws: SystemError.self) { try ChildProcess.run("/nonexistent/program", []) }
+    }
+}

@@ -1,0 +1,119 @@
+// Passphrases added, changed and removed, the recovery code renewed and used; the state file's pins.
+
+import SodiumKit
+import Testing
+import VolumeFormat
+
+@testable import Keybag
+
+@Suite struct KeybagChangeTests {
+    @Test func addChangeRemove() throws {
+        let device = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        let two = try new.bag.addingPortablePassphrase(try secret("two"), cost: cheap, keys: new.keys)
+        #expect(two.serial == new.bag.serial + 1)
+        _ = try two.unlock(try passphrase("two"))
+        _ = try two.unlock(try passphrase("two"), deviceKey: device)
+        _ = try two.unlock(try passphrase("one"), deviceKey: device)
+        let id = try two.slot(openedBy: try secret("two"))
+        #expect(id == two.slots.last?.id)
+        let three = try two.changingPassphrase(ofSlot: id, to: try secret("three"), cost: cheap, keys: new.keys)
+        #expect(three.serial == two.serial + 1)
+        #expect(three.slots.map(\.id) == two.slots.map(\.id))
+        let old = try passphrase("two")
+        #expect(keybagError { () throws(KeybagError) in _ = try three.unlock(old) } == .deviceKeyNeeded)
+        _ = try three.unlock(try passphrase("three"))
+        let removed = try three.removingPassphrase(ofSlot: id, keys: new.keys)
+        #expect(removed.slots.count == 3)
+        let gone = try passphrase("three")
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try removed.unlock(gone, deviceKey: device) }
+                == .wrongPassphrase)
+        // The ID of a removed slot is not used again.
+        let again = try removed.addingPassphrase(try secret("four"), boundTo: device, cost: cheap, keys: new.keys)
+        #expect(again.slots.last.map { $0.id > id } == true)
+        #expect(again.slots.last?.isBound == true)
+    }
+
+    @Test func refusals() throws {
+        let device = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        let bag = new.bag
+        let slot = bag.slots[1].id
+        let more = try secret("more")
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try bag.removingPassphrase(ofSlot: slot, keys: new.keys) }
+                == .lastPassphrase)
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try bag.removingPassphrase(ofSlot: 99, keys: new.keys) }
+                == .noSuchSlot(99))
+        #expect(
+            keybagError { () throws(KeybagError) in
+                _ = try bag.removingPassphrase(ofSlot: bag.slots[0].id, keys: new.keys)
+            }
+                == .notAPassphraseSlot(bag.slots[0].id))
+        #expect(
+            keybagError { () throws(KeybagError) in
+                _ = try bag.changingPassphrase(ofSlot: slot, to: more, cost: cheap, keys: new.keys)
+            } == .deviceKeyNeeded)
+        let foreign = try VolumeKeys.random(volumeID: bag.volumeID)
+        #expect(throws: KeybagError.self) {
+            _ = try bag.addingPortablePassphrase(try secret("x"), cost: cheap, keys: foreign)
+        }
+    }
+
+    @Test func fills() throws {
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), cost: cheap)
+        var editor = KeybagEditor(new.bag.layout)
+        let error = keybagError { () throws(KeybagError) in
+            for _ in 0..<300 { _ = try editor.addRecovery(keys: new.keys) }
+        }
+        #expect(error == .full)
+        _ = try Keybag(signing: editor.layout, metadata: new.keys.metadata, unlock: new.keys.unlock)
+    }
+
+    @Test func recoveryOnANewMachine() throws {
+        let device = try SecretKey.random()
+        let other = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        let keys = try new.bag.unlock(.recoveryCode(try new.recoveryCode.copy()))
+        let moved = try new.bag.recovering(passphrase: try secret("new"), newDeviceKey: other, cost: cheap, keys: keys)
+        #expect(Set(moved.slots.map(\.kind)) == [.device, .passphrase, .recovery])
+        _ = try moved.unlock(try passphrase("new"), deviceKey: other)
+        #expect(keybagError { () throws(KeybagError) in _ = try moved.open(deviceKey: device) } == .wrongDeviceKey)
+        let renewed = try moved.renewingRecoveryCode(keys: keys)
+        let old = Credential.recoveryCode(try new.recoveryCode.copy())
+        #expect(keybagError { () throws(KeybagError) in _ = try renewed.bag.unlock(old) } == .wrongRecoveryCode)
+        _ = try renewed.bag.unlock(.recoveryCode(try renewed.recoveryCode.copy()))
+    }
+
+    @Test func pins() throws {
+        let device = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        let next = try new.bag.addingPortablePassphrase(try secret("two"), cost: cheap, keys: new.keys)
+        let fork = try new.bag.addingPortablePassphrase(try secret("two"), cost: cheap, keys: new.keys)
+        let foreign = try Keybag.create(
+            suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        var state = StateFile(pinning: new.bag, toleratesEverything: false)
+        state.layout.openEpochs = [3, 4]
+        state = try StateFile(parsing: state.serialized())
+        #expect(try StateFile.check(new.bag, against: nil) == .unpinned)
+        #expect(try StateFile.check(new.bag, against: state) == .current)
+        #expect(try StateFile.check(next, against: state) == .newer)
+        state.pin(next)
+        #expect(state.layout.openEpochs == [3, 4])
+        #expect(throws: StateFileError.rolledBack(serial: new.bag.serial, pinned: next.serial)) {
+            _ = try StateFile.check(new.bag, against: state)
+        }
+        #expect(try StateFile.check(new.bag, against: state, acceptingKeybag: true) == .accepted)
+        #expect(throws: StateFileError.otherContents(serial: fork.serial)) {
+            _ = try StateFile.check(fork, against: state)
+        }
+        #expect(throws: StateFileError.otherVolume) { _ = try StateFile.check(foreign.bag, against: state) }
+        var layout = next.layout
+        layout.publicKey = InlineArray(repeating: 9)
+        let other = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.unlock)
+        #expect(throws: StateFileError.otherPublicKey) { _ = try StateFile.check(other, against: state) }
+        #expect(throws: StateFileError.self) { _ = try StateFile(parsing: Array(state.serialized().dropLast())) }
+    }
+}

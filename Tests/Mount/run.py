@@ -1,0 +1,183 @@
+"""Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [NAME…]
+
+Every function test_* of the files test_*.py is a test; it gets an Environment, in a process and below a directory of its
+own. NAME chooses by part of "file.function". The last line is "N passed, N failed, N skipped".
+"""
+
+import argparse
+import glob
+import importlib.util
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+import harness
+
+TIME_LIMIT = 300
+
+
+class Totals:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def add(self, name, problem=None, skipped=False):
+        if skipped:
+            self.skipped.append(name)
+            print(f"SKIPPED {name}: {problem}", flush=True)
+        elif problem is None:
+            self.passed += 1
+        else:
+            self.failed.append(name)
+            print(f"FAILED  {name}: {problem}", flush=True)
+
+
+def tests(wanted):
+    """(name, function, time limit) of every test chosen."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    for path in sorted(glob.glob(os.path.join(here, "test_*.py"))):
+        title = os.path.basename(path)[5:-3]
+        spec = importlib.util.spec_from_file_location(f"test_{title}", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for key, function in list(vars(module).items()):
+            name = f"{title}.{key[5:]}"
+            if key.startswith("test_") and callable(function) and function.__module__ == module.__name__:
+                if not wanted or any(word in name for word in wanted):
+                    yield name, function, getattr(function, "time_limit", TIME_LIMIT)
+
+
+def child(function, base, template, control, mode, pipe):
+    """The test's own process; it reports cells through the pipe."""
+    def report(name, problem=None, skipped=False):
+        os.write(pipe, (json.dumps([name, problem, skipped]) + "\n").encode())
+
+    # By this a daemon that the test leaves behind is known for its own, whatever its arguments are.
+    os.environ["PROTECTFS_TEST"] = base
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    environment = harness.Environment(base, template, control, report, mode)
+    status = 0
+    try:
+        try:
+            function(environment)
+        finally:
+            environment.close()
+        report("")
+    except harness.Skip as reason:
+        report("", str(reason), skipped=True)
+    except BaseException:  # noqa: also SystemExit and KeyboardInterrupt are this test's failure
+        report("", "\n" + traceback.format_exc())
+    os._exit(status)
+
+
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def run_test(name, function, limit, totals, place, template, control, mode):
+    base = os.path.join(place, name)
+    os.makedirs(base)
+    os.chmod(base, 0o755)
+    read_end, write_end = os.pipe()
+    started = time.monotonic()
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.close(read_end)
+        child(function, base, template, control, mode, write_end)
+    os.close(write_end)
+    buffer, before = b"", len(totals.failed)
+    finished = False
+    while True:
+        left = started + limit - time.monotonic()
+        if left <= 0:
+            totals.add(name, f"not finished after {limit} s; its connections were aborted")
+            harness.clean_mounts(base, control)
+            kill_group(pid)
+            break
+        # A process of the test that outlives it may hold the pipe: so the test's own end counts too.
+        if not select.select([read_end], [], [], min(left, 1))[0]:
+            if finished or os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                break
+            continue
+        part = os.read(read_end, 65536)
+        if not part:
+            break
+        buffer += part
+        *lines, buffer = buffer.split(b"\n")
+        for line in lines:
+            cell, problem, skipped = json.loads(line)
+            finished = finished or cell == ""
+            totals.add(f"{name} {cell}".strip(), problem, skipped)
+    os.close(read_end)
+    os.waitpid(pid, 0)
+    kill_group(pid)
+    if not finished:
+        totals.add(name, "ended without a result")
+    left = harness.clean_mounts(base, control)
+    if left:
+        totals.add(name, f"left mounted: {', '.join(left)}")
+    end = time.monotonic() + 10
+    while harness.daemons(base, inherited=True) and time.monotonic() < end:
+        time.sleep(0.05)
+    for daemon in harness.daemons(base, inherited=True):
+        totals.add(name, f"left a daemon, process {daemon}")
+        os.kill(daemon, signal.SIGKILL)
+    shutil.rmtree(base, ignore_errors=True)
+    verdict = "ok" if len(totals.failed) == before else "FAILED"
+    print(f"{verdict:7} {name} ({time.monotonic() - started:.1f} s)", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--binary")
+    parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full")
+    arguments = parser.parse_args()
+    if arguments.binary:
+        os.environ["PROTECTFS"] = arguments.binary
+    totals = Totals()
+    chosen = list(tests(arguments.names))
+    if not os.path.exists("/dev/fuse"):
+        print("*" * 70 + "\n*  /dev/fuse IS MISSING: NO MOUNT TEST CAN RUN HERE\n" + "*" * 70)
+        for name, _, _ in chosen:
+            totals.add(name, "/dev/fuse is missing", skipped=True)
+    else:
+        place = tempfile.mkdtemp(prefix="protectfs-mount-tests.")
+        os.chmod(place, 0o755)
+        control, mounted = "/sys/fs/fuse/connections", False
+        try:
+            if os.geteuid() == 0 and not os.listdir(control):
+                control = os.path.join(place, "connections")
+                os.makedirs(control)
+                mounted = subprocess.run(["mount", "-t", "fusectl", "fusectl", control]).returncode == 0
+            template = os.path.join(place, "template")
+            os.makedirs(template)
+            harness.make_template(template)
+            for name, function, limit in chosen:
+                run_test(name, function, limit, totals, place, template, control, arguments.mode)
+        finally:
+            if mounted:
+                subprocess.run(["umount", "-l", control])
+            shutil.rmtree(place, ignore_errors=True)
+    for name in totals.skipped:
+        print(f"skipped: {name}")
+    for name in totals.failed:
+        print(f"failed: {name}")
+    print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(totals.skipped)} skipped")
+    return 1 if totals.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""What the machine does not give: permission, space, a device, a file system that can hold a volume."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+
+import harness
+from refusals import FAILURE, UNSUPPORTED, digest, point, recovery
+
+
+def test_backing_read_only(environment):
+    volume = environment.volume()
+    here = point(environment)
+    done = subprocess.run(["mount", "--bind", volume.path, volume.path], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise harness.Skip("bind mounts are not permitted here")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", volume.path], check=True)
+        done = harness.protectfs(*recovery(volume), volume.path, here, ok=False, env=volume.environment)
+        environment.cell("backing store read-only", (FAILURE, 1), (done.returncode, len(done.stderr.strip().split("\n"))))
+        assert "read-only" in done.stderr, done.stderr
+        mount = environment.mount(volume, options=("ro",), path=here)
+        environment.cell("with -o ro", 0, mount.result.returncode)
+        mount.unmount()
+    finally:
+        subprocess.run(["umount", volume.path], check=True)
+
+
+def test_backing_full(environment):
+    volume = environment.volume()
+    store = point(environment)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", store], capture_output=True, check=False)
+    if done.returncode != 0:
+        raise harness.Skip("tmpfs cannot be mounted here")
+    try:
+        new = store + "/new"
+        filler = os.open(store + "/filler", os.O_WRONLY | os.O_CREAT)
+        while harness.outcome(os.write, filler, b"x" * 4096) == "works":
+            pass
+        os.close(filler)
+        done = harness.protectfs("init", "--passphrase-file", volume.passphrase_file, new, ok=False, env=volume.environment)
+        environment.cell("init on a full store", (FAILURE, 1), (done.returncode, len(done.stderr.strip().split("\n"))))
+        environment.cell("nothing is left", False, os.path.exists(new))
+        os.remove(store + "/filler")
+        shutil.copytree(volume.path, new, symlinks=True)
+        mount = environment.mount(harness.Volume(new, volume.data, volume.code_file, volume.passphrase_file))
+        problem = harness.outcome(lambda: harness.write_file(mount / "big", b"x" * (1 << 20)))
+        fsync = "works"
+        if problem == "works":
+            def sync():
+                handle = os.open(mount / "big", os.O_RDWR)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+            fsync = harness.outcome(sync)
+        environment.cell("writing to a full store", True, "ENOSPC" in (problem, fsync) or "EIO" in (problem, fsync))
+        with contextlib.suppress(OSError):
+            os.remove(mount / "big")
+        mount.unmount()
+    finally:
+        subprocess.run(["umount", "-l", store], check=True)
+
+
+def test_no_permission(environment):
+    if os.geteuid() != 0:
+        raise harness.Skip("only root can be somebody else")
+    volume = environment.volume()
+    here = point(environment)
+    mine = point(environment)
+    os.chown(mine, 65534, 65534)
+    mount = environment.mount()
+    os.chmod(volume.path, 0o700)
+    variables = {**volume.environment, "HOME": "/nonexistent", "XDG_DATA_HOME": environment.base + "/none"}
+
+    def attempt(name, code, *words):
+        def act():
+            done = subprocess.run([harness.binary(), *words], capture_output=True, text=True, check=False, env=variables)
+            lines = done.stderr.splitlines()
+            if done.returncode != code or len(lines) != 1 or "permi" not in lines[0].lower():
+                raise AssertionError(f"{done.returncode}: {done.stderr}")
+        before = digest(volume.path)
+        environment.cell(name, "works", harness.as_user(65534, act))
+        environment.cell(f"{name}: nothing changed", (True, False), (
+            digest(volume.path) == before, any(row[1] in (here, mine) for row in harness.mount_table())))
+
+    attempt("info of a volume of somebody else", FAILURE, "info", volume.path)
+    attempt("mount of a volume of somebody else", FAILURE, "mount", "--no-unlock", volume.path, mine)
+    attempt("init where one may not write", FAILURE, "init", "--passphrase-file", volume.passphrase_file, here + "/new")
+    for directory, directories, files in os.walk(os.path.dirname(volume.path)):
+        for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
+            os.lchown(name, 65534, 65534)
+    variables["XDG_DATA_HOME"] = volume.data
+    attempt("mount at a place of somebody else", FAILURE, "mount", "--no-unlock", volume.path, here)
+    attempt("lock of a mount of somebody else", FAILURE, "lock", mount.path)
+    environment.cell("the other mount goes on", "unlocked", mount.state())
+
+
+def test_unsuitable_store(environment):
+    """A file system that cannot hold a volume: ramfs has no extended attributes."""
+    volume = environment.volume()
+    here, store = point(environment), point(environment)
+    if subprocess.run(["mount", "-t", "ramfs", "none", store], capture_output=True, check=False).returncode != 0:
+        raise harness.Skip("ramfs cannot be mounted here")
+    try:
+        copy = store + "/copy"
+        shutil.copytree(volume.path, copy, symlinks=True)
+        there = harness.Volume(copy, volume.data, volume.code_file, volume.passphrase_file)
+        for name, words in (("init", ["init", "--passphrase-file", volume.passphrase_file, store + "/new"]),
+                            ("mount", [*recovery(volume), copy, here])):
+            before = digest(copy)
+            done = harness.protectfs(*words, ok=False, env=there.environment)
+            environment.cell(f"{name} on ramfs", (UNSUPPORTED, 1, True), (
+                done.returncode, len(done.stderr.splitlines()), "extended attributes" in done.stderr))
+            environment.cell(f"{name}: nothing changed", (True, ["copy"]), (digest(copy) == before, os.listdir(store)))
+    finally:
+        subprocess.run(["umount", store], check=True)
+
+
+def test_no_device(environment):
+    """Without /dev/fuse, in a mount namespace of its own."""
+    volume = environment.volume()
+    here = point(environment)
+    script = 'mount -t tmpfs none /dev && exec "$@"'
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", harness.binary(), *recovery(volume), volume.path, here]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=volume.environment)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        raise harness.Skip("mount namespaces are not permitted here")
+    environment.cell("/dev/fuse missing", (UNSUPPORTED, 1), (done.returncode, len(done.stderr.strip().split("\n"))))
+    assert "/dev/fuse" in done.stderr

@@ -1,0 +1,97 @@
+"""`protectfs class` as a person or a script uses it."""
+
+import json
+import os
+
+from harness import get_class, pattern, read_file, set_class, write_file
+from refusals import code_of
+
+NAMES = ["complete", "completeUnlessOpen", "completeUntilFirstUserAuthentication", "none"]
+
+
+def test_classes(environment):
+    mount = environment.mount()
+    os.makedirs(mount / "tree/below")
+    files = {"A": "tree/a", "B": "tree/below/b", "C": "tree/c", "D": "tree/below/d é"}
+    for letter, name in files.items():
+        write_file(mount / name, pattern(9000))
+        mount.command("class", "set", letter, mount / name)
+        assert get_class(mount / name) == NAMES["ABCD".index(letter)]
+        assert read_file(mount / name) == pattern(9000)
+    for word in ("complete", "COMPLETE", "a", "NSFileProtectionComplete", "unless-open", "until-first-unlock", "none"):
+        done = mount.command("class", "set", word, mount / "tree/c", ok=False)
+        environment.cell(f"class set {word}", 2 if word == "COMPLETE" else 0, done.returncode)
+    mount.command("class", "set", "A", mount / "tree")
+    assert "default for new entries: complete" in mount.command("class", "get", mount / "tree").stdout
+    rows = json.loads(mount.command("class", "list", "-R", "--json", mount / "tree").stdout)
+    listed = {os.path.relpath(row["path"], mount.path): row for row in rows}
+    assert set(listed) == {"tree", "tree/below", *files.values()}, listed
+    assert listed["tree/a"]["class"] == "complete" and listed["tree/a"]["explicit"], listed["tree/a"]
+    assert listed["tree/c"]["weakerThanDirectory"] and not listed["tree/a"]["weakerThanDirectory"], listed
+    text = mount.command("class", "list", mount / "tree").stdout
+    assert "weak" in text and "below" in text and "below/b" not in text, text
+    mount.command("class", "set", "-R", "B", mount / "tree")
+    for name in files.values():
+        environment.cell(f"class set -R {name}", "completeUnlessOpen", get_class(mount / name))
+    # Locked: said as what it is.
+    mount.lock()
+    code_of(environment, "class set while locked", 8, "class", "set", "A", mount / "tree/c")
+    code_of(environment, "no such class", 2, "class", "set", "secret", mount / "tree/c")
+    code_of(environment, "no such file", 1, "class", "get", mount / "missing")
+    said = mount.command("class", "get", mount / "tree/c").stdout
+    assert "completeUnlessOpen (B), closed while the volume is locked" in said, said
+    mount.unlock()
+    said = mount.command("class", "get", mount / "tree/c").stdout
+    assert "completeUnlessOpen (B)" in said and "closed" not in said, said
+
+
+def test_tightening(environment):
+    mount = environment.mount()
+
+    def row(name):
+        return json.loads(mount.command("class", "list", "--json", mount / name).stdout)[0]
+
+    content = pattern(3 << 20)
+    # setfattr cannot re-encrypt, and says so in the listing; class set does.
+    write_file(mount / "exposed", content)
+    set_class(mount / "exposed", "A")
+    assert row("exposed")["keyExposed"]
+    assert "exposed" in mount.command("class", "list", mount / "exposed").stdout
+    inode = os.stat(mount / "exposed")
+    os.setxattr(mount / "exposed", "user.note", b"kept")
+    os.utime(mount / "exposed", (1, 2))
+    mount.command("class", "set", "--reencrypt", "A", mount / "exposed")
+    assert not row("exposed")["keyExposed"]
+    after = os.stat(mount / "exposed")
+    assert (after.st_mode, after.st_size, after.st_mtime) == (inode.st_mode, inode.st_size, 2), after
+    assert os.getxattr(mount / "exposed", "user.note") == b"kept"
+    assert read_file(mount / "exposed") == content
+    write_file(mount / "tight", content)
+    mount.command("class", "set", "A", mount / "tight")
+    assert get_class(mount / "tight") == "complete" and not row("tight")["keyExposed"]
+    assert read_file(mount / "tight") == content
+    # An empty file gets a new key in any case.
+    write_file(mount / "empty", b"")
+    set_class(mount / "empty", "A")
+    assert not row("empty")["keyExposed"]
+    # Several names: refused, unless only the wrap is changed.
+    write_file(mount / "one", content)
+    os.link(mount / "one", mount / "two")
+    done = mount.command("class", "set", "A", mount / "one", ok=False)
+    assert done.returncode == 1 and "--wrap-only" in done.stderr, done.stderr
+    assert get_class(mount / "two") == NAMES[2]
+    mount.command("class", "set", "--wrap-only", "A", mount / "one")
+    assert get_class(mount / "two") == "complete" and row("one")["keyExposed"]
+    # Open for writing somewhere: in use.
+    write_file(mount / "busy", content)
+    with open(mount / "busy", "r+b"):
+        done = mount.command("class", "set", "A", mount / "busy", ok=False)
+        assert done.returncode == 6, (done.returncode, done.stderr)
+        assert get_class(mount / "busy") == NAMES[2]
+    # Whoever reads it goes on reading.
+    with open(mount / "busy", "rb") as file:
+        mount.command("class", "set", "A", mount / "busy")
+        assert file.read() == content
+    remounted = environment.remount(mount)
+    for name in ("exposed", "tight", "one", "busy"):
+        assert read_file(remounted / name) == content, name

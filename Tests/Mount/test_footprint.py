@@ -1,0 +1,49 @@
+"""What the daemon weighs: idle after unlock, and per file that the kernel knows."""
+
+import os
+
+from harness import binary, run
+
+KIBIBYTE = 1024
+
+
+def resident(pid):
+    """Resident memory of a process, in KiB."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmRSS:"))
+
+
+def fill(top, count, each=1000):
+    for number in range(count):
+        if number % each == 0:
+            directory = os.path.join(top, f"directory-{number // each}")
+            os.makedirs(directory)
+        os.mknod(os.path.join(directory, f"a file with an ordinary name {number}"), 0o100644)
+
+
+def test_idle(environment):
+    """Less than 48 MiB resident after mounting and unlocking with a passphrase: Argon2's buffer has been given back."""
+    volume = environment.volume()
+    mount = environment.mount(volume, unlock=False)
+    run(binary(), "unlock", "--passphrase-file", volume.passphrase_file, mount.path, env=volume.environment)
+    environment.cell(f"[{resident(mount.pid)} KiB]", True, resident(mount.pid) < 48 * KIBIBYTE)
+
+
+def test_walk(environment):
+    """A walk that shows every file to the kernel adds less than 1 KiB for each."""
+    count = 10_000 if environment.mode == "quick" else 100_000
+    mount = environment.mount()
+    os.makedirs(mount / "tree")
+    fill(mount / "tree", count)
+    mount = environment.remount(mount)
+    before = resident(mount.pid)
+    seen = 0
+    for directory, names, files in os.walk(mount / "tree"):
+        for name in files:
+            seen += os.stat(os.path.join(directory, name)).st_size == 0
+    after = resident(mount.pid)
+    environment.cell("[files]", count, seen)
+    environment.cell(f"[{(after - before) * 1024 // count} bytes each]", True, after - before < count)
+
+
+test_walk.time_limit = 600

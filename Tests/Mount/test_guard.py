@@ -1,0 +1,130 @@
+"""A daemon that dies takes its connection with it: programs on the mount get errors, and nobody hangs."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+
+import harness
+from harness import outcome, pattern, read_file, set_class, write_file
+
+ROUNDS = {"quick": 2, "full": 4, "soak": 50}
+SIZE = 1 << 20
+
+
+def guards(pid):
+    """The guard processes whose parent is pid."""
+    found = []
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
+                name, rest = file.read().split("(", 1)[1].rsplit(") ", 1)
+        except OSError:
+            continue
+        if name == "pfs-guard" and int(rest.split()[1]) == pid:
+            found.append(int(entry))
+    return found
+
+
+def notifier(pid):
+    """The state of the daemon's notifier: S idle, R at work, T stopped, D in the kernel where no signal reaches it."""
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as file:
+                name, rest = file.read().split("(", 1)[1].rsplit(") ", 1)
+        except OSError:
+            continue
+        if name == "pfs-notifier":
+            return rest[0]
+    return "gone"
+
+
+def catch(pid, lock):
+    """Stops the daemon so that its notifier waits in the kernel for a WRITE that nobody will answer; false: it got away."""
+    end = time.monotonic() + 30
+    while lock.poll() is None and time.monotonic() < end:
+        if notifier(pid) == "S":
+            continue
+        os.kill(pid, signal.SIGSTOP)
+        for _ in range(50):
+            state = notifier(pid)
+            if state != "R":
+                break
+            time.sleep(0.01)
+        if state == "D":
+            return True
+        os.kill(pid, signal.SIGCONT)
+    return False
+
+
+def write_for_ever(handle):
+    """Dirties pages until writing is refused for another reason than the lock."""
+    try:
+        while True:
+            for place in range(0, SIZE, harness.PAGE):
+                with contextlib.suppress(PermissionError):
+                    os.pwrite(handle, b"x" * harness.PAGE, place)
+    except OSError:
+        pass
+    finally:
+        os._exit(0)
+
+
+def killed_in_a_lock(environment, volume, path, number):
+    """One round: dirty pages of class A, a lock, kill -9 while it writes them back; was the notifier waiting?"""
+    mount = environment.mount(volume, path=path)
+    write_file(mount / f"kept{number}", pattern(20_000, seed=number))
+    handle = os.open(mount / f"kept{number}", os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+    # A handle from before the file was class A writes through the page cache, also while the lock empties it.
+    handle = os.open(mount / "written", os.O_RDWR | os.O_CREAT, 0o644)
+    set_class(mount / "written", "A")
+    writer = os.fork()
+    if writer == 0:
+        write_for_ever(handle)
+    pid = mount.pid
+    guard = guards(pid)
+    environment.cell("[one guard]", 1, len(guard))
+    lock = subprocess.Popen([harness.binary(), "lock", mount.path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, env=mount.volume.environment)
+    caught = catch(pid, lock)
+    os.kill(pid, signal.SIGKILL)
+    lock.wait(60)
+    harness.wait_until(lambda: not harness.daemons(mount.path), 60, "the daemon's end")
+    harness.wait_until(lambda: not os.path.exists(f"/proc/{guard[0]}"), 60, "the guard's end")
+    environment.cell("[a program on the mount]", "ENOTCONN", outcome(os.listdir, mount.path))
+    environment.cell("[a new file]", "ENOTCONN", outcome(write_file, mount / "new", b"x"))
+    environment.cell("[an open handle]", True, outcome(os.fsync, handle) in ("ENOTCONN", "ECONNABORTED", "EIO"))
+    os.close(handle)
+    os.waitpid(writer, 0)
+    environment.cell("[unmount cleans up]", 0, mount.command("unmount", mount.path, ok=False).returncode)
+    environment.cell("[not mounted]", False, mount.is_mounted)
+    return caught
+
+
+def test_killed_in_a_lock(environment):
+    volume, path = environment.volume(), environment.new_path("mount")
+    caught = sum(killed_in_a_lock(environment, volume, path, number) for number in range(ROUNDS[environment.mode]))
+    print(f"        killed while the notifier waited for a WRITE: {caught} times", flush=True)
+    mount = environment.mount(volume, path=path)
+    for number in range(ROUNDS[environment.mode]):
+        environment.cell("[what was synced]", pattern(20_000, seed=number), read_file(mount / f"kept{number}"))
+
+
+def test_ends_with_its_daemon(environment):
+    """After an unmount no guard is left, and a guard that is killed does no harm."""
+    mount = environment.mount()
+    found = guards(mount.pid)
+    environment.cell("[one guard]", 1, len(found))
+    with open(f"/proc/{found[0]}/cmdline", "rb") as file:
+        environment.cell("[no other arguments than the daemon's]", True, b"protectfs" in file.read())
+    mount.unmount()
+    harness.wait_until(lambda: not os.path.exists(f"/proc/{found[0]}"), what="the guard's end")
+    mount = environment.mount(mount.volume, path=mount.path)
+    os.kill(guards(mount.pid)[0], signal.SIGKILL)
+    write_file(mount / "after", b"works")
+    environment.cell("[without its guard]", b"works", read_file(mount / "after"))
+    mount.unmount()
+    environment.cell("[unmounted]", False, mount.is_mounted)

@@ -1,0 +1,377 @@
+"""Keybags that were rolled back, swapped or cut, passphrases of every kind, and a volume taken to a new machine."""
+
+import json
+import os
+import shutil
+import time
+
+from harness import PASSPHRASE, Mount, Volume, outcome, protectfs, read_file, set_class, write_file
+
+USAGE, AUTHENTICATION, DAMAGED = 2, 3, 4
+
+
+def keybag(volume):
+    return os.path.join(volume.path, ".protectfs.keybag")
+
+
+def secret_file(volume, name, text):
+    path = os.path.join(os.path.dirname(volume.path), name)
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text + "\n")
+    return path
+
+
+def state_file(volume):
+    names = [name for name in os.listdir(os.path.join(volume.data, "protectfs")) if name.endswith(".state")]
+    assert len(names) == 1, names
+    return os.path.join(volume.data, "protectfs", names[0])
+
+
+def mount(environment, volume, *words, ok=True):
+    """Mounts with the words given; a failure leaves nothing mounted and says why in one line."""
+    path = environment.new_path("mount")
+    os.makedirs(path)
+    done = protectfs("mount", *words, volume.path, path, env=volume.environment, ok=ok)
+    result = Mount(volume, path, None)
+    result.result = done
+    if done.returncode == 0:
+        environment.mounts.append(result)
+    else:
+        assert not result.is_mounted, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert not os.listdir(path)
+    return result
+
+
+def refused(environment, volume, code, *words):
+    done = mount(environment, volume, *words, ok=False).result
+    assert done.returncode == code, f"exit code {done.returncode}: {done.stderr}"
+    return done.stderr
+
+
+def change(volume, *words, ok=True):
+    """A command that changes the keybag."""
+    return protectfs(*words, volume.path, env=volume.environment, ok=ok)
+
+
+def slots(volume):
+    return json.loads(change(volume, "passphrase", "list", "--json").stdout)
+
+
+def add(volume, text, *words):
+    new = secret_file(volume, "new-" + text, text)
+    change(volume, "passphrase", "add", *words, "--recovery-file", volume.code_file, "--new-passphrase-file", new)
+    return new
+
+
+def another_machine(environment, volume, copy_keys=False):
+    """The same volume as seen from a machine that knows nothing of it, or has a copy of the key only."""
+    data = environment.new_path("data")
+    os.makedirs(data)
+    if copy_keys:
+        os.makedirs(os.path.join(data, "protectfs"))
+        for name in os.listdir(os.path.join(volume.data, "protectfs")):
+            if name.endswith(".key"):
+                shutil.copy2(os.path.join(volume.data, "protectfs", name), os.path.join(data, "protectfs", name))
+    return Volume(volume.path, data, volume.code_file, volume.passphrase_file)
+
+
+def test_rolled_back(environment):
+    volume = environment.volume()
+    with open(keybag(volume), "rb") as file:
+        old = file.read()
+    add(volume, "second")
+    write_file(keybag(volume), old, os.O_TRUNC)
+    message = refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
+    assert "--accept-keybag" in message, message
+    refused(environment, volume, DAMAGED, "--no-unlock")
+    # A machine that has not seen the newer one cannot know.
+    mount(environment, another_machine(environment, volume, copy_keys=True), "--no-unlock").unmount()
+    accepted = mount(environment, volume, "--accept-keybag", "--recovery-file", volume.code_file)
+    write_file(accepted / "file", b"works")
+    accepted.unmount()
+    # It is the one that is pinned now.
+    mount(environment, volume, "--recovery-file", volume.code_file).unmount()
+
+
+def test_every_field_changed(environment):
+    volume = environment.volume()
+    with open(keybag(volume), "rb") as file:
+        whole = file.read()
+    step = 1 if environment.mode == "soak" else 7
+    offsets = sorted({*range(0, 104, 3), *range(104, len(whole), step * 5), len(whole) - 64, len(whole) - 1})
+    for offset in offsets:
+        changed = bytearray(whole)
+        changed[offset] ^= 1
+        write_file(keybag(volume), bytes(changed), os.O_TRUNC)
+        done = mount(environment, volume, "--recovery-file", volume.code_file, ok=False).result
+        environment.cell(f"byte {offset}", True, done.returncode in (AUTHENTICATION, DAMAGED, 5))
+    write_file(keybag(volume), whole, os.O_TRUNC)
+    mount(environment, volume, "--recovery-file", volume.code_file).unmount()
+
+
+def test_another_public_key(environment):
+    volume = environment.volume()
+    with open(keybag(volume), "rb") as file:
+        whole = bytearray(file.read())
+    whole[64:96] = os.urandom(32)
+    write_file(keybag(volume), bytes(whole), os.O_TRUNC)
+    refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
+    # Nor is it believed by who has never seen the right one, or was told to accept.
+    refused(environment, volume, DAMAGED, "--accept-keybag", "--recovery-file", volume.code_file)
+    refused(environment, another_machine(environment, volume, copy_keys=True), DAMAGED, "--no-unlock")
+
+
+def test_half_a_keybag(environment):
+    volume = environment.volume()
+    with open(keybag(volume), "rb") as file:
+        whole = file.read()
+    for part in (b"", whole[:7], whole[:128], whole[:len(whole) // 2], whole[:-1], whole + b"\0", b"\0" * len(whole)):
+        write_file(keybag(volume), part, os.O_TRUNC)
+        refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
+        with open(keybag(volume), "rb") as file:
+            assert file.read() == part, "a damaged keybag is evidence, and is not to be touched"
+    os.unlink(keybag(volume))
+    refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
+
+
+def test_another_volumes_keybag(environment):
+    volume = environment.volume()
+    data = environment.new_path("data")
+    other_path = environment.new_path("volume")
+    other_environment = {**os.environ, "XDG_DATA_HOME": data}
+    made = json.loads(protectfs("init", "--json", "--passphrase-file", volume.passphrase_file, other_path,
+                                env=other_environment).stdout)
+    code = secret_file(volume, "other-code", made["recoveryCode"])
+    other = Volume(other_path, data, code, volume.passphrase_file)
+    one = mount(environment, volume, "--recovery-file", volume.code_file)
+    write_file(one / "name", b"content")
+    one.unmount()
+    shutil.copyfile(keybag(other), keybag(volume))
+    # The device key of this volume does not open it.
+    done = mount(environment, volume, "--recovery-file", volume.code_file, ok=False).result
+    assert done.returncode in (AUTHENTICATION, DAMAGED), done.stderr
+    # Nor do the right keys of the wrong volume show anything.
+    wrong = Volume(volume.path, data, code, volume.passphrase_file)
+    done = mount(environment, wrong, "--recovery-file", code, ok=False)
+    if done.result.returncode == 0:
+        assert "name" not in os.listdir(done.path)
+        assert outcome(write_file, done / "new", b"x") == "EIO"
+        done.unmount()
+
+
+def test_state_file_missing(environment):
+    volume = environment.volume()
+    one = mount(environment, volume, "--recovery-file", volume.code_file)
+    write_file(one / "file", b"content")
+    one.unmount()
+    path = state_file(volume)
+    os.unlink(path)
+    two = mount(environment, volume, "--recovery-file", volume.code_file)
+    assert read_file(two / "file") == b"content"
+    two.unmount()
+    assert state_file(volume) == path
+    # Cut short: it says nothing that could be believed, and is not passed over in silence.
+    with open(path, "rb") as file:
+        whole = file.read()
+    write_file(path, whole[:50], os.O_TRUNC)
+    refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
+    write_file(path, whole, os.O_TRUNC)
+    mount(environment, volume, "--recovery-file", volume.code_file).unmount()
+
+
+def test_passphrases(environment):
+    volume = environment.volume()
+    before = slots(volume)
+    assert [slot["kind"] for slot in before] == ["device key", "passphrase", "recovery code"], before
+    assert before[1]["boundToDeviceKey"] is True
+    second = add(volume, "second")
+    portable = add(volume, "portable", "--portable")
+    listed = slots(volume)
+    assert [slot["boundToDeviceKey"] for slot in listed if slot["kind"] == "passphrase"] == [True, True, False]
+    for file in (volume.passphrase_file, second, portable):
+        mount(environment, volume, "--passphrase-file", file).unmount()
+    wrong = secret_file(volume, "wrong", "not it")
+    assert "wrong passphrase" in refused(environment, volume, AUTHENTICATION, "--passphrase-file", wrong)
+    # Change the second, giving it.
+    changed = secret_file(volume, "changed", "changed")
+    change(volume, "passphrase", "change", "--passphrase-file", second, "--new-passphrase-file", changed)
+    refused(environment, volume, AUTHENTICATION, "--passphrase-file", second)
+    mount(environment, volume, "--passphrase-file", changed).unmount()
+    # Remove all but the last.
+    numbers = [slot["slot"] for slot in slots(volume) if slot["kind"] == "passphrase"]
+    for number in numbers[1:]:
+        change(volume, "passphrase", "remove", "--slot", number, "--recovery-file", volume.code_file)
+    refused(environment, volume, AUTHENTICATION, "--passphrase-file", changed)
+    refused(environment, volume, AUTHENTICATION, "--passphrase-file", portable)
+    done = change(volume, "passphrase", "remove", "--slot", numbers[0], "--recovery-file", volume.code_file, ok=False)
+    assert done.returncode != 0 and "only passphrase" in done.stderr, done.stderr
+    mount(environment, volume, "--passphrase-file", volume.passphrase_file).unmount()
+    # Nothing half-written lies about.
+    assert [name for name in os.listdir(volume.path) if name.startswith(".protectfs.tmp")] == []
+
+
+def test_change_beside_a_mount(environment):
+    volume = environment.volume()
+    one = mount(environment, volume, "--no-unlock")
+    assert one.state() == "before-first-unlock"
+    new = add(volume, "added")
+    one.command("unlock", "--passphrase-file", new, one.path)
+    assert one.state() == "unlocked"
+    write_file(one / "file", b"content")
+    set_class(one / "file", "A")
+    one.lock()
+    assert outcome(read_file, one / "file") == "EACCES"
+    one.unlock()
+    assert read_file(one / "file") == b"content"
+    one.unmount()
+
+
+def test_portable_and_bound(environment):
+    volume = environment.volume()
+    portable = add(volume, "portable", "--portable")
+    one = mount(environment, volume, "--recovery-file", volume.code_file)
+    write_file(one / "file", b"content")
+    one.unmount()
+    elsewhere = another_machine(environment, volume)
+    # A copy of the volume without the device key: the bound passphrase is worth nothing.
+    message = refused(environment, elsewhere, AUTHENTICATION, "--passphrase-file", volume.passphrase_file)
+    assert "device key" in message, message
+    done = mount(environment, elsewhere, "--no-unlock", ok=False).result
+    assert done.returncode == AUTHENTICATION, done.stderr
+    for words in (("--passphrase-file", portable), ("--recovery-file", volume.code_file)):
+        two = mount(environment, elsewhere, *words)
+        assert read_file(two / "file") == b"content"
+        # Lock and unlock work there as well.
+        set_class(two / "file", "A")
+        two.lock()
+        assert outcome(read_file, two / "file") == "EACCES"
+        two.command("unlock", *words, two.path)
+        assert read_file(two / "file") == b"content"
+        two.unmount()
+    # With a copy of the key the bound one opens as at home.
+    copied = another_machine(environment, volume, copy_keys=True)
+    mount(environment, copied, "--passphrase-file", volume.passphrase_file).unmount()
+
+
+def test_recovery(environment):
+    volume = environment.volume()
+    one = mount(environment, volume, "--recovery-file", volume.code_file)
+    write_file(one / "file", b"content")
+    set_class(one / "file", "A")
+    one.unmount()
+    # A new code: the old one no longer works.
+    made = json.loads(change(volume, "recovery", "new", "--json", "--recovery-file", volume.code_file).stdout)
+    code = secret_file(volume, "new-code", made["recoveryCode"])
+    refused(environment, volume, AUTHENTICATION, "--recovery-file", volume.code_file)
+    mount(environment, volume, "--recovery-file", code).unmount()
+    # Written carelessly it still is the code; with a typing error it is none.
+    careless = secret_file(volume, "careless", made["recoveryCode"].lower().replace("-", " "))
+    mount(environment, volume, "--recovery-file", careless).unmount()
+    last = made["recoveryCode"][-1]
+    typo = secret_file(volume, "typo", made["recoveryCode"][:-1] + ("0" if last != "0" else "1"))
+    assert "typing error" in refused(environment, volume, AUTHENTICATION, "--recovery-file", typo)
+    # A new machine: the code gives it a device key and a passphrase of its own.
+    elsewhere = another_machine(environment, volume)
+    new = secret_file(volume, "new-machine", "new machine")
+    change(elsewhere, "recovery", "use", "--recovery-file", code, "--new-passphrase-file", new)
+    two = mount(environment, elsewhere, "--passphrase-file", new)
+    assert read_file(two / "file") == b"content"
+    two.unmount()
+    three = mount(environment, elsewhere, "--no-unlock")
+    assert three.state() == "before-first-unlock"
+    three.unmount()
+    # The old machine's key and its passphrase are out; the code is in.
+    done = mount(environment, volume, "--passphrase-file", volume.passphrase_file, ok=False).result
+    assert done.returncode == AUTHENTICATION, done.stderr
+    refused(environment, volume, AUTHENTICATION, "--no-unlock")
+
+
+def initialise(environment, *words):
+    place = environment.new_path("made")
+    os.makedirs(os.path.join(place, "data"))
+    passphrase = os.path.join(place, "passphrase")
+    with open(passphrase, "w", encoding="ascii") as file:
+        file.write(PASSPHRASE + "\n")
+    path = os.path.join(place, "volume")
+    variables = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data")}
+    made = json.loads(protectfs("init", "--json", "--passphrase-file", passphrase, *words, path, env=variables).stdout)
+    code = os.path.join(place, "code")
+    with open(code, "w", encoding="ascii") as file:
+        file.write(made["recoveryCode"] + "\n")
+    return Volume(path, os.path.join(place, "data"), code, passphrase), made
+
+
+def test_no_device_key(environment):
+    volume, made = initialise(environment, "--device-key", "none")
+    assert made["deviceKey"] is None, made
+    assert [slot["kind"] for slot in slots(volume)] == ["passphrase", "recovery code"]
+    # There is no state before first unlock: mounting asks.
+    assert "has no device key" in refused(environment, volume, USAGE, "--no-unlock")
+    one = mount(environment, volume, "--passphrase-file", volume.passphrase_file)
+    assert one.state() == "unlocked"
+    write_file(one / "file", b"content")
+    set_class(one / "file", "A")
+    one.lock()
+    assert one.state() == "locked"
+    assert outcome(read_file, one / "file") == "EACCES"
+    one.command("unlock", "--passphrase-file", volume.passphrase_file, one.path)
+    assert read_file(one / "file") == b"content"
+    one.unmount()
+    elsewhere = another_machine(environment, volume)
+    mount(environment, elsewhere, "--passphrase-file", volume.passphrase_file).unmount()
+
+
+def test_device_key_file(environment):
+    key = os.path.join(environment.base, "the key")
+    volume, made = initialise(environment, "--device-key", key)
+    assert made["deviceKey"] == key, made
+    assert os.stat(key).st_mode & 0o777 == 0o600 and os.path.getsize(key) == 32
+    mount(environment, volume, "--device-key", key, "--passphrase-file", volume.passphrase_file).unmount()
+    one = mount(environment, volume, "--device-key", key, "--no-unlock")
+    assert one.state() == "before-first-unlock"
+    one.unmount()
+    # Not given: it is not guessed.
+    refused(environment, volume, AUTHENTICATION, "--passphrase-file", volume.passphrase_file)
+    # Not a key, another key, a key that others can read.
+    for name, content in (("short", b"x" * 31), ("long", b"x" * 33), ("other", os.urandom(32))):
+        wrong = os.path.join(environment.base, name)
+        write_file(wrong, content)
+        os.chmod(wrong, 0o600)
+        done = mount(environment, volume, "--device-key", wrong, "--no-unlock", ok=False).result
+        assert done.returncode == AUTHENTICATION, f"{name}: {done.returncode}: {done.stderr}"
+
+
+def test_delays_grow(environment):
+    volume = environment.volume()
+    one = mount(environment, volume, "--no-unlock")
+    wrong = secret_file(volume, "wrong", "not it")
+    times = []
+    for _ in range(4):
+        started = time.monotonic()
+        done = one.command("unlock", "--passphrase-file", wrong, one.path, ok=False)
+        assert done.returncode == AUTHENTICATION, done.stderr
+        times.append(time.monotonic() - started)
+    assert one.state() == "before-first-unlock"
+    hash_time = times[0]
+    for number, (waited, least) in enumerate(zip(times[1:], (1, 2, 4))):
+        # Each attempt waits out the delay that the one before has earned.
+        environment.cell(f"failure {number + 1}", True, waited > least + hash_time * 0.3 - 0.2)
+    assert one.status()["unlockFailures"] == 4, one.status()
+    one.unlock()
+    assert one.status()["unlockFailures"] == 0
+    one.unmount()
+
+
+def test_keybag_is_a_link_or_a_fifo(environment):
+    volume = environment.volume()
+    path = keybag(volume)
+    os.rename(path, path + ".away")
+    os.symlink(path + ".away", path)
+    refused(environment, volume, DAMAGED, "--no-unlock")
+    os.unlink(path)
+    os.mkfifo(path)
+    refused(environment, volume, DAMAGED, "--no-unlock")
+    os.unlink(path)
+    os.rename(path + ".away", path)
+    mount(environment, volume, "--no-unlock").unmount()

@@ -1,0 +1,240 @@
+"""What the daemon's memory holds: before a lock the keys that it needs, after it none of those that must be gone."""
+
+import ctypes
+import os
+import resource
+import shutil
+import stat
+import subprocess
+
+import harness
+import reader
+import scan
+
+
+def test_keys_leave_memory(environment):
+    """Finds the keys before a lock, and none of them after it, for files that are open all the time."""
+    example = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4"  # FIPS 197, A.3
+    assert scan.expanded_schedule(bytes.fromhex(example))[-4:].hex() == "706c631e"
+    if os.geteuid() != 0:
+        raise harness.Skip("only root may read the memory of a process that is not dumpable")
+    reader.load()
+    mount = environment.mount()
+    handles = []
+    for letter in "ABCD":
+        path = mount / f"file {letter}"
+        harness.write_file(path, harness.pattern(10_000, seed=ord(letter)))
+        harness.set_class(path, letter)
+        handles.append(os.open(path, os.O_RDWR))
+        os.pread(handles[-1], 9000, 0)
+        os.pwrite(handles[-1], b"written before the lock", 5)
+        os.fsync(handles[-1])
+    harness.write_file(mount / "closed", harness.pattern(10_000, seed=1))
+    harness.set_class(mount / "closed", "A")
+    assert harness.read_file(mount / "closed") == harness.pattern(10_000, seed=1)
+
+    view = reader.unlock(mount.volume)
+    gone = scan.class_secrets(view)
+    gone.update(scan.file_secrets(view, "file A", "open file of class A"))
+    gone.update(scan.file_secrets(view, "closed", "closed file of class A"))
+    stays = scan.file_secrets(view, "file C", "open file of class C")
+    before = scan.found(mount.pid, {**gone, **stays})
+    for name in ("class key A", "private key of B", "open file of class A: file key",
+                 "open file of class A: expanded key, rounds 2 and 3"):
+        environment.cell(f"before the lock: {name} is seen", True, bool(name in before or (
+            # The wrap key is all that is needed of class key A.
+            name == "class key A" and "wrap key of A" in before)))
+
+    mount.lock()
+    after = scan.found(mount.pid, {**gone, **stays})
+    for name in gone:
+        environment.cell(f"after the lock: {name} is gone", [], after.get(name, []))
+    environment.cell("after the lock: a key of class C is still seen", True,
+                     any(name in after for name in stays))
+
+    mount.unlock()
+    os.pread(handles[0], 9000, 0)
+    again = scan.found(mount.pid, gone)
+    environment.cell("after unlocking: the file key of class A is seen again", True,
+                     "open file of class A: file key" in again)
+    for handle in handles:
+        os.close(handle)
+    mount.lock()
+    last = scan.found(mount.pid, gone)
+    environment.cell("after the second lock: nothing", {}, last)
+
+
+def test_class_b_file_closed_while_locked(environment):
+    """A file of class B that is open keeps its key through a lock, until its last handle is closed."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root may read the memory of a process that is not dumpable")
+    reader.load()
+    mount = environment.mount()
+    for name in ("open", "closed"):
+        harness.write_file(mount / name, harness.pattern(10_000))
+        harness.set_class(mount / name, "B")
+        harness.read_file(mount / name)
+    handle = os.open(mount / "open", os.O_RDWR)
+    os.pwrite(handle, b"x", 5)
+    os.fsync(handle)
+    view = reader.unlock(mount.volume)
+    kept, gone = scan.file_secrets(view, "open", "open file"), scan.file_secrets(view, "closed", "closed file")
+    mount.lock()
+    seen = scan.found(mount.pid, {**kept, **gone})
+    environment.cell("locked: keys of the open file", True, any(name in seen for name in kept))
+    environment.cell("locked: keys of the closed file", [], [name for name in gone if name in seen])
+    os.pwrite(handle, b"y", 9000)
+    os.close(handle)
+    harness.wait_until(lambda: not scan.found(mount.pid, kept), what="the end of the closed file's keys")
+
+
+def test_before_first_unlock(environment):
+    """Only what the device key opens is there before the first unlock."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root may read the memory of a process that is not dumpable")
+    reader.load()
+    mount = environment.mount(unlock=False)
+    view = reader.unlock(mount.volume)
+    secrets = {**scan.class_secrets(view), "class key C": view.keys.keys[3], "wrap key of C": view.keys.wrap_key(3),
+               "header key": view.keys.header}
+    environment.cell("before first unlock", ["header key"], sorted(scan.found(mount.pid, secrets)))
+
+
+def test_plaintext_leaves_memory(environment):
+    """After a lock, the contents of class A files are in none of the daemon's buffers."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root may read the memory of a process that is not dumpable")
+    mount = environment.mount()
+    marks = {}
+    handles = []
+    for number in range(8):
+        mark = os.urandom(24)
+        marks[f"mark {number}"] = mark
+        path = mount / f"secret {number}"
+        harness.write_file(path, b"")
+        harness.set_class(path, "A")
+        harness.write_file(path, mark * 20_000)
+        assert harness.read_file(path) == mark * 20_000
+        handle = os.open(path, os.O_RDWR)
+        handles.append(handle)
+        os.pread(handle, 48_000, 4096)
+        os.pwrite(handle, mark * 3, 100_000)
+    mount.lock()
+    places = scan.found(mount.pid, marks)
+    for name in marks:
+        environment.cell(f"after the lock: {name} is in no buffer", [], places.get(name, [])[:3])
+    for handle in handles:
+        os.close(handle)
+
+
+def test_credentials_leave_memory(environment):
+    """Passphrase and recovery code stay neither in memory nor in what others can see of the process."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root may read the memory of a process that is not dumpable")
+    package = reader.load()
+    mount = environment.mount(unlock=False)
+    secret = harness.read_file(mount.volume.code_file).strip()
+    wrong = os.path.join(mount.volume.data, "wrong")
+    harness.write_file(wrong, b"an utterly wrong passphrase\n")
+    refused = mount.command("unlock", "--passphrase-file", wrong, mount.path, ok=False)
+    environment.cell("a wrong passphrase is refused", True, refused.returncode != 0)
+    mount.command("unlock", "--passphrase-file", mount.volume.passphrase_file, mount.path)
+    secrets = {
+        "passphrase": harness.PASSPHRASE.encode(), "wrong passphrase": b"an utterly wrong passphrase",
+    }
+    environment.cell("after unlocking by passphrase", {}, scan.found(mount.pid, secrets))
+    mount.lock()
+    mount.unlock()
+    secrets["recovery code"] = secret
+    secrets["recovery code's bytes"] = package.primitives.recovery_secret(secret.decode())
+    environment.cell("after unlocking by recovery code", {}, scan.found(mount.pid, secrets))
+    for name in ("cmdline", "environ"):
+        with open(f"/proc/{mount.pid}/{name}", "rb") as file:
+            seen = file.read()
+        for title, value in secrets.items():
+            environment.cell(f"{title} is not in {name}", False, value in seen)
+    texts = [refused.stdout, refused.stderr]
+    if os.path.exists(mount.log):
+        texts.append(harness.read_file(mount.log).decode(errors="replace"))
+    for title, value in secrets.items():
+        environment.cell(f"{title} is in no message", False,
+                         any(value.decode("latin-1") in text for text in texts))
+
+
+def test_daemon_is_not_dumpable(environment):
+    """No core file, no ptrace by the same user, and secrets locked in memory."""
+    mount = environment.mount()
+    pid = mount.pid
+    status = os.stat(f"/proc/{pid}/mem")
+    environment.cell("/proc/PID belongs to root", (0, 0), (status.st_uid, status.st_gid))
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_CORE) if os.geteuid() == 0 else (0, 0)
+    environment.cell("the core limit is zero", (0, 0), (soft, hard))
+    if os.geteuid() == 0:
+        with open(f"/proc/{pid}/status", encoding="utf-8") as file:
+            fields = dict(line.split(":", 1) for line in file)
+        environment.cell("memory is locked", True, int(fields["VmLck"].split()[0]) > 0)
+        # A process that is dumpable has its own user's files in /proc even when that user is not root.
+        flags = {}
+        with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
+            place = ""
+            for line in file:
+                if line.startswith("VmFlags:"):
+                    flags[place] = set(line.split()[1:])
+                elif "-" in line.split()[0]:
+                    place = line.split()[0]
+        locked = [value for value in flags.values() if "lo" in value]
+        environment.cell("some memory is locked", True, bool(locked))
+        environment.cell("locked memory stays out of core files", True, all("dd" in value for value in locked))
+        environment.cell("locked memory is wiped on fork", True, all("wf" in value for value in locked))
+
+
+def open_fuse_to_everyone(environment):
+    """Has /dev/fuse as udev makes it, in a mount namespace of this test's own."""
+    if os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
+        return
+    if ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
+        raise harness.Skip("mount namespaces are not permitted here")
+    harness.run("mount", "--make-rprivate", "/")
+    device = environment.new_path("fuse")
+    os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 229))
+    os.chmod(device, 0o666)
+    harness.run("mount", "--bind", device, "/dev/fuse")
+
+
+def test_same_user_cannot_look_in(environment):
+    """A daemon of an ordinary user is closed to that user's other programs."""
+    if os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("fusermount3"):
+        raise harness.Skip("needs root, setpriv(1) and fusermount3(1)")
+    open_fuse_to_everyone(environment)
+    user = 65534
+    place = environment.new_path("user")
+    shutil.copytree(environment.template, place, symlinks=True)
+    path = os.path.join(place, "mount")
+    for name in ("mount", "run"):
+        os.mkdir(os.path.join(place, name), 0o700)
+    for directory, directories, files in os.walk(place):
+        for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
+            os.lchown(name, user, user)
+    variables = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data"),
+                 "XDG_RUNTIME_DIR": os.path.join(place, "run"), "HOME": place}
+    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+
+    def as_user(*words, **more):
+        return harness.run(*become, *words, env=variables, **more)
+
+    as_user(harness.binary(), "mount", "--recovery-file", os.path.join(place, "code"), os.path.join(place, "volume"),
+            path)
+    sleeper = subprocess.Popen(become + ["sleep", "60"])
+    try:
+        daemon, = harness.daemons(path)
+        look = ["dd", "of=/dev/null", "count=1"]
+        harness.wait_until(
+            lambda: as_user(*look, f"if=/proc/{sleeper.pid}/environ", ok=False).returncode == 0,
+            what="a look into an ordinary process")
+        environment.cell("a look into the daemon", 1,
+                         as_user(*look, f"if=/proc/{daemon}/environ", ok=False).returncode)
+        environment.cell("its files in /proc belong to root", 0, os.stat(f"/proc/{daemon}/environ").st_uid)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        as_user(harness.binary(), "unmount", path)

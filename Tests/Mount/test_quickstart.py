@@ -1,0 +1,85 @@
+"""mount-scripts/quickstart: twice in a row, as root and as an ordinary user, in a directory whose path has spaces."""
+
+import os
+import pwd
+import shutil
+import subprocess
+
+import harness
+
+SCRIPT = os.path.join(harness.REPOSITORY, "mount-scripts", "quickstart")
+
+
+def quickstart(directory, variables, prefix=()):
+    """Runs the script without a terminal and gives its output."""
+    done = subprocess.run([*prefix, SCRIPT, directory], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=1500, env=variables, start_new_session=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def judge(output):
+    for line in ("cat: private/diary.txt: Permission denied", "account 4711, balance 815", "mail goes on arriving",
+                 "the web server's page", "State          unlocked"):
+        assert line in output, f"{line!r} is not in:\n{output}"
+    assert output.count("account 4711, balance 815") == 2, output
+
+
+def test_root(environment):
+    if os.geteuid() != 0:
+        raise harness.Skip("not root")
+    directory = os.path.join(environment.base, "a directory with spaces")
+    variables = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
+    try:
+        judge(quickstart(directory, variables))
+        judge(quickstart(directory, variables))
+    finally:
+        harness.protectfs("unmount", directory + "/private", ok=False, env=variables)
+
+
+def test_user(environment):
+    """As an ordinary user, in a copy of the repository with spaces in its path too, with the build that is there."""
+    if os.geteuid() != 0:
+        raise harness.Skip("needs root to become somebody else")
+    if shutil.which("fusermount3") is None:
+        raise harness.Skip("fusermount3 is missing")
+    user = pwd.getpwnam("nobody")
+    os.chmod(environment.base, 0o755)
+    home = environment.new_path("home")
+    os.mkdir(home)
+    os.chown(home, user.pw_uid, user.pw_gid)
+    # The build directory of this checkout belongs to somebody else: the program is taken from it as it is.
+    tools = environment.new_path("tools with spaces")
+    os.makedirs(tools)
+    binary = os.path.join(tools, "protectfs")
+    shutil.copy(harness.binary(), binary)
+    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as script:
+        script.write(f'#!/bin/sh\ncase "$*" in *--show-bin-path*) echo "{tools}" ;; esac\n')
+    os.chmod(os.path.join(tools, "swift"), 0o755)
+    place = os.path.join(tools, "repository", "mount-scripts")
+    os.makedirs(place)
+    for name in ("quickstart", "packages"):
+        shutil.copy(os.path.join(harness.REPOSITORY, "mount-scripts", name), place)
+    runtime = environment.new_path("run")
+    os.mkdir(runtime, 0o700)
+    os.chown(runtime, user.pw_uid, user.pw_gid)
+    variables = {"HOME": home, "USER": "nobody", "PATH": tools + ":" + os.environ["PATH"], "XDG_RUNTIME_DIR": runtime}
+    directory = os.path.join(home, "with spaces")
+    # In a mount namespace of its own, where the device is as udev makes it: open for everyone.
+    device = environment.new_path("fuse")
+    script = (f'mknod "{device}" c 10 229 && chmod 666 "{device}" && mount --bind "{device}" /dev/fuse || exit 77; '
+              f'as="setpriv --reuid={user.pw_uid} --regid={user.pw_gid} --clear-groups --"; $as "$1" "$2" && $as "$1" "$2"; code=$?; '
+              '$as "$3" unmount "$2/private" || code=78; exit $code')
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", os.path.join(place, "quickstart"), directory, binary]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=200, env=variables, start_new_session=True, check=False)
+    if done.returncode == 77 or "unshare:" in done.stdout:
+        raise harness.Skip("mount namespaces are not permitted here")
+    assert done.returncode == 0, done.stdout
+    first, second = done.stdout.split("It stays mounted")[:2]
+    judge(first)
+    judge(second)
+
+
+test_root.time_limit = 1600

@@ -1,0 +1,107 @@
+// The documents' keychain examples, and a small language for the mount tests: one answer a line.
+
+import FileProtection
+import Secrets
+
+func savePassword(_ password: String, account: String) -> OSStatus {
+    let data = Data(password.utf8)
+    let query: [String: Any] = [
+        kSecClass as String: kSecClassGenericPassword,
+        kSecAttrAccount as String: account,
+        kSecValueData as String: data,
+        kSecAttrAccessible as String: kSecAttrAccessibleWhenUnlocked,
+    ]
+    return SecItemAdd(query as CFDictionary, nil)
+}
+
+func readPassword(account: String) -> (OSStatus, String?) {
+    let query: [String: Any] = [
+        kSecClass as String: kSecClassGenericPassword,
+        kSecAttrAccount as String: account,
+        kSecReturnData as String: true,
+        kSecMatchLimit as String: kSecMatchLimitOne,
+    ]
+    var item: CFTypeRef?
+    let status = SecItemCopyMatching(query as CFDictionary, &item)
+    guard status == errSecSuccess, let data = item as? Data else { return (status, nil) }
+    return (status, String(data: data, encoding: .utf8))
+}
+
+func deleteThenAdd(_ password: String, account: String) -> OSStatus {
+    let query =
+        [
+            kSecClass: kSecClassGenericPassword,
+            kSecAttrAccount: account,
+            kSecValueData: Data(password.utf8),
+        ] as [CFString: Any] as CFDictionary
+    SecItemDelete(query)
+    return SecItemAdd(query, nil)
+}
+
+/// "key=value" words as a dictionary; the values of flags, numbers, and data say what they are.
+func dictionary(_ words: some Sequence<Substring>) -> [String: Any] {
+    var result: [String: Any] = [:]
+    for word in words {
+        let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let value = String(parts[1])
+        switch value.first {
+        case "!": result[String(parts[0])] = value == "!true"
+        case "#": result[String(parts[0])] = Int(value.dropFirst()) ?? 0
+        case "$": result[String(parts[0])] = Data(value.dropFirst().utf8)
+        default: result[String(parts[0])] = value
+        }
+    }
+    return result
+}
+
+func shown(_ value: Any?) -> String {
+    switch value {
+    case let data as Data: return "$" + String(decoding: data, as: UTF8.self)
+    case let list as [Any]: return "[" + list.map { shown($0) }.sorted().joined(separator: ";") + "]"
+    case let dictionary as [String: Any]:
+        let kept = dictionary.filter { !($0.value is Date) }.sorted { $0.key < $1.key }
+        let dates = dictionary.values.compactMap { $0 as? Date }
+        let now = Date()
+        let areRecent = dates.allSatisfy { abs($0.timeIntervalSince(now)) < 600 }
+        return "{" + kept.map { "\($0.key)=\(shown($0.value))" }.joined(separator: ",") + "}"
+            + (dates.isEmpty ? "" : "dates\(dates.count)\(areRecent ? "" : "wrong")")
+    case let flag as Bool: return flag ? "!true" : "!false"
+    case let number as Int: return "#\(number)"
+    case let text as String: return text
+    case nil: return "nil"
+    default: return "?"
+    }
+}
+
+/// One answer, at once: the other side waits for it.
+func print(_ items: Any...) {
+    let line = items.map { "\($0)" }.joined(separator: " ")
+    FileHandle.standardOutput.write(Data((line + "\n").utf8))
+}
+
+if CommandLine.arguments.count > 1, !SecretsMount.use(CommandLine.arguments[1]) {
+    print("not on a protected mount")
+}
+while let line = readLine() {
+    let words = line.split(separator: " ")
+    let rest = words.dropFirst()
+    switch words[0] {
+    case "save": print(savePassword(String(words[2]), account: String(words[1])))
+    case "read":
+        let (status, password) = readPassword(account: String(words[1]))
+        print(status, password ?? "nil")
+    case "replace": print(deleteThenAdd(String(words[2]), account: String(words[1])))
+    case "add", "copy":
+        var result: AnyObject?
+        let query = dictionary(rest) as CFDictionary
+        let status = words[0] == "add" ? SecItemAdd(query, &result) : SecItemCopyMatching(query, &result)
+        print(status, shown(result))
+    case "update":
+        let parts = rest.split(separator: "to")
+        print(SecItemUpdate(dictionary(parts[0]) as CFDictionary, dictionary(parts[1]) as CFDictionary))
+    case "delete": print(SecItemDelete(dictionary(rest) as CFDictionary))
+    case "message": print(SecCopyErrorMessageString(OSStatus(words[1]) ?? 1, nil) ?? "nil")
+    case "mount": print(SecretsMount.path ?? "nil")
+    default: print("unknown")
+    }
+}

@@ -1,0 +1,137 @@
+// A volume's contents in a store in memory, for the tests of file contents.
+
+import BackingStore
+import Keybag
+import Locks
+import SodiumKit
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+/// Keys and state file of a test volume; survives "mounts" and power cuts.
+final class ContentKeys: Sendable {
+    let ring: KeyRing
+    let keys: Lock<VolumeKeys>
+    let openEpochs = Lock<[UInt32]>([])
+
+    init(_ suite: BlockSuite) throws {
+        let text = Array("p".utf8)
+        let device = try SecretKey.random()
+        let new = try Keybag.create(
+            suite: suite, passphrase: try SecretBytes(copying: unsafe text.span.bytes), deviceKey: device,
+            cost: Argon2Parameters(passes: 1, memory: 8 << 20))
+        ring = try KeyRing(new.bag, device: try new.bag.open(deviceKey: device))
+        _ = try ring.unlock(with: try new.keys.copy())
+        keys = Lock(try new.keys.copy())
+    }
+
+    func unlock() throws {
+        let copy = try keys.withLock { keys throws(SodiumError) in try keys.copy() }
+        _ = try ring.unlock(with: copy)
+    }
+
+    /// Locks, wiping `contents`.
+    func lock(_ contents: [FileContent] = []) {
+        #expect(ring.beginLocking())
+        #expect(ring.waitForReads(until: monotonicNanoseconds() + 1_000_000_000))
+        #expect(
+            ring.finishLocking {
+                for content in contents where content.protectionClass == .complete { content.wipeKeys() }
+            })
+    }
+
+    /// One mount of the volume.
+    func mount(
+        _ tolerance: CrashTolerance = .byEpoch, isReadOnly: Bool = false, isShared: Bool = false,
+        epochLimit: UInt64 = EpochLog.limit
+    ) -> ContentContext {
+        let log = EpochLog(
+            endedBadly: openEpochs.withLock { $0 }, tolerance: tolerance, limit: epochLimit
+        ) { [self] change throws(VolumeError) in
+            switch change {
+            case .open(let epoch): openEpochs.withLock { $0.append(epoch) }
+            case .close(let epochs): openEpochs.withLock { $0.removeAll { epochs.contains($0) } }
+            }
+        }
+        return ContentContext(keys: ring, epochs: log, isReadOnly: isReadOnly, kernelKeepsTimes: !isShared) {
+            [self] departure in
+            departures.withLock { $0.append(departure) }
+        }
+    }
+
+    let departures = Lock<[Departure]>([])
+}
+
+extension MemoryStore {
+    /// Creates the file `name` with its content.
+    func create(
+        _ name: String = "f", in context: ContentContext,
+        class protectionClass: ProtectionClass = .completeUntilFirstUserAuthentication
+    ) throws -> FileContent {
+        let file = try FileContent.prepare(in: context, class: protectionClass, explicit: false)
+        let backing = try root.createFile(try #require(EntryName(name)), mode: 0o600)
+        return try FileContent.create(file, in: context, backing: backing)
+    }
+
+    func open(_ name: String = "f", in context: ContentContext) throws -> FileContent {
+        try FileContent.open(in: context, backing: try backing(name))
+    }
+
+    func backing(_ name: String = "f") throws -> BackingFile {
+        try root.openFile(try #require(EntryName(name)), .readWrite)
+    }
+}
+
+extension FileContent {
+    func put(_ bytes: [UInt8], at offset: Int, _ access: Operation = .write) throws(VolumeError) {
+        try write(unsafe bytes.span.bytes, at: UInt64(offset), access: access)
+    }
+
+    func get(_ range: Range<Int>) throws(VolumeError) -> [UInt8] {
+        var all: [UInt8] = []
+        while all.count < range.count {
+            let count = min(range.count - all.count, FileContent.largestRequest)
+            let part = try getOnce(at: range.lowerBound + all.count, count)
+            if part.isEmpty { break }
+            all += part
+        }
+        return all
+    }
+
+    private func getOnce(at offset: Int, _ count: Int) throws(VolumeError) -> [UInt8] {
+        let length = FileContent.bufferLength(count: count)
+        var buffer = try Self.largeBuffer(length, in: context)
+        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+            let result = try read(into: &bytes, at: UInt64(offset), count: count)
+            let plain = bytes.bytes.extracting(result.range).copiedBytes()
+            result.finish()
+            return plain
+        }
+    }
+
+    func getAll() throws(VolumeError) -> [UInt8] {
+        try get(0..<Int(size) + 100)
+    }
+}
+
+/// A small fast generator with a seed, so that failures can be repeated.
+struct SeededGenerator: RandomNumberGenerator {
+    var state: UInt64
+
+    init(_ seed: UInt64) { state = seed &+ 0x9E37_79B9_7F4A_7C15 }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var value = state
+        value = (value ^ (value >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        value = (value ^ (value >> 27)) &* 0x94D0_49BB_1331_11EB
+        return value ^ (value >> 31)
+    }
+
+    mutating func bytes(_ count: Int) -> [UInt8] {
+        let start = UInt8(truncatingIfNeeded: next())
+        let step = UInt8(truncatingIfNeeded: next() | 1)
+        return (0..<count).map { start &+ UInt8(truncatingIfNeeded: $0) &* step | 1 }
+    }
+}

@@ -1,0 +1,93 @@
+// A volume with every kind of damage that repair knows, and the test that nothing of it is lost.
+
+import BackingStore
+import Glibc
+import Keybag
+import Locks
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+/// How many states are tried after each power cut: PROTECTFS_POWERCUT is a factor, 1 unless given.
+let repairEffort = max(1, unsafe getenv("PROTECTFS_POWERCUT").flatMap { unsafe Int(String(cString: $0)) } ?? 1)
+
+/// What one check with repair said.
+struct RepairOutcome: Sendable {
+    let summary: CheckSummary
+    let findings: [Finding]
+    let repairs: [Repair]
+    var kinds: [String] { findings.map(\.kind.rawValue).sorted() }
+    var actions: [String] { repairs.map(\.action.rawValue).sorted() }
+}
+
+extension TestVolume {
+    /// Checks and repairs the volume in `directory`, or its own.
+    func repair(
+        in directory: BackingDirectory? = nil, quarantines: Bool = false, threads: Int = 1,
+        mayGoOn: @escaping @Sendable () -> Bool = { true }
+    ) throws -> RepairOutcome {
+        let ring = try keys.ring()
+        try keys.unlock(ring)
+        let findings = Lock<[Finding]>([])
+        let repairs = Lock<[Repair]>([])
+        var options = CheckOptions()
+        options.repairs = true
+        options.quarantines = quarantines
+        options.threads = threads
+        options.mayGoOn = mayGoOn
+        let states = StateFileStore(directory: states.root, volumeID: ring.volumeID)
+        let summary = try Check.run(
+            directory: (directory ?? self.directory).reopen(), keys: ring, states: states, options: options,
+            repaired: { repair in repairs.withLock { $0.append(repair) } },
+            report: { finding in findings.withLock { $0.append(finding) } })
+        return RepairOutcome(
+            summary: summary, findings: findings.withLock { $0 }, repairs: repairs.withLock { $0 })
+    }
+
+    /// Changes bytes of a path's backing file.
+    func damage(_ path: String, at offset: UInt64, _ bytes: [UInt8] = [7, 7, 7]) throws {
+        let (directory, entry) = try backing(path)
+        try directory.openFile(entry, .readWrite).write(unsafe bytes.span.bytes, at: offset)
+    }
+
+    /// Gives a path's backing entry another name of the right form.
+    func scramble(_ path: String) throws {
+        let (directory, entry) = try backing(path)
+        var bytes = Array(entry.bytes)
+        bytes[5] = bytes[5] == 65 ? 66 : 65
+        try directory.rename(entry, to: directory, BackingName.known(bytes))
+    }
+
+    /// Changes one byte of a directory's record.
+    func damageRecord(_ path: String, byte: Int) throws {
+        let directory = try volume.directory(node(path))
+        let target = try directory.readSymlink(BackingName.record)
+        guard var record = unsafe Base64URL.decode(target.span.bytes) else { throw VolumeError.damaged(.record) }
+        record[byte] ^= 1
+        try directory.unlink(BackingName.record)
+        try directory.createSymlink(BackingName.record, target: Base64URL.encode(unsafe record.span.bytes))
+    }
+}
+
+/// Everything that a store holds: contents of files and targets of links, whatever their names.
+func everything(below directory: BackingDirectory) throws -> [[UInt8]: Int] {
+    var found: [[UInt8]: Int] = [:]
+    for entry in try directory.entries() {
+        let status = try directory.status(of: entry.name)
+        switch status.kind {
+        case .directory:
+            for (bytes, count) in try everything(below: directory.openDirectory(entry.name)) {
+                found[bytes, default: 0] += count
+            }
+        case .symlink: found[try directory.readSymlink(entry.name), default: 0] += 1
+        default:
+            var bytes = [UInt8](repeating: 0, count: Int(status.size))
+            var span = bytes.mutableSpan
+            var raw = unsafe span.mutableBytes
+            _ = try directory.openFile(entry.name, .readOnly).read(into: &raw, at: 0)
+            found[bytes, default: 0] += 1
+        }
+    }
+    return found
+}

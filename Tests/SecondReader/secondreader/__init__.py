@@ -1,0 +1,7 @@
+"""An independent reader of protectfs volumes, written from docs/volume-format.md alone."""
+
+from .keybag import Keybag, Keys, State
+from .primitives import Refused
+from .volume import Entry, Volume
+
+__all__ = ["Entry", "Keybag", "Keys", "Refused", "State", "Volume"]

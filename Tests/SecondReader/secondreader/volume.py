@@ -1,0 +1,192 @@
+"""Sections 3 and 7: names, records, links, attributes; and walking a whole volume."""
+
+import os
+import stat
+
+from .files import EXPLICIT, KEY_EXPOSED, File
+from .keybag import CLASS_NAMES, Keybag, State
+from .primitives import Refused, b64, equal, mac, unb64, u16, u32, xchacha_open, xchacha_stream
+
+#: Where a directory record's fields stand: name -> (offset, length).
+RECORD_FIELDS = {
+    "magic": (0, 3), "version": (3, 1), "default class": (4, 1), "flags": (5, 1), "generation": (6, 2),
+    "freshness": (8, 4), "directory ID": (12, 16), "MAC": (28, 16),
+}
+RESERVED = b".protectfs."
+
+
+class Entry:
+    """One object of the volume: path (bytes, from the root, b"" for it), backing path, lstat, kind and what belongs to it."""
+
+    def __init__(self, path, backing, status, kind):
+        self.path, self.backing, self.status, self.kind = path, backing, status, kind
+        self.id = self.protection_class = self.target = self.file = self.error = None
+        self.xattrs = {}
+
+    @property
+    def class_name(self):
+        return CLASS_NAMES.get(self.protection_class)
+
+    @property
+    def is_key_exposed(self):
+        return bool(self.file.flags & KEY_EXPOSED)
+
+    @property
+    def is_explicit(self):
+        return bool(self.file.flags & EXPLICIT)
+
+
+class Volume:
+    """A volume below a directory, read with the keys of its keybag."""
+
+    def __init__(self, root, keys, bad_epochs=(), tolerates_all=False):
+        self.root, self.keys = os.fsencode(root), keys
+        self.bad_epochs, self.tolerates_all = bad_epochs, tolerates_all
+
+    @classmethod
+    def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None):
+        """Opens the keybag of `root`; `state` is the state file's bytes."""
+        with open(os.path.join(root, ".protectfs.keybag"), "rb") as file:
+            bag = Keybag(file.read(65537))
+        if passphrase is None and recovery_code is None:
+            keys = bag.open(device_key)
+        else:
+            keys = bag.unlock(passphrase, recovery_code, device_key)
+        state = State(state) if state is not None else None
+        if state and (state.uuid != bag.uuid or state.serial > bag.serial or state.pk != bag.pk):
+            raise Refused("the keybag is not the one that was seen last")
+        return cls(root, keys, state.open_epochs if state else (), state.tolerates_all if state else True)
+
+    # Names and attributes: one scheme, two sets of keys.
+
+    def _seal_name(self, name, owner, iv_key, cipher_key):
+        iv = mac(iv_key, owner + name, 16)
+        return b64(iv + xchacha_stream(cipher_key, iv + bytes(8), name))
+
+    def _open_name(self, encoding, owner, iv_key, cipher_key):
+        data = unb64(encoding)
+        if len(data) < 17:
+            raise Refused("name: length")
+        name = xchacha_stream(cipher_key, data[:16] + bytes(8), data[16:])
+        if owner is not None and not equal(mac(iv_key, owner + name, 16), data[:16]):
+            raise Refused("name: IV")
+        return name
+
+    def encode_name(self, name, directory_id):
+        """Backing name and, for a long name, the companion's target."""
+        encoding = self._seal_name(name, directory_id, self.keys.name_iv, self.keys.name_cipher)
+        if len(name) <= 175:
+            return encoding, None
+        return b"~" + b64(mac(self.keys.long_name, directory_id + encoding, 32)), encoding
+
+    def decode_name(self, backing, directory, directory_id):
+        """The name of a backing entry; None for companions and reserved names."""
+        if backing.startswith(RESERVED):
+            return None
+        encoding = backing
+        if backing.startswith(b"~"):
+            if len(backing) == 46 and backing.endswith(b".n"):
+                return None
+            try:
+                encoding = os.readlink(os.path.join(directory, backing + b".n"))
+            except OSError as error:
+                raise Refused("name: no companion") from error
+            long = b"~" + b64(mac(self.keys.long_name, directory_id + encoding, 32))
+            if long != backing:
+                raise Refused("name: companion")
+        name = self._open_name(encoding, directory_id, self.keys.name_iv, self.keys.name_cipher)
+        if name in (b".", b"..") or b"/" in name or b"\0" in name or len(name) > 255:
+            raise Refused("name: form")
+        if (len(name) > 175) != (encoding is not backing):
+            raise Refused("name: long form")
+        return name
+
+    def encode_xattr(self, name, owner):
+        return b"user.pfs." + self._seal_name(name, owner, self.keys.xattr_iv, self.keys.xattr_cipher)
+
+    def xattrs(self, path, owner):
+        result = {}
+        for backing in map(os.fsencode, os.listxattr(path, follow_symlinks=False)):
+            if not backing.startswith(b"user.pfs."):
+                continue
+            name = self._open_name(backing[9:], owner, self.keys.xattr_iv, self.keys.xattr_cipher)
+            value = os.getxattr(path, backing, follow_symlinks=False)
+            result[name] = xchacha_open(self.keys.xattr_value, value[:24], owner + name, value[24:])
+        return result
+
+    def link_target(self, stored):
+        data = unb64(stored)
+        return xchacha_open(self.keys.symlink, data[:24], b"", data[24:])
+
+    def parse_record(self, target):
+        """Directory ID and default class (0: none)."""
+        if len(target) != 59:
+            raise Refused("record: length")
+        data = unb64(target)
+        if not equal(mac(self.keys.record, data[:28], 16), data[28:]):
+            raise Refused("record: MAC")
+        if data[:4] != b"PFD\x01" or data[4] > 4 or data[5] or u16(data, 6) or u32(data, 8):
+            raise Refused("record: fields")
+        return data[12:28], data[4]
+
+    def record(self, directory, is_root=False):
+        identifier, default = self.parse_record(os.readlink(os.path.join(directory, b".protectfs.dir")))
+        if is_root and identifier != self.keys.root_id:
+            raise Refused("record: root")
+        return identifier, default
+
+    # The tree.
+
+    def file(self, backing):
+        with open(backing, "rb") as file:
+            return File(self.keys, file.read(), self.bad_epochs, self.tolerates_all)
+
+    def backing_path(self, path):
+        """The backing path of a path from the root (bytes, or text), by encryption of each component."""
+        at, identifier = self.root, self.keys.root_id
+        parts = [part for part in os.fsencode(path).split(b"/") if part]
+        for number, part in enumerate(parts):
+            at = os.path.join(at, self.encode_name(part, identifier)[0])
+            if number < len(parts) - 1:
+                identifier = self.record(at)[0]
+        return at
+
+    def walk(self):
+        """Every object, the root first; an object that is refused carries `error`."""
+        return self._walk(b"", self.root, True)
+
+    def _walk(self, path, backing, is_root=False):
+        status = os.lstat(backing)
+        kind = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink", stat.S_IFIFO: "fifo",
+                stat.S_IFSOCK: "socket", stat.S_IFCHR: "character device",
+                stat.S_IFBLK: "block device"}[stat.S_IFMT(status.st_mode)]
+        entry = Entry(path, backing, status, kind)
+        children = []
+        try:
+            if kind == "directory":
+                entry.id, default = self.record(backing, is_root)
+                entry.protection_class = default or None
+                entry.xattrs = self.xattrs(backing, entry.id)
+                children = sorted(os.listdir(backing))
+            elif kind == "symlink":
+                entry.target = self.link_target(os.readlink(backing))
+            elif kind == "file":
+                entry.file = self.file(backing)
+                entry.protection_class, entry.id = entry.file.protection_class, entry.file.id
+                if entry.id:
+                    entry.xattrs = self.xattrs(backing, entry.id)
+        except (Refused, OSError) as error:
+            entry.error = str(error)
+        yield entry
+        for child in children:
+            if is_root and child in (b".protectfs.keybag", b".protectfs.keybag.old"):
+                continue
+            try:
+                name = self.decode_name(child, backing, entry.id)
+            except Refused as error:
+                below = Entry(path + b"/?" + child, os.path.join(backing, child), None, "undecryptable")
+                below.error = str(error)
+                yield below
+                continue
+            if name is not None:
+                yield from self._walk(path + b"/" + name if path else name, os.path.join(backing, child))

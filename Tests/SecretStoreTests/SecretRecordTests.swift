@@ -1,0 +1,75 @@
+// The record of an item: what is written is what is read, and nothing else is taken for one.
+
+import Testing
+import VolumeFormat
+
+@testable import SecretStore
+
+@Suite struct SecretRecordTests {
+    static let item: SecretItem = {
+        var item = SecretItem(
+            .internet,
+            [
+                "account": .text("ünï@example.org"), "port": .number(-443), "generic": .bytes([0, 255, 7]),
+                "invisible": .flag(true), "comment": .text(""),
+            ], class: .none)
+        item.created = .max
+        item.modified = -5
+        return item
+    }()
+
+    @Test func comesBackAsItWas() throws {
+        let bytes = try #require(SecretRecord.encode(Self.item))
+        #expect(SecretRecord.decode(bytes) == Self.item)
+    }
+
+    @Test func everyPrefixIsRefused() throws {
+        let bytes = try #require(SecretRecord.encode(Self.item))
+        for length in 0..<bytes.count { #expect(SecretRecord.decode(Array(bytes[..<length])) == nil, "\(length)") }
+        #expect(SecretRecord.decode(bytes + [0]) == nil)
+    }
+
+    @Test func changedBytesAreRefusedOrMeanWhatTheySay() throws {
+        let bytes = try #require(SecretRecord.encode(Self.item))
+        for index in bytes.indices {
+            for value: UInt8 in [0, 1, 4, 127, 128, 255] where value != bytes[index] {
+                var changed = bytes
+                changed[index] = value
+                guard let item = SecretRecord.decode(changed) else { continue }
+                #expect(item != Self.item, "byte \(index) set to \(value)")
+            }
+        }
+    }
+
+    @Test func whatDoesNotFitIsRefused() {
+        var item = Self.item
+        item.attributes["comment"] = .text(String(repeating: "x", count: SecretRecord.largest))
+        #expect(SecretRecord.encode(item) == nil)
+        item.attributes = Dictionary(uniqueKeysWithValues: (0..<256).map { ("\($0)", .flag(false)) })
+        #expect(SecretRecord.encode(item) == nil)
+    }
+
+    @Test func theNameIsOfTheIdentityAlone() {
+        var other = Self.item
+        other.attributes["comment"] = .text("else")
+        #expect(other.name == Self.item.name)
+        other.attributes["port"] = .text("-443")
+        #expect(other.name != Self.item.name)
+        var shifted = Self.item
+        shifted.attributes["account"] = .text("ünï@example.orga")
+        #expect(shifted.name != Self.item.name)
+        let missing = SecretItem(.generic, ["account": .text("a")], class: .none)
+        let empty = SecretItem(.generic, ["account": .text("a"), "service": .text("")], class: .none)
+        #expect(missing.name != empty.name)
+    }
+
+    @Test func aQueryWantsAllOfIts() {
+        var query = SecretQuery(nil, ["account": .text("ÜNÏ@example.org")])
+        #expect(!query.matches(Self.item))
+        query.ignoresCase = true
+        #expect(query.matches(Self.item))
+        query.attributes["server"] = .text("x")
+        #expect(!query.matches(Self.item))
+        #expect(!SecretQuery(.generic).matches(Self.item))
+    }
+}

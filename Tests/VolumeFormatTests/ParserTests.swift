@@ -1,0 +1,165 @@
+// Parsers against hostile bytes: whatever parses serialises to the same bytes, and nothing traps.
+
+import Testing
+import VolumeFormat
+
+@Suite struct ParserTests {
+    static func header(_ protectionClass: ProtectionClass) -> [UInt8] {
+        var header = FileHeader(
+            protectionClass: protectionClass, suite: .aes256GCM, flags: [.holes, .explicit], keyGeneration: 3,
+            fileID: ObjectID(InlineArray { UInt8($0) }))
+        for index in 0..<72 { header.wrappedKey[index] = UInt8(200 - index) }
+        for index in 0..<16 { header.mac[index] = UInt8(index + 7) }
+        return bytes(128) { header.store(into: &$0) }
+    }
+
+    static func bytes(_ count: Int, _ fill: (inout MutableRawSpan) -> Void) -> [UInt8] {
+        var result = [UInt8](repeating: 0, count: count)
+        var span = result.mutableSpan
+        var raw = unsafe span.mutableBytes
+        fill(&raw)
+        return result
+    }
+
+    @Test(arguments: ProtectionClass.allCases) func headerRoundTrip(protectionClass: ProtectionClass) throws {
+        let stored = Self.header(protectionClass)
+        let header = try FileHeader(parsing: unsafe stored.span.bytes)
+        #expect(header.protectionClass == protectionClass && header.flags == [.holes, .explicit])
+        #expect(header.keyGeneration == 3)
+        #expect(Self.bytes(128) { header.store(into: &$0) } == stored)
+    }
+
+    @Test func headerErrors() {
+        func error(_ offset: Int, _ value: UInt8) -> FormatError? {
+            var stored = Self.header(.complete)
+            stored[offset] = value
+            do {
+                _ = try FileHeader(parsing: unsafe stored.span.bytes)
+                return nil
+            } catch { return error }
+        }
+        #expect(error(0, 0x51) == .magic)
+        #expect(error(3, 2) == .version(2))
+        #expect(error(4, 7) == .reservedClass)
+        #expect(error(4, 0) == .unknownClass)
+        #expect(error(5, 3) == .suite)
+        #expect(error(6, 13) == .unsupported("block_log2"))
+        #expect(error(7, 1) == .unsupported("compression"))
+        #expect(error(8, 8) == .unsupported("flags"))
+        #expect(error(12, 1) == .unsupported("freshness"))
+        #expect(error(111, 1) == .inconsistent("wrapped file key"))
+        let short = [UInt8](repeating: 0, count: 127)
+        #expect(throws: FormatError.length) { _ = try FileHeader(parsing: unsafe short.span.bytes) }
+    }
+
+    /// Every single-byte change of a valid object parses to the same bytes again or is refused.
+    private func sweep(_ valid: [UInt8], _ again: ([UInt8]) throws -> [UInt8]) throws {
+        #expect(try again(valid) == valid)
+        var generator = SystemRandomNumberGenerator()
+        for offset in valid.indices {
+            for value in [0, 1, 0x7f, 0x80, 0xff, valid[offset] ^ 1, UInt8.random(in: 0...255, using: &generator)] {
+                var changed = valid
+                changed[offset] = value
+                if let result = try? again(changed) { #expect(result == changed, "byte \(offset)") }
+            }
+            if let result = try? again(Array(valid[..<offset])) { #expect(result == Array(valid[..<offset])) }
+        }
+        if let result = try? again(valid + [0]) { #expect(result == valid + [0]) }
+    }
+
+    @Test func everyByteOfHeader() throws {
+        for known in ProtectionClass.allCases {
+            try sweep(Self.header(known)) { stored in
+                let header = try FileHeader(parsing: unsafe stored.span.bytes)
+                return Self.bytes(max(128, stored.count)) { header.store(into: &$0) }
+            }
+        }
+    }
+
+    @Test func everyByteOfRecord() throws {
+        let record = DirectoryRecord(
+            directoryID: ObjectID(InlineArray { UInt8(255 - $0) }), defaultClass: .completeUnlessOpen)
+        let target = record.target()
+        #expect(target.count == 59)
+        try sweep(target) { text in
+            guard let bytes = DirectoryRecord.decode(target: unsafe text.span.bytes) else {
+                throw FormatError.encoding
+            }
+            return try DirectoryRecord(parsing: unsafe bytes.span.bytes).target()
+        }
+    }
+
+    @Test func everyByteOfField() throws {
+        let field = BlockField(payloadLength: 17, isLast: true, epoch: 0xdead_beef)
+        try sweep(Self.bytes(8) { field.store(into: &$0, at: 0) }) { stored in
+            let parsed = try BlockField(parsing: unsafe stored.span.bytes, capacity: 3932)
+            return Self.bytes(max(8, stored.count)) { parsed.store(into: &$0, at: 0) }
+        }
+        let notFull = BlockField(payloadLength: 17, isLast: false, epoch: 0)
+        let stored = Self.bytes(8) { notFull.store(into: &$0, at: 0) }
+        #expect(throws: FormatError.inconsistent("payload length")) {
+            _ = try BlockField(parsing: unsafe stored.span.bytes, capacity: 3932)
+        }
+    }
+
+    static func keybag() -> KeybagLayout {
+        var bag = KeybagLayout(
+            suite: .xChaCha20Poly1305, hasNoDeviceKey: false, volumeID: VolumeID(InlineArray { UInt8($0 * 3) }),
+            publicKey: InlineArray { UInt8($0) })
+        bag.serial = 0x0102_0304_0506_0708
+        bag.generations[3] = 9
+        bag.slots = [
+            SlotLayout(
+                kind: .device, isBoundToDevice: false, slotID: 1, derivation: .none, salt: InlineArray { UInt8($0) },
+                commitment: InlineArray { UInt8($0 + 1) }, nonce: InlineArray { UInt8($0 + 2) },
+                bundle: [UInt8](repeating: 5, count: 96)),
+            SlotLayout(
+                kind: .passphrase, isBoundToDevice: true, slotID: 2, derivation: .argon2id13, passes: 3,
+                memory: 64 << 20, salt: InlineArray { UInt8($0) }, commitment: InlineArray { UInt8($0 + 1) },
+                nonce: InlineArray { UInt8($0 + 2) }, bundle: [UInt8](repeating: 6, count: 256)),
+        ]
+        bag.extensions = [1, 0, 2, 0, 9, 9]
+        bag.unlockMAC = InlineArray { UInt8($0 + 90) }
+        return bag
+    }
+
+    @Test func everyByteOfKeybag() throws {
+        try sweep(Self.keybag().serialized()) { stored in
+            try KeybagLayout(parsing: unsafe stored.span.bytes).serialized()
+        }
+        var twice = Self.keybag()
+        twice.slots[1].slotID = 1
+        let bytes = twice.serialized()
+        #expect(throws: FormatError.inconsistent("slot ID")) {
+            _ = try KeybagLayout(parsing: unsafe bytes.span.bytes)
+        }
+    }
+
+    @Test func everyByteOfState() throws {
+        var state = StateFileLayout(
+            volumeID: VolumeID(InlineArray { UInt8($0) }), serial: 77, publicKey: InlineArray { UInt8($0) },
+            unlockMAC: InlineArray { UInt8($0) }, toleratesEverything: false)
+        state.openEpochs = [1, 0xffff_fffe]
+        try sweep(state.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
+        state.openEpochs = Array(0..<5000)
+        let bytes = state.serialized()
+        let parsed = try StateFileLayout(parsing: unsafe bytes.span.bytes)
+        #expect(parsed.openEpochs == Array(904..<5000) && parsed.toleratesEverything)
+    }
+
+    @Test func bundleEntries() throws {
+        let types: [BundleEntry.KeyType] = [
+            .classKey(.complete), .classKey(.none), .metadata, .unlockAuthentication,
+        ]
+        for type in types {
+            let entry = BundleEntry(type: type, generation: 4)
+            let stored = Self.bytes(40) { entry.store(into: &$0, at: 0) }
+            #expect(try BundleEntry(parsing: unsafe stored.span.bytes) == entry)
+        }
+        var stored = [UInt8](repeating: 0, count: 40)
+        stored[0] = 5
+        #expect(throws: FormatError.unsupported("bundle entry")) {
+            _ = try BundleEntry(parsing: unsafe stored.span.bytes)
+        }
+    }
+}
