@@ -11,9 +11,9 @@ internal import VolumeFormat
 public struct LockReport: Sendable, Equatable {
     /// The volume was unlocked before, and is locked now.
     public var wasUnlocked = false
-    /// Handles of class A files that lost their access.
+    /// Handles of class A files that are open and have lost their access.
     public var cutOff = 0
-    /// The processes (threads) that had opened them, where the kernel told.
+    /// The processes (threads) that opened them, where the kernel told.
     public var processes: [Int32] = []
     /// Passes over the kernel's page cache.
     public var passes = 0
@@ -43,12 +43,6 @@ struct LockSequence {
         guard keys.beginLocking() else { return report }
         locking()
         report.wasUnlocked = true
-        for file in system.files.all where file.node.protectionClass == .complete {
-            let handles = file.state.withLock { $0.handles }
-            report.cutOff += handles.count
-            report.processes += handles.map(\.process).filter { $0 > 0 }
-        }
-        report.processes = Array(Set(report.processes)).sorted()
         // 3
         report.isComplete = false
         while true {
@@ -76,8 +70,15 @@ struct LockSequence {
         // 5
         let patience = report.isComplete ? Self.limit : Self.limit / 10
         _ = errands.invalidate(targets, until: monotonicNanoseconds() + patience)
+        // close(2) returns before RELEASE is read. A request of our own stands behind it, and then every worker passes by.
+        if !closedHandles.isEmpty {
+            errands.touch([system.volume.root], until: monotonicNanoseconds() + Self.touchLimit)
+        }
         // Requests of before have left plaintext in the workers' buffers.
         _ = errands.wipeBuffers(until: monotonicNanoseconds() + Self.limit / 10)
+        let cutOff = closedHandles
+        report.cutOff = cutOff.count
+        report.processes = Set(cutOff.map(\.process).filter { $0 > 0 }).sorted()
         report.milliseconds = Int(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report
     }
@@ -91,6 +92,13 @@ struct LockSequence {
             default: false
             }
         }.map(\.number)
+    }
+
+    /// Those on class A files.
+    private var closedHandles: [Handle] {
+        system.files.all.filter { $0.node.protectionClass == .complete }.flatMap { file in
+            file.state.withLock { $0.handles }
+        }
     }
 
     /// Class A files behind which dirty pages may stand: opened as another class, or mapped.
