@@ -18,11 +18,6 @@ public enum ProtectionClassName {
     public static func type(ofAttributeValue value: String) -> FileProtectionType? {
         table.first { $0.value == value || $0.type.rawValue == value }?.type
     }
-
-    /// How strong a class is: 3 for complete down to 0 for none.
-    static func rank(_ type: FileProtectionType) -> Int {
-        table.firstIndex { $0.type == type }.map { table.count - 1 - $0 } ?? 0
-    }
 }
 
 // Foundation on Linux leaves it out, and without it the documents' `switch` over a class does not compile.

@@ -57,10 +57,11 @@ public final class UIApplication: @unchecked Sendable {
 
     /// Says which mount the application speaks of: once, at the start.
     ///
+    /// - Throws: `FileProtectionError.notProtected` where `url` is on no protected mount.
     /// - Parameter queue: where notifications and delegate methods come; the main queue unless given.
     public func useProtectedData(
         at url: URL, deliveringOn queue: DispatchQueue = .main
-    ) throws(ProtectedDataError) {
+    ) throws(FileProtectionError) {
         let chosen = try ProtectedData(at: url)
         lock.withLock {
             data = chosen

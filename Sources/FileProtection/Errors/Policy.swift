@@ -28,10 +28,7 @@ extension FileProtection {
 
     /// Throws or warns, as the policy says; returns where the program is to go on without protection.
     static func refuseOrGoOn(_ path: String) throws(FileProtectionError) {
-        let why =
-            ProtectedMount.all().isEmpty
-            ? "no protectfs volume is mounted" : "it is outside every mounted protectfs volume"
-        let refusal = FileProtectionError.notProtected(path: path, why: why)
+        let refusal = FileProtectionError.notProtected(path)
         let first: Bool? = box.lock.withLock {
             switch box.policy {
             case .require: return nil

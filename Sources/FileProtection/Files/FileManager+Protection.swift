@@ -133,7 +133,7 @@ extension FileProtectionType {
         if let type = value as? FileProtectionType, ProtectionClassName.attributeValue(of: type) != nil { return type }
         if let type = value as? URLFileProtection { return try of(type.rawValue) }
         if let text = value as? String, let type = ProtectionClassName.type(ofAttributeValue: text) { return type }
-        throw .unknownClass(value: "\(value)")
+        throw .unknownClass(value: (value as? FileProtectionType)?.rawValue ?? "\(value)")
     }
 
     /// The option of `Data.write` that names the class.

@@ -13,7 +13,7 @@ final class MountObserver: @unchecked Sendable {
         /// Takes what happens; must not block.
         let take: @Sendable (ProtectedData.Event) -> Void
         /// Takes why nothing more will come.
-        let fail: @Sendable (ProtectedDataError) -> Void
+        let fail: @Sendable (FileProtectionError) -> Void
         /// Whether it has been told the state at the beginning.
         var isTold = false
     }
@@ -104,7 +104,7 @@ final class MountObserver: @unchecked Sendable {
             watch = DirectoryWatch(places.directories, on: Self.queue) { [weak self] in self?.connect() }
             if watch == nil { retry() }
         }
-        if let reason = places.closed { return fail(.unreachable(mountPoint, reason)) }
+        if let reason = places.closed { return fail(.unreachable(path: mountPoint, cause: reason)) }
         for socket in places.sockets {
             generation += 1
             let number = generation
@@ -116,7 +116,9 @@ final class MountObserver: @unchecked Sendable {
                 connection?.send(["request": "subscribe", "wait": waits])
                 return
             } catch {
-                if error.code == EACCES || error.code == EPERM { return fail(.unreachable(mountPoint, error)) }
+                if error.code == EACCES || error.code == EPERM {
+                    return fail(.unreachable(path: mountPoint, cause: error))
+                }
                 // Not there, or not any more: the watch tells when one comes. A full backlog tells nothing.
                 if error.code == EAGAIN { retry() }
             }
@@ -145,7 +147,7 @@ final class MountObserver: @unchecked Sendable {
         if wasAnswered { connect() } else { retry() }
     }
 
-    private func fail(_ error: ProtectedDataError) {
+    private func fail(_ error: FileProtectionError) {
         let all = listeners.values
         listeners = [:]
         watch = nil

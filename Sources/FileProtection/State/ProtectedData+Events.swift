@@ -24,7 +24,7 @@ extension ProtectedData {
 
     /// Events from the moment of iteration on, `connected` first.
     public struct Events: AsyncSequence, Sendable {
-        /// Ends by cancellation, or by `ProtectedDataError.unreachable`.
+        /// Ends by cancellation, or by `FileProtectionError.unreachable`.
         public typealias Failure = any Error
         let observer: MountObserver
         let answers: Bool

@@ -2,22 +2,6 @@
 
 import Glibc
 
-/// Why the state of a mount cannot be observed.
-public enum ProtectedDataError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// The path lies on no protected mount.
-    case notProtected(String)
-    /// The mount's daemon does not talk to this user; `state` can be read all the same.
-    case unreachable(String, ProtectionSystemError)
-
-    /// The error for a log.
-    public var description: String {
-        switch self {
-        case .notProtected(let path): "\(path): not on a mounted protectfs volume"
-        case .unreachable(let path, _): "\(path): this mount belongs to another user; only its state can be read"
-        }
-    }
-}
-
 /// The protected data of one mount: whether it is available, and what happens to it.
 ///
 /// Observers of a mount share one connection to its daemon, which is made with the first and ends with the last. When the
@@ -57,8 +41,12 @@ public final class ProtectedData: Sendable {
     private let path: String
 
     /// The mount that holds what `url` leads to, or would.
-    public init(at url: URL) throws(ProtectedDataError) {
-        guard url.isFileURL, let mount = ProtectedMount.holding(url.path) else { throw .notProtected(url.path) }
+    ///
+    /// - Throws: `FileProtectionError.notProtected` where that is on no protected mount.
+    public init(at url: URL) throws(FileProtectionError) {
+        guard url.isFileURL, let mount = ProtectedMount.holding(url.path) else {
+            throw .notProtected(url.isFileURL ? url.path : url.absoluteString)
+        }
         path = mount.path
         mountPoint = URL(fileURLWithPath: mount.path, isDirectory: true)
         observer = MountObserver.shared(mount.path)
@@ -75,14 +63,14 @@ public final class ProtectedData: Sendable {
 
     /// Returns when the volume is unlocked, at once if it is; waits through a daemon that ends and comes back.
     ///
-    /// - Throws: `CancellationError`, or `ProtectedDataError.unreachable`.
+    /// - Throws: `CancellationError`, or `FileProtectionError.unreachable`.
     public func waitUntilAvailable() async throws {
         try await wait { $0 == .unlocked }
     }
 
     /// Returns when the volume has been unlocked since it was mounted, at once if it has.
     ///
-    /// - Throws: `CancellationError`, or `ProtectedDataError.unreachable`.
+    /// - Throws: `CancellationError`, or `FileProtectionError.unreachable`.
     public func waitUntilFirstUnlock() async throws {
         try await wait { $0 == .unlocked || $0 == .locking || $0 == .locked }
     }

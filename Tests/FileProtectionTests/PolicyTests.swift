@@ -1,0 +1,105 @@
+// What happens to classes where there is no protection, and what a write by staging leaves beside its target.
+
+import Glibc
+import Testing
+
+@testable import FileProtection
+
+/// A directory of its own, on no protected mount.
+private func withPlace(_ body: (URL) throws -> Void) throws {
+    let place = Foundation.FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+    try Foundation.FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+    defer { try? Foundation.FileManager.default.removeItem(at: place) }
+    try body(place)
+}
+
+private func names(_ place: URL) throws -> [String] {
+    try Foundation.FileManager.default.contentsOfDirectory(atPath: place.path).sorted()
+}
+
+// The policy is the process's: one test at a time.
+@Suite(.serialized) struct PolicyTests {
+    @Test func requireRefusesAndWritesNothing() throws {
+        #expect(FileProtection.policy == .require)
+        try withPlace { place throws in
+            #expect(!FileProtection.isSupported(at: place))
+            let file = place.appendingPathComponent("file")
+            #expect(throws: FileProtectionError.notProtected(file.path)) {
+                try Data("x".utf8).write(to: file, options: .completeFileProtection)
+            }
+            #expect(throws: FileProtectionError.notProtected(file.path)) {
+                try FileManager.default.createDirectory(
+                    at: file, withIntermediateDirectories: false,
+                    attributes: [.protectionKey: FileProtectionType.complete])
+            }
+            #expect(
+                !FileManager.default.createFile(
+                    atPath: file.path, contents: nil, attributes: [.protectionKey: FileProtectionType.complete]))
+            #expect(try names(place) == [])
+            #expect(throws: FileProtectionError.notProtected(place.path)) { try ProtectedData(at: place) }
+            try Data("x".utf8).write(to: file, options: .atomic)
+            #expect(try FileManager.default.attributesOfItem(atPath: file.path)[.protectionKey] == nil)
+            #expect(try file.resourceValues(forKeys: [.fileProtectionKey]).fileProtection == nil)
+            #expect(throws: FileProtectionError.notProtected(file.path)) {
+                try FileManager.default.setAttributes(
+                    [.protectionKey: FileProtectionType.complete, .posixPermissions: 0o400], ofItemAtPath: file.path)
+            }
+            // Refused whole.
+            #expect(
+                try FileManager.default.attributesOfItem(atPath: file.path)[.posixPermissions] as? NSNumber != 0o400)
+        }
+    }
+
+    @Test(arguments: [FileProtection.Policy.warn, .ignore]) func othersGoOn(_ policy: FileProtection.Policy) throws {
+        FileProtection.policy = policy
+        defer { FileProtection.policy = .require }
+        try withPlace { place throws in
+            let file = place.appendingPathComponent("file")
+            try Data("x".utf8).write(to: file, options: [.atomic, .completeFileProtection])
+            #expect(try Data(contentsOf: file) == Data("x".utf8))
+            // A class that is none is refused by every policy.
+            #expect(throws: FileProtectionError.self) {
+                try FileManager.default.setAttributes([.protectionKey: "7"], ofItemAtPath: file.path)
+            }
+            // What needs a mount is refused by every policy.
+            #expect(throws: FileProtectionError.self) { try ProtectedData(at: place) }
+        }
+    }
+
+    @Test func stagingLeavesNothing() throws {
+        try withPlace { place throws in
+            let staging = try Staging(beside: place.appendingPathComponent("file").path, class: nil)
+            let file = try staging.create(mode: 0o600)
+            try ProtectedWrite.fill(file, with: Data("x".utf8))
+            close(file)
+            #expect(try names(place) == [".protectfs-staging-\(geteuid())"])
+            try staging.commit(to: place.appendingPathComponent("file").path, replacing: false)
+            staging.remove()
+            #expect(try names(place) == ["file"])
+        }
+    }
+
+    @Test func stagingDoesNotReplaceUnasked() throws {
+        try withPlace { place throws in
+            let target = place.appendingPathComponent("file")
+            try Data("old".utf8).write(to: target)
+            let staging = try Staging(beside: target.path, class: nil)
+            close(try staging.create(mode: 0o600))
+            #expect(throws: ProtectionSystemError(code: EEXIST, call: "rename")) {
+                try staging.commit(to: target.path, replacing: false)
+            }
+            staging.remove()
+            #expect(try names(place) == ["file"])
+            #expect(try Data(contentsOf: target) == Data("old".utf8))
+        }
+    }
+
+    @Test func stagingWithoutClassesIsRefused() throws {
+        try withPlace { place throws in
+            // A file system without these classes takes the attribute as any other, or refuses it; either leaves nothing.
+            let staging = try? Staging(beside: place.appendingPathComponent("file").path, class: .complete)
+            staging?.remove()
+            #expect(try names(place) == [])
+        }
+    }
+}
