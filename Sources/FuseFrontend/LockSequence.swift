@@ -1,5 +1,6 @@
 // Locking in place: keys out, and the plaintext out of the kernel too, losing no write that a program was told of.
 
+internal import HostSystem
 internal import Keybag
 internal import Locks
 internal import ProtectedVolume
@@ -76,6 +77,8 @@ struct LockSequence {
         }
         // Requests of before have left plaintext in the workers' buffers.
         _ = errands.wipeBuffers(until: monotonicNanoseconds() + Self.limit / 10)
+        system.volume.releaseBuffers()
+        ProcessHardening.trimHeap()
         let cutOff = closedHandles
         report.cutOff = cutOff.count
         report.processes = Set(cutOff.map(\.process).filter { $0 > 0 }).sorted()

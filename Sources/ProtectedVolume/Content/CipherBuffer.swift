@@ -13,7 +13,7 @@ struct CipherBuffer: Sendable {
     }
 }
 
-/// Buffers of two sizes, made when first needed and kept.
+/// Buffers of two sizes, made when first needed and kept until the next lock.
 final class CipherBufferPool: Sendable {
     /// Pages of a large buffer: a request of 1 MiB touches up to 260, and one former last page.
     static let largePages = 264
@@ -26,6 +26,16 @@ final class CipherBufferPool: Sendable {
     }
 
     private let free = Lock(Free())
+
+    /// Gives back what no request holds: as many buffers were kept as requests were ever served at once.
+    func trim() {
+        // Freed behind the lock, not under it.
+        _ = free.withLock { free in
+            let old = free
+            free = Free()
+            return old
+        }
+    }
 
     /// Runs `body` with a buffer of at least `pageCount` pages.
     func withBuffer<Result: ~Copyable, Failure: Error>(

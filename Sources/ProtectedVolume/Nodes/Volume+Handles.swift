@@ -250,6 +250,9 @@ extension Volume {
         return handles
     }
 
+    /// Gives back the buffers that requests have left: memory that only a busy moment needed. After a lock.
+    public func releaseBuffers() { content.buffers.trim() }
+
     // MARK: durability
 
     /// fsync(2) of a file: records and companions on its path once, then the file.
