@@ -86,6 +86,20 @@ let porting: [Target] = [
         name: "porting-examples", dependencies: ["FileProtection"], path: "Tests/Porting", swiftSettings: strict)
 ]
 
+// Lists a program's files that import Foundation past FileProtection: `swift package check-imports`.
+let importCheck: [Target] =
+    module("ImportCheck") + [
+        .executableTarget(
+            name: "check-imports", dependencies: ["ImportCheck", "HostSystem"], path: "Sources/CheckImports",
+            swiftSettings: strict),
+        .plugin(
+            name: "CheckImports",
+            capability: .command(
+                intent: .custom(
+                    verb: "check-imports", description: "List files that import Foundation past FileProtection")),
+            dependencies: ["check-imports"], path: "Sources/CheckImportsPlugin"),
+    ]
+
 // The application object of UIKit, examples, and what drives the library's view of a mount's state in the mount tests.
 let stateLibraries: [Target] = [
     .target(name: "UIKitCompat", dependencies: ["FileProtection"], swiftSettings: strict)
@@ -117,7 +131,8 @@ let package = Package(
         .library(name: "FileProtection", targets: ["FileProtection"]),
         .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
         .library(name: "Secrets", targets: ["Secrets"]),
+        .plugin(name: "CheckImports", targets: ["CheckImports"]),
     ],
     targets: libraries + cipherLibraries + modules.flatMap { $0 } + formatVectors + command
-        + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + secrets + porting,
+        + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + secrets + porting + importCheck,
     swiftLanguageModes: [.v6])

@@ -1,5 +1,6 @@
 // Foundation's own calls, under names that FileProtection's members do not hide from FileProtection itself.
 
+// protectfs: plain Foundation: its own calls are what this module is for.
 public import Foundation
 
 /// What Foundation itself does where FileProtection has a member of the same name.

@@ -1,5 +1,6 @@
 // Item dictionaries taken apart: what is known of the item, what is wanted of it; anything not understood is refused.
 
+// protectfs: plain Foundation: values in memory, no files.
 import Foundation
 internal import SecretStore
 internal import VolumeFormat

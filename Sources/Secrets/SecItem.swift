@@ -1,5 +1,6 @@
 // SecItemAdd, SecItemCopyMatching, SecItemUpdate and SecItemDelete over the secrets of a mount.
 
+// protectfs: plain Foundation: values in memory, no files.
 import Foundation
 internal import HostSystem
 internal import SecretStore

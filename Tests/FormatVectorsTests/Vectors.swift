@@ -1,5 +1,6 @@
 // The vectors of docs/volume-format-vectors.json, as loosely typed as they are.
 
+// protectfs: plain Foundation: JSON of this repository.
 import Foundation
 
 struct Vectors {

@@ -1,5 +1,6 @@
 // Runs the tamper matrix, and holds docs/tamper-matrix.md against what it gave.
 
+// protectfs: plain Foundation: writes a document of this repository.
 import Foundation
 import Testing
 import VolumeFormat

@@ -1,0 +1,41 @@
+// check-imports: lists files that import Foundation past FileProtection. Exit code 0 none, 1 some, 2 it could not look.
+
+import Glibc
+import HostSystem
+import ImportCheck
+
+let help = """
+    Usage: check-imports [--stdin] [FILE|DIRECTORY]…
+
+    Lists files in which protection classes do nothing, as PATH:LINE: what is wrong: they import Foundation, or what
+    exports it, in place of FileProtection or beside it. Directories are searched for Swift files, hidden names left
+    out; without arguments the working directory.
+
+      --stdin  read the paths from standard input, one a line
+      --help   show this
+
+    A file with the comment “// \(ImportCheck.exception): REASON” is excepted.
+    The exit code is 0 when there is nothing to list, 1 when there is, 2 when something could not be read.
+    """
+
+var paths: [HostPath] = []
+var standardInput = false
+for word in CommandLine.arguments.dropFirst() {
+    switch word {
+    case "--help", "-h":
+        print(help)
+        exit(0)
+    case "--stdin": standardInput = true
+    case _ where word.hasPrefix("-"):
+        Search.complain("unknown option \(word); see --help")
+        exit(2)
+    default: paths.append(HostPath(word))
+    }
+}
+if standardInput { while let line = readLine() { paths.append(HostPath(line)) } }
+if paths.isEmpty, !standardInput { paths = [HostPath(".")] }
+
+var search = Search()
+for path in paths { search.visit(path, named: true) }
+Search.complain("\(search.files) files, \(search.excepted) excepted, \(search.found) findings")
+exit(search.unread > 0 ? 2 : search.found > 0 ? 1 : 0)

@@ -1,0 +1,108 @@
+"""A program in a package of its own that depends on this one, as docs/porting.md shows it; and the check of its imports."""
+
+import os
+import re
+
+from harness import CLASSES, REPOSITORY, Skip, get_class, read_file, run
+
+PROGRAM = """import FileProtection
+
+let url = URL(fileURLWithPath: CommandLine.arguments[1])
+try Data("protected".utf8).write(to: url.appendingPathComponent("protected"), options: .completeFileProtection)
+try bypass(url.appendingPathComponent("bypassed"))
+"""
+BYPASS = """import Foundation
+
+func bypass(_ url: URL) throws { try Data("bypassed".utf8).write(to: url, options: .completeFileProtection) }
+"""
+
+
+def manifest():
+    with open(os.path.join(REPOSITORY, "docs", "porting.md"), encoding="utf-8") as file:
+        found = [block for block in re.findall(r"^```swift\n(.*?)^```$", file.read(), re.M | re.S)
+                 if "import PackageDescription" in block]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+class Package:
+    def __init__(self, environment):
+        self.environment = environment
+        base = environment.new_path("packages")
+        self.path = os.path.join(base, "notes")
+        write(os.path.join(self.path, "Package.swift"), manifest())
+        write(os.path.join(self.path, "Sources/notes/main.swift"), PROGRAM)
+        self.bypass(BYPASS)
+        os.symlink(REPOSITORY, os.path.join(base, "protectfs"))
+
+    def bypass(self, text):
+        write(os.path.join(self.path, "Sources/notes/Bypass.swift"), text)
+
+    def swift(self, *words, **more):
+        return run("nice", "swift", *words, cwd=self.path, timeout=900, **more)
+
+    def check(self, name, expected, *words):
+        """expected: the lines that the check names, each with a part of what it says there."""
+        done = self.swift("package", "check-imports", *words, ok=False)
+        # The package manager says beside it what it builds.
+        said = dict(re.findall(r"^(\S+\.swift:\d+): (.*)$", done.stdout, re.M))
+        self.environment.cell(f"[check: {name}]", (1 if expected else 0, sorted(expected)), (done.returncode, sorted(said)))
+        for line, part in expected.items():
+            self.environment.cell(f"[check: {name}: what is said]", True, part in said.get(line, ""))
+
+
+def test_outside_package(environment):
+    if run("which", "swift", ok=False).returncode != 0:
+        raise Skip("there is no swift")
+    package = Package(environment)
+    mount = environment.mount()
+    package.swift("build", "--product", "notes")
+    package.swift("run", "--skip-build", "notes", mount.path)
+    environment.cell("[class of what the library wrote]", CLASSES["A"], get_class(mount / "protected"))
+    # Why there is a check: it compiles, it runs, and the class is not there.
+    environment.cell("[class of what went past it]", CLASSES["C"], get_class(mount / "bypassed"))
+    assert read_file(mount / "bypassed") == b"bypassed"
+
+    alone = {"Sources/notes/Bypass.swift:1": "do nothing in this file"}
+    package.check("Foundation alone", alone)
+    package.check("a target", alone, "--target", "notes")
+    package.check("tests too", alone, "--tests")
+    package.bypass("// protectfs: plain Foundation: shows what it does\n" + BYPASS)
+    package.check("an exception", {})
+    package.bypass(BYPASS.replace("Foundation", "FileProtection"))
+    package.check("nothing", {})
+    package.bypass("import FileProtection\nimport class Foundation.FileManager\n")
+    package.check("a declaration", {"Sources/notes/Bypass.swift:2": "hides that of FileProtection"})
+    for words in (["--target", "none"], ["--wrong"]):
+        done = package.swift("package", "check-imports", *words, ok=False)
+        environment.cell(f"[{words[0]}]", (1, True), (done.returncode, words[-1] in done.stderr))
+
+
+test_outside_package.time_limit = 1200
+
+
+def test_our_own_files(environment):
+    """The libraries and examples of this package pass, exceptions with reasons included."""
+    for name in (".build/release/check-imports", ".build/debug/check-imports"):
+        program = os.path.join(REPOSITORY, name)
+        if os.path.exists(program):
+            break
+    else:
+        raise Skip("check-imports is not built: swift build -c release --product check-imports")
+    done = run(program, "Sources", "Tests", cwd=REPOSITORY, ok=False)
+    environment.cell("[this package]", (0, ""), (done.returncode, done.stdout))
+    done = run(program, "--stdin", cwd=REPOSITORY, ok=False)
+    environment.cell("[no paths]", (0, ""), (done.returncode, done.stdout))
+    offender = environment.new_path("offender") + ".swift"
+    write(offender, "import Dispatch; import Foundation\n")
+    done = run(program, offender, ok=False)
+    environment.cell("[a file]", (1, f"{offender}:1: imports Foundation alone"),
+                     (done.returncode, done.stdout.partition(": protection")[0]))
+    for words, code in ((["/no/such/place"], 2), (["--wrong"], 2), (["--help"], 0)):
+        environment.cell(f"[{words[0]}]", code, run(program, *words, ok=False).returncode)
