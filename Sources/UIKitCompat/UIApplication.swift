@@ -3,8 +3,8 @@
 import Dispatch
 @_exported public import FileProtection
 
-/// What the application tells its delegate; any object can be one.
-public protocol UIApplicationDelegate: AnyObject {
+/// What the application tells its delegate; any object can be one. Of the main actor, as UIKit's is.
+@MainActor public protocol UIApplicationDelegate: AnyObject {
     /// Files of class complete are about to be closed; the lock waits until this returns, up to its grace.
     func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication)
     /// Files of every class can be opened again.
@@ -23,7 +23,7 @@ extension UIApplicationDelegate {
 /// It speaks of one mount: the one given to `useProtectedData(at:)`, else the one that holds the home directory, else the
 /// one that holds the working directory, else the only one. Observing begins when a delegate is set or the name of a
 /// notification is asked for. Notifications and delegate methods come on the main queue, which has to run (`dispatchMain`,
-/// a run loop, or an asynchronous `main`).
+/// a run loop, or an asynchronous `main`); notifications on another one where `useProtectedData` names it.
 public final class UIApplication: @unchecked Sendable {
     /// The process's own.
     public static let shared = UIApplication()
@@ -43,6 +43,9 @@ public final class UIApplication: @unchecked Sendable {
     private static let willBecomeUnavailable = Notification.Name("UIApplicationProtectedDataWillBecomeUnavailable")
     private static let didBecomeAvailable = Notification.Name("UIApplicationProtectedDataDidBecomeAvailable")
 
+    /// Marks the main queue.
+    private static let onMainQueue = DispatchSpecificKey<Bool>()
+
     /// Guards what follows, but for `isTold`.
     private let lock = NSLock()
     private var data: ProtectedData?
@@ -53,12 +56,12 @@ public final class UIApplication: @unchecked Sendable {
     /// Whether the program believes that the data is unavailable; used on the queue of delivery only.
     private var isTold = false
 
-    private init() {}
+    private init() { DispatchQueue.main.setSpecific(key: Self.onMainQueue, value: true) }
 
     /// Says which mount the application speaks of: once, at the start.
     ///
     /// - Throws: `FileProtectionError.notProtected` where `url` is on no protected mount.
-    /// - Parameter queue: where notifications and delegate methods come; the main queue unless given.
+    /// - Parameter queue: where notifications come; the main queue unless given. Delegate methods always come on the main queue.
     public func useProtectedData(
         at url: URL, deliveringOn queue: DispatchQueue = .main
     ) throws(FileProtectionError) {
@@ -122,10 +125,24 @@ public final class UIApplication: @unchecked Sendable {
         }
     }
 
+    /// Returns when the delegate has.
+    private func tellDelegate(_ tell: @escaping @MainActor @Sendable (any UIApplicationDelegate) -> Void) {
+        guard delegate != nil else { return }
+        let onMain: @Sendable () -> Void = {
+            MainActor.assumeIsolated { if let delegate = self.delegate { tell(delegate) } }
+        }
+        // Not Thread.isMainThread: under dispatchMain() the main queue runs on another thread.
+        if DispatchQueue.getSpecific(key: Self.onMainQueue) == true {
+            onMain()
+        } else {
+            DispatchQueue.main.sync(execute: onMain)
+        }
+    }
+
     private func tellUnavailable() {
         guard !isTold else { return }
         isTold = true
-        delegate?.applicationProtectedDataWillBecomeUnavailable(self)
+        tellDelegate { $0.applicationProtectedDataWillBecomeUnavailable(self) }
         NotificationCenter.default.post(name: Self.willBecomeUnavailable, object: self)
     }
 
@@ -133,7 +150,7 @@ public final class UIApplication: @unchecked Sendable {
         // At the beginning nobody was told that it was unavailable.
         if case .connected = event, !isTold { return }
         isTold = false
-        delegate?.applicationProtectedDataDidBecomeAvailable(self)
+        tellDelegate { $0.applicationProtectedDataDidBecomeAvailable(self) }
         NotificationCenter.default.post(name: Self.didBecomeAvailable, object: self)
     }
 }

@@ -54,13 +54,9 @@ import UIKitCompat
         say("open")
     }
 
-    nonisolated func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication) {
-        MainActor.assumeIsolated { willBecomeUnavailable() }
-    }
+    func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication) { willBecomeUnavailable() }
 
-    nonisolated func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication) {
-        MainActor.assumeIsolated { didBecomeAvailable() }
-    }
+    func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication) { didBecomeAvailable() }
 }
 
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
