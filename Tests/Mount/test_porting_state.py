@@ -109,6 +109,20 @@ def test_answers(environment):
         environment.cell("[both have]", 0, locking.wait(40))
         environment.cell("[locked]", "locked", answer.line())
         mount.unlock()
+    # Of two in one process one leaves in the middle; the lock waits for the other, and for no more than it.
+    for first in ("leave", "answer"):
+        with state("leave", mount.path) as two:
+            assert sorted(two.line() for _ in range(2)) == ["leaving connected unlocked", "staying connected unlocked"]
+            locking = spawn_lock(mount, 60)
+            assert sorted(two.line() for _ in range(2)) == ["leaving willLock 60.0", "staying willLock 60.0"]
+            two.say(first)
+            environment.cell(f"[{first} first]", "left" if first == "leave" else "answered", two.line())
+            time.sleep(0.3)
+            environment.cell(f"[{first} first: the other is waited for]", (None, "unlocked"),
+                             (locking.poll(), mount.state()))
+            two.say("answer" if first == "leave" else "leave")
+            environment.cell(f"[{first} first: then the lock goes on]", 0, locking.wait(40))
+            mount.unlock()
     # Who leaves in the middle is not waited for, whether it only stops listening or dies.
     with state("abandon", mount.path) as abandon, state("answer", mount.path) as dies:
         assert abandon.line() == dies.line() == "connected unlocked"
@@ -231,10 +245,8 @@ def test_other_user(environment):
 def test_downloader(environment):
     """Class B: begun while unlocked, it goes on through the lock; once closed the file waits for the unlock."""
     mount = environment.mount()
-    # The parent's default is class B as well: a library that could not set a class would be seen by the class's tests.
-    os.mkdir(mount / "downloads")
-    set_class(mount / "downloads", "B")
-    path = mount / "downloads/film"
+    # The volume's default is another class: it is the program that says which one the file has.
+    path = mount / "film"
     with Program("downloader", path) as downloader:
         downloader.say("before")
         environment.cell("[unlocked]", "received 7", downloader.line())

@@ -63,6 +63,20 @@ case "abandon":
     // Leaves in the middle of an announcement.
     try await untilWillLock()
     try await Task.sleep(for: .seconds(60))
+case "leave":
+    // Two observers of one process: when "leave" is typed one goes without an answer; the other answers at "answer".
+    let leaving = Task.detached { try await hear("leaving") { _ in } }
+    let staying = Pending()
+    Task.detached { try await hear("staying") { await staying.keep($0) } }
+    while let line = readLine() {
+        if line == "leave" {
+            leaving.cancel()
+            _ = await leaving.result
+            say("left")
+        } else {
+            say(await staying.answer() ? "answered" : "nothing to answer")
+        }
+    }
 case "available":
     try await data.waitUntilAvailable()
     say("available")
@@ -102,6 +116,29 @@ case "notifications":
     for try await event in data.events { if case .connected = event { say("ready") } }
     observation.cancel()
 default: exit(2)
+}
+
+/// Prints all that one of several observers is told, and gives on the announcements.
+func hear(_ name: String, _ announced: @Sendable (LockAnnouncement) async -> Void) async throws {
+    for try await event in data.events(answering: true) {
+        if case .willLock(let lock) = event { await announced(lock) }
+        switch event {
+        case .connected, .willLock: say("\(name) \(describe(event))")
+        default: break
+        }
+    }
+}
+
+/// An announcement that is answered when a line says so.
+actor Pending {
+    private var lock: LockAnnouncement?
+    func keep(_ lock: LockAnnouncement) { self.lock = lock }
+    func answer() -> Bool {
+        guard let lock else { return false }
+        lock.done()
+        self.lock = nil
+        return true
+    }
 }
 
 /// Counts what all observers have heard, and answers for them.
