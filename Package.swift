@@ -1,5 +1,6 @@
 // swift-tools-version: 6.2
 // The house: every module uses only modules that stand above it in this list.
+import Glibc
 import PackageDescription
 
 let strict: [SwiftSetting] = [
@@ -34,6 +35,11 @@ let libraries: [Target] = [
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .target(name: "CLinuxShim"),
 ]
+
+// Only examples use it, and only where its header is: nothing else needs the package. Named as Apple's module is.
+let database: [Target] =
+    access("/usr/include/sqlite3.h", R_OK) == 0
+    ? [.systemLibrary(name: "SQLite3", providers: [.apt(["libsqlite3-dev"])])] : []
 
 let modules: [[Target]] = [
     module("Locks"),
@@ -80,12 +86,6 @@ let programLibraries: [[Target]] = [
     module("FileProtection", uses: ["CLinuxShim", "PlainFoundation"]),
 ]
 
-// The documents' examples, run against real mounts by Tests/Mount.
-let porting: [Target] = [
-    .executableTarget(
-        name: "porting-examples", dependencies: ["FileProtection"], path: "Tests/Porting", swiftSettings: strict)
-]
-
 // Lists a program's files that import Foundation past FileProtection: `swift package check-imports`.
 let importCheck: [Target] =
     module("ImportCheck") + [
@@ -115,6 +115,17 @@ let statePrograms: [Target] = [
         name: "porting-state", dependencies: ["FileProtection"], path: "Tests/PortingState", swiftSettings: strict),
 ]
 
+// The documents' examples, run against real mounts by Tests/Mount: compiled as any program is, so that nothing but the import
+// has to be changed.
+let plain: [SwiftSetting] = [.treatAllWarnings(as: .error)]
+let porting: [Target] = [
+    .executableTarget(
+        name: "porting-examples", dependencies: ["UIKitCompat"] + database.map { .byName(name: $0.name) },
+        path: "Tests/Porting",
+        exclude: ["check-plain"] + (database.isEmpty ? ["Examples/Example12Database.swift"] : []),
+        swiftSettings: plain + (database.isEmpty ? [] : [.define("SQLITE")]))
+]
+
 // The keychain's names over SecretStore. `porting-keychain` is what the mount tests run.
 let secrets: [Target] = [
     .target(
@@ -133,6 +144,6 @@ let package = Package(
         .library(name: "Secrets", targets: ["Secrets"]),
         .plugin(name: "CheckImports", targets: ["CheckImports"]),
     ],
-    targets: libraries + cipherLibraries + modules.flatMap { $0 } + formatVectors + command
+    targets: libraries + cipherLibraries + database + modules.flatMap { $0 } + formatVectors + command
         + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + secrets + porting + importCheck,
     swiftLanguageModes: [.v6])

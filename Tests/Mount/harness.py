@@ -39,6 +39,16 @@ def binary():
     raise SystemExit("protectfs is not built: swift build -c release")
 
 
+def program(name):
+    """A program of this package that tests drive: built beside the one under test, or in this repository."""
+    builds = [os.path.join(REPOSITORY, ".build", configuration) for configuration in ("release", "debug")]
+    for place in (os.path.dirname(binary()), *builds):
+        path = os.path.join(place, name)
+        if os.path.exists(path):
+            return path
+    raise Skip(f"{name} is not built: swift build -c release --product {name}")
+
+
 def run(*words, ok=True, timeout=120, **more):
     """Runs a command; gives the finished process. Its failure is the test's unless ok is false."""
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

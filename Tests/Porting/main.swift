@@ -1,6 +1,8 @@
-// The code examples of the documents as programs: `porting-examples NAME DIRECTORY`, one file each, run by Tests/Mount.
+// The code examples of the documents as programs: `porting-examples NAME DIRECTORY [WORD…]`, run by Tests/Mount. The examples
+// themselves, in Examples, are as the documents write them, but for the import; here they are called, and it is told what
+// came of it.
 
-import FileProtection
+import UIKitCompat
 
 let words = CommandLine.arguments
 guard words.count > 2, let example = examples[words[1]] else {

@@ -2,10 +2,11 @@
 
 import FileProtection
 
-func ubiquityContainer(in directory: URL, _ words: [String]) throws {
+func saveToCloud(_ data: Data, named name: String) throws {
     guard let container = FileManager.default.url(forUbiquityContainerIdentifier: nil) else {
         print("no container")
         return
     }
-    try Data("x".utf8).write(to: container.appendingPathComponent("x"), options: .completeFileProtection)
+    let url = container.appendingPathComponent("Documents").appendingPathComponent(name)
+    try data.write(to: url, options: .completeFileProtection)
 }

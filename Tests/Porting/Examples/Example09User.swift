@@ -7,10 +7,11 @@ struct User: Codable, Equatable {
     var token: String
 }
 
-func saveUser(in directory: URL, _ words: [String]) throws {
-    let user = User(name: "Ada", token: "0123")
-    let url = directory.appendingPathComponent("user.json")
+func saveUser(_ user: User, to url: URL) throws {
     let data = try JSONEncoder().encode(user)
     try data.write(to: url, options: [.atomic, .completeFileProtection])
-    print(try JSONDecoder().decode(User.self, from: Data(contentsOf: url)) == user)
+}
+
+func loadUser(from url: URL) throws -> User {
+    try JSONDecoder().decode(User.self, from: Data(contentsOf: url))
 }

@@ -1,17 +1,6 @@
-// The table of the examples, and how they tell the test what came of them.
+// How the examples tell the test what came of them.
 
 import FileProtection
-
-/// An example gets a directory and the rest of the words; it prints what came of it.
-typealias Example = @Sendable (URL, [String]) throws -> Void
-
-let examples: [String: Example] = [
-    "save": saveSensitiveData, "set": setOnExistingFile, "directory": directoryDefault, "download": backgroundDownload,
-    "until": untilFirstUnlock, "read": readSensitiveData, "thumbnail": publicThumbnail, "check": checkProtection,
-    "user": saveUser, "launch": protectStandardDirectories, "database": openDatabase, "lower": lowerProtection,
-    "ubiquity": ubiquityContainer, "resource": resourceValues, "nsdata": dataForms, "plain": saveWithoutClass,
-    "atomic": atomicWriters, "files": copyMoveReplace, "policy": policies, "attributes": attributesTogether,
-]
 
 /// What an error says, in one line: `CocoaError 257 EACCES NSFileProtectionComplete unavailable`.
 func outcome(of error: any Error) -> String {
@@ -40,7 +29,20 @@ func step(_ name: String, _ body: () throws -> Void) {
     }
 }
 
-/// One line to the test at once; print would keep it until the end.
+/// Runs one step that gives something, and prints that.
+func show(_ name: String, _ body: () throws -> Any) {
+    do { print("\(name): \(try body())") } catch { print("\(name): \(outcome(of: error))") }
+}
+
+/// The class of a file, by the name that Foundation has for it.
+func protection(of url: URL) throws -> String {
+    let attributes = try FileManager.default.attributesOfItem(atPath: url.path)
+    return (attributes[.protectionKey] as? FileProtectionType)?.rawValue ?? "nil"
+}
+
+func text(_ data: Data?) -> String { data.map { String(decoding: $0, as: UTF8.self) } ?? "nil" }
+
+/// One line to the test at once; Swift's own would keep it until the end.
 func print(_ items: Any...) {
     FileHandle.standardOutput.write(Data((items.map { "\($0)" }.joined(separator: " ") + "\n").utf8))
 }
