@@ -36,6 +36,22 @@ import VolumeFormat
         #expect(try it.mountAgain(it.directory).read("f") == "later")
     }
 
+    @Test func aNodeShownWithAWrongSizeIsLeftOnlyWhenClosed() throws {
+        let it = try TestVolume()
+        try it.write("f", "content")
+        let node = try it.node("f")
+        it.volume.trueSizes.withLock {
+            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.number + 1)
+        }
+        try it.volume.withContent(node, writable: true) { (_) throws(VolumeError) in
+            #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: true) }
+            #expect(it.volume.nodes.known(node.key) === node)
+        }
+        #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: true) }
+        #expect(try it.node("f") !== node)
+        #expect(try it.read("f") == "content")
+    }
+
     @Test func aNewFileOnASharedMountHasItsHeader() throws {
         let it = try TestVolume()
         var options = VolumeOptions()

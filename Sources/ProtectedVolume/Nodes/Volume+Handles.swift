@@ -19,7 +19,7 @@ extension Volume {
         let content = try retain(node, writable: writable)
         if showedWrongSize(node) {
             release(node, writable: writable)
-            nodes.replaced(node)
+            leaveIfClosed(node)
             throw .stale
         }
         guard truncate else { return content }

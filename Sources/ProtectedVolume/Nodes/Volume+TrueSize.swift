@@ -44,4 +44,14 @@ extension Volume {
             sizes[node.key].map { node.number < $0.firstTruthful } ?? false
         }
     }
+
+    /// Leaves the node for good, unless somebody has its content: two contents of one file would not know of each other.
+    func leaveIfClosed(_ node: Node) {
+        let isLeft = node.state.withLock { state in
+            guard state.handles == 0 else { return false }
+            state.isSuperseded = true
+            return true
+        }
+        if isLeft { nodes.replaced(node) }
+    }
 }
