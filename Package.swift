@@ -112,8 +112,20 @@ let statePrograms: [Target] = [
         name: "document-editor", dependencies: ["UIKitCompat"], path: "Sources/Examples/DocumentEditor",
         swiftSettings: strict),
     .executableTarget(
+        name: "fitness-log", dependencies: ["FileProtection"], path: "Sources/Examples/FitnessLog",
+        swiftSettings: strict),
+    .executableTarget(
         name: "porting-state", dependencies: ["FileProtection"], path: "Tests/PortingState", swiftSettings: strict),
 ]
+
+let databasePrograms: [Target] =
+    database.isEmpty
+    ? []
+    : [
+        .executableTarget(
+            name: "database", dependencies: ["FileProtection", "SQLite3"], path: "Sources/Examples/Database",
+            swiftSettings: strict)
+    ]
 
 // The documents' examples, run against real mounts by Tests/Mount: compiled as any program is, so that nothing but the import
 // has to be changed.
@@ -145,5 +157,6 @@ let package = Package(
         .plugin(name: "CheckImports", targets: ["CheckImports"]),
     ],
     targets: libraries + cipherLibraries + database + modules.flatMap { $0 } + formatVectors + command
-        + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + secrets + porting + importCheck,
+        + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
+        + importCheck,
     swiftLanguageModes: [.v6])

@@ -62,8 +62,9 @@ import UIKitCompat
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
 let arguments = CommandLine.arguments.dropFirst()
-guard let path = arguments.first(where: { $0 != "--delegate" }) else {
-    FileHandle.standardError.write(Data("Usage: document-editor [--delegate] FILE\n".utf8))
+guard let path = arguments.last, !path.hasPrefix("-"), arguments.dropLast().allSatisfy({ $0 == "--delegate" }) else {
+    FileHandle.standardError.write(
+        Data("Usage: document-editor [--delegate] FILE    (lines to add from standard input)\n".utf8))
     exit(2)
 }
 let application = UIApplication.shared

@@ -5,8 +5,8 @@ import FileProtection
 
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
-guard CommandLine.arguments.count == 2 else {
-    FileHandle.standardError.write(Data("Usage: downloader FILE\n".utf8))
+guard CommandLine.arguments.count == 2, !CommandLine.arguments[1].hasPrefix("-") else {
+    FileHandle.standardError.write(Data("Usage: downloader FILE    (what to save from standard input)\n".utf8))
     exit(2)
 }
 let url = URL(fileURLWithPath: CommandLine.arguments[1])

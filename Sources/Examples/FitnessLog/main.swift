@@ -1,0 +1,50 @@
+// A fitness log that is recorded in the background: lines from standard input are samples. What is in the log can be read only
+// while the volume is unlocked; recording goes on in every state, and is merged into the log at each unlock and before each
+// lock.
+
+import FileProtection
+
+func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
+
+guard CommandLine.arguments.count == 2, !CommandLine.arguments[1].hasPrefix("-") else {
+    FileHandle.standardError.write(
+        Data("Usage: fitness-log FOLDER    (samples from standard input, one a line)\n".utf8))
+    exit(2)
+}
+let folder = URL(fileURLWithPath: CommandLine.arguments[1])
+
+@Sendable func merge(_ recorder: Recorder) async {
+    do {
+        let count = try await recorder.merge()
+        if count > 0 { say("merged \(count)") }
+    } catch  where error.isProtectedDataUnavailable {
+        // The grace was over, and the volume locked in the middle: the segments are there still.
+        say("not merged before the lock")
+    } catch { say("merging failed: \(error)") }
+}
+
+do {
+    let recorder = try Recorder(in: folder)
+    let events = try ProtectedData(at: folder).events(answering: true)
+    // Detached: the main actor is held by reading lines.
+    Task.detached {
+        for try await event in events {
+            if case .connected(let state) = event { say("the volume is \(state.rawValue)") }
+            switch event {
+            case .connected(.unlocked), .firstUnlock, .unlocked: await merge(recorder)
+            case .willLock(let lock):
+                await merge(recorder)
+                lock.done()
+            default: break
+            }
+        }
+    }
+    while let line = readLine() {
+        try await recorder.add(line)
+        say("recorded")
+    }
+    if try ProtectedData(at: folder).isAvailable { await merge(recorder) }
+} catch {
+    FileHandle.standardError.write(Data("fitness-log: \(error)\n".utf8))
+    exit(1)
+}
