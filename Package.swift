@@ -115,6 +115,9 @@ let statePrograms: [Target] = [
         name: "fitness-log", dependencies: ["FileProtection"], path: "Sources/Examples/FitnessLog",
         swiftSettings: strict),
     .executableTarget(
+        name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/PortingPitfalls", swiftSettings: strict
+    ),
+    .executableTarget(
         name: "porting-state", dependencies: ["FileProtection"], path: "Tests/PortingState", swiftSettings: strict),
 ]
 

@@ -20,6 +20,27 @@ public enum Plain {
         try Data(contentsOf: url, options: options)
     }
 
+    /// `FileHandle.read(upToCount:)`.
+    public static func read(_ handle: FileHandle, upToCount count: Int) throws -> Data? {
+        try handle.read(upToCount: count)
+    }
+
+    /// `FileHandle.readToEnd()`.
+    public static func readToEnd(_ handle: FileHandle) throws -> Data? { try handle.readToEnd() }
+
+    /// `FileHandle.write(contentsOf:)`.
+    public static func write(_ handle: FileHandle, contentsOf data: some DataProtocol) throws {
+        try handle.write(contentsOf: data)
+    }
+
+    /// `FileHandle.truncate(atOffset:)`.
+    public static func truncate(_ handle: FileHandle, atOffset offset: UInt64) throws {
+        try handle.truncate(atOffset: offset)
+    }
+
+    /// `FileHandle.seekToEnd()`.
+    public static func seekToEnd(_ handle: FileHandle) throws -> UInt64 { try handle.seekToEnd() }
+
     /// `FileManager.replaceItemAt(_:withItemAt:backupItemName:options:)`.
     public static func replace(
         _ manager: FileManager, _ item: URL, with other: URL, backup: String?,

@@ -8,15 +8,17 @@ import Glibc
 /// daemon goes away they are told, and again when a volume is mounted there once more.
 ///
 /// ```swift
-/// let data = try ProtectedData(at: url)
-/// for try await event in data.events(answering: true) {
-///     switch event {
-///     case .willLock(let lock):
-///         try document.close()
-///         lock.done()
-///     case .connected(.unlocked), .unlocked, .firstUnlock:
-///         try document.open()
-///     default: break
+/// func follow(_ document: any Document, at url: URL) async throws {
+///     let data = try ProtectedData(at: url)
+///     for try await event in data.events(answering: true) {
+///         switch event {
+///         case .willLock(let lock):
+///             try document.close()
+///             lock.done()
+///         case .connected(.unlocked), .unlocked, .firstUnlock:
+///             try document.open()
+///         default: break
+///         }
 ///     }
 /// }
 /// ```
