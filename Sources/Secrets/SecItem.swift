@@ -11,7 +11,8 @@ internal import VolumeFormat
 ///
 /// - Parameters:
 ///   - attributes: `kSecClass`, attributes, `kSecValueData`, `kSecAttrAccessible`; with `kSecReturnData` or
-///     `kSecReturnAttributes` the item comes back in `result`.
+///     `kSecReturnAttributes` the item comes back.
+///   - result: where it comes back: `Data`, or a dictionary where attributes are wanted; nil where it is not.
 /// - Returns: `errSecSuccess`, `errSecDuplicateItem`, `errSecInteractionNotAllowed` while the class is closed, or another code.
 @discardableResult
 public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus {

@@ -60,8 +60,10 @@ public final class UIApplication: @unchecked Sendable {
 
     /// Says which mount the application speaks of: once, at the start.
     ///
+    /// - Parameters:
+    ///   - url: any path in it, of something that is there or will be.
+    ///   - queue: where notifications come; the main queue unless given. Delegate methods always come on the main queue.
     /// - Throws: `FileProtectionError.notProtected` where `url` is on no protected mount.
-    /// - Parameter queue: where notifications come; the main queue unless given. Delegate methods always come on the main queue.
     public func useProtectedData(
         at url: URL, deliveringOn queue: DispatchQueue = .main
     ) throws(FileProtectionError) {

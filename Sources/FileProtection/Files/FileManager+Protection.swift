@@ -26,6 +26,9 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     }
 
     /// Sets the class that `.protectionKey` gives, then the other attributes.
+    ///
+    /// - Throws: `CocoaError` 513 where the old class or the new one is closed; `FileProtectionError.notProtected` off a
+    ///   protected mount, as the policy says, and `unknownClass` for another value: then nothing is set.
     open override func setAttributes(_ attributes: [FileAttributeKey: Any], ofItemAtPath path: String) throws {
         // The class first: without write permission, which the others may take away, it cannot be set.
         if let type = try ProtectedFileManager.type(in: attributes), try ProtectedFileManager.protects(path) {
@@ -36,6 +39,8 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     }
 
     /// Creates a file, or replaces its content; with `.protectionKey` the class is there before the first byte.
+    ///
+    /// - Returns: whether it is there. `Data.write(to:options:)` says why not.
     open override func createFile(
         atPath path: String, contents data: Data?, attributes: [FileAttributeKey: Any]? = nil
     ) -> Bool {
@@ -49,7 +54,9 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         } catch { return false }
     }
 
-    /// Creates a directory; `.protectionKey` becomes its default for new entries.
+    /// Creates a directory; `.protectionKey` becomes its default for new entries. Works in every state of the volume.
+    ///
+    /// - Throws: Foundation's errors; `FileProtectionError.notProtected` off a protected mount, before anything is made.
     open override func createDirectory(
         atPath path: String, withIntermediateDirectories intermediate: Bool, attributes: [FileAttributeKey: Any]? = nil
     ) throws {
@@ -73,6 +80,9 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     }
 
     /// Copies a file or a tree; every copy has the class of what it is a copy of.
+    ///
+    /// - Throws: `CocoaError` 257 where a source is locked, 513 where its class is closed for new files, 516 where the
+    ///   target is there; `FileProtectionError.notProtected` where the target is on no protected mount, as the policy says.
     open override func copyItem(atPath source: String, toPath target: String) throws {
         guard ProtectedMount.holding(source) != nil else { return try super.copyItem(atPath: source, toPath: target) }
         guard try ProtectedFileManager.protects(target) else {
@@ -88,6 +98,8 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     }
 
     /// Moves a file or a tree, which keeps its classes; to another protected mount as a copy.
+    ///
+    /// - Throws: Foundation's errors, and to another mount those of `copyItem(atPath:toPath:)`.
     open override func moveItem(atPath source: String, toPath target: String) throws {
         guard let from = ProtectedMount.holding(source), from != ProtectedMount.holding(target) else {
             return try explaining { try super.moveItem(atPath: source, toPath: target) }

@@ -7,6 +7,8 @@ import PlainFoundation
 extension Foundation.FileManager {
     /// Puts `newItem` in the place of `item`. What is there afterwards has the class that `item` had, unless
     /// `.usingNewMetadataOnly` says that the new one's is to stay.
+    ///
+    /// - Throws: `CocoaError` 513 or 257 where a class that this needs is closed; then `item` is as it was.
     public func replaceItemAt(
         _ item: URL, withItemAt newItem: URL, backupItemName: String? = nil, options: ItemReplacementOptions = []
     ) throws -> URL? {

@@ -86,6 +86,8 @@ extension URL {
     }
 
     /// Sets the class, where the values have one, then what else they have.
+    ///
+    /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
     public mutating func setResourceValues(_ values: ProtectedResourceValues) throws {
         if let type = values.fileProtection { try setFileProtection(type) }
         try setResourceValues(values.plain)
@@ -109,6 +111,8 @@ extension URL {
 
 extension NSURL {
     /// Sets one value; of `.fileProtectionKey` the class, as a URLFileProtection, a FileProtectionType or a raw value.
+    ///
+    /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
     public func setResourceValue(_ value: Any?, forKey key: URLResourceKey) throws {
         guard key == .fileProtectionKey, let value else { return try Plain.set(self, value, key) }
         try (self as URL).setFileProtection(value)

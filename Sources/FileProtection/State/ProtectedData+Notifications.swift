@@ -18,7 +18,9 @@ extension ProtectedData {
 
     /// Posts what happens to `center`, with this object as its object.
     ///
-    /// - Parameter queue: where it is posted; nil: a queue of the library's own, never the main one.
+    /// - Parameters:
+    ///   - center: who gets it.
+    ///   - queue: where it is posted; nil: a queue of the library's own, never the main one.
     /// - Returns: what keeps it going; it ends with `cancel()` or when nobody holds it any more.
     public func postNotifications(
         to center: NotificationCenter = .default, on queue: DispatchQueue? = nil
