@@ -54,19 +54,42 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         } catch { return false }
     }
 
-    /// Creates a directory; `.protectionKey` becomes its default for new entries. Works in every state of the volume.
+    /// Creates a directory; `.protectionKey` becomes its default for new entries, from the first moment. Works in every
+    /// state of the volume.
     ///
     /// - Throws: Foundation's errors; `FileProtectionError.notProtected` off a protected mount, before anything is made.
     open override func createDirectory(
         atPath path: String, withIntermediateDirectories intermediate: Bool, attributes: [FileAttributeKey: Any]? = nil
     ) throws {
         let type = try ProtectedFileManager.type(in: attributes ?? [:])
-        let protects = try type.map { _ in try ProtectedFileManager.protects(path) } ?? false
         let rest = attributes?.filter { $0.key != .protectionKey }
-        try explaining {
-            try super.createDirectory(atPath: path, withIntermediateDirectories: intermediate, attributes: rest)
+        guard let type, try ProtectedFileManager.protects(path) else {
+            return try explaining {
+                try super.createDirectory(atPath: path, withIntermediateDirectories: intermediate, attributes: rest)
+            }
         }
-        if let type, protects { try ProtectedFileManager.set(type, path) }
+        var isMade = false
+        if unsafe access(path, F_OK) != 0 {
+            let parent = (path as NSString).deletingLastPathComponent
+            if intermediate, !parent.isEmpty {
+                try explaining {
+                    try super.createDirectory(atPath: parent, withIntermediateDirectories: true, attributes: rest)
+                }
+            }
+            do {
+                try ProtectedCopy.directory(path, default: type, mode: 0o777)
+                isMade = true
+            } catch let error as CocoaError where intermediate && error.code == .fileWriteFileExists {
+                // Somebody else was faster.
+            }
+        }
+        if !isMade {
+            try explaining {
+                try super.createDirectory(atPath: path, withIntermediateDirectories: intermediate, attributes: rest)
+            }
+            try ProtectedFileManager.set(type, path)
+        }
+        if let rest, !rest.isEmpty { try super.setAttributes(rest, ofItemAtPath: path) }
     }
 
     /// Creates a directory: see `createDirectory(atPath:withIntermediateDirectories:attributes:)`.

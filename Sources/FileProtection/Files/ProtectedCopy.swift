@@ -13,8 +13,7 @@ enum ProtectedCopy {
         switch status.st_mode & S_IFMT {
         case S_IFDIR:
             let type = (try? ProtectionAttribute.get(source)).flatMap { $0 }
-            guard unsafe mkdir(target, 0o700) == 0 else { throw CocoaError.of(errno, .write, target) }
-            if let type { try ProtectedFileManager.set(type, target) }
+            try directory(target, default: type, mode: 0o700)
             for name in try manager.contentsOfDirectory(atPath: source) {
                 try copy(source + "/" + name, to: target + "/" + name, with: manager)
             }
@@ -26,6 +25,22 @@ enum ProtectedCopy {
             try file(source, to: target, mode: status.st_mode & 0o7777, replacing: false)
         default:
             throw CocoaError.of(EOPNOTSUPP, .read, source)
+        }
+    }
+
+    /// Makes a directory that is not there yet, with its default from the first moment.
+    static func directory(_ path: String, default type: FileProtectionType?, mode: mode_t) throws {
+        do throws(ProtectionSystemError) {
+            guard let type else {
+                guard unsafe mkdir(path, mode) == 0 else { throw .last("mkdir") }
+                return
+            }
+            let staging = try Staging(beside: path, class: type)
+            defer { staging.remove() }
+            try staging.createDirectory(mode: mode)
+            try staging.commit(to: path, replacing: false)
+        } catch {
+            throw CocoaError.of(error.code, .write, path, class: type)
         }
     }
 

@@ -1,4 +1,5 @@
-// A file that has its class before its first byte: made in a staging directory with that default, then renamed into place.
+// A file that has its class before its first byte, or a directory with its default: made in a staging directory with that
+// default, then renamed into place.
 
 import CLinuxShim
 import Glibc
@@ -13,7 +14,7 @@ final class Staging {
     private let descriptor: Int32
     private let parent: String
     private let path: String
-    private static let file = "content"
+    private static let content = "content"
 
     /// Makes the directory with a default class; nil means whatever the parent gives.
     init(beside target: String, class type: FileProtectionType?) throws(ProtectionSystemError) {
@@ -31,24 +32,35 @@ final class Staging {
 
     /// Creates the staged file and gives its descriptor.
     func create(mode: mode_t) throws(ProtectionSystemError) -> Int32 {
-        let file = unsafe openat(descriptor, Staging.file, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
+        let file = unsafe openat(descriptor, Staging.content, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard file >= 0 else { throw .last("openat") }
         return file
     }
 
-    /// Renames the staged file to its place.
+    /// Creates the staged directory; its default is the staging directory's.
+    func createDirectory(mode: mode_t) throws(ProtectionSystemError) {
+        guard unsafe mkdirat(descriptor, Staging.content, mode) == 0 else { throw .last("mkdir") }
+    }
+
+    /// Renames what is staged to its place.
     func commit(to target: String, replacing: Bool) throws(ProtectionSystemError) {
         let code = unsafe pfs_renameat2(
-            descriptor, Staging.file, AT_FDCWD, target, replacing ? 0 : pfs_RENAME_NOREPLACE)
+            descriptor, Staging.content, AT_FDCWD, target, replacing ? 0 : pfs_RENAME_NOREPLACE)
         guard code == 0 else { throw ProtectionSystemError(code: -code, call: "rename") }
     }
 
     /// Removes the staging directory with what is in it, and the one around it when nobody else is in there.
     func remove() {
-        unsafe unlinkat(descriptor, Staging.file, 0)
+        Staging.removeContent(of: descriptor)
         unsafe rmdir(path)
         unsafe rmdir(parent)
         close(descriptor)
+    }
+
+    private static func removeContent(of directory: Int32) {
+        if unsafe unlinkat(directory, content, 0) != 0, errno == EISDIR {
+            unsafe unlinkat(directory, content, AT_REMOVEDIR)
+        }
     }
 
     private static func enter(_ parent: String) throws(ProtectionSystemError) -> (String, Int32) {
@@ -87,7 +99,7 @@ final class Staging {
             let old = unsafe openat(around, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | pfs_O_NOFOLLOW)
             guard old >= 0 else { continue }
             if flock(old, LOCK_EX | LOCK_NB) == 0 {
-                unsafe unlinkat(old, file, 0)
+                removeContent(of: old)
                 unsafe unlinkat(around, name, AT_REMOVEDIR)
             }
             close(old)
