@@ -60,6 +60,7 @@ enum ProtectedCopy {
             if let type { try ProtectionAttribute.set(type, file) }
             try pour(from, into: file)
             guard fchmod(file, mode) == 0 else { throw .last("fchmod") }
+            if replacing, fsync(file) != 0 { throw .last("fsync") }
             try staging.commit(to: target, replacing: replacing)
         } catch {
             throw CocoaError.of(

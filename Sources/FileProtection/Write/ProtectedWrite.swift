@@ -31,7 +31,7 @@ enum ProtectedWrite {
         _ data: Data, to path: String, class wanted: FileProtectionType?, atomic: Bool, replacing: Bool
     ) throws(ProtectionSystemError) {
         guard replacing, let old = Existing(path) else {
-            return try stage(data, at: path, class: wanted, mode: 0o666, replacing: replacing)
+            return try stage(data, at: path, class: wanted, mode: 0o666, replacing: replacing, durable: atomic)
         }
         guard old.mode & S_IFMT != S_IFDIR else { throw ProtectionSystemError(code: EISDIR, call: "open") }
         if atomic { return try stage(data, at: path, class: wanted ?? old.type, like: old, explicit: wanted != nil) }
@@ -53,7 +53,7 @@ enum ProtectedWrite {
 
     private static func stage(
         _ data: Data, at path: String, class type: FileProtectionType?, like old: Existing? = nil, mode: mode_t = 0o600,
-        replacing: Bool = true, explicit: Bool = true
+        replacing: Bool = true, explicit: Bool = true, durable: Bool = true
     ) throws(ProtectionSystemError) {
         let staging = try Staging(beside: path, class: type)
         defer { staging.remove() }
@@ -66,6 +66,8 @@ enum ProtectedWrite {
             _ = fchown(file, old.owner, old.group)
             guard fchmod(file, old.mode & 0o7777) == 0 else { throw .last("fchmod") }
         }
+        // Else a power cut after the rename could leave neither the old content nor the new.
+        if durable, fsync(file) != 0 { throw .last("fsync") }
         try staging.commit(to: path, replacing: replacing)
     }
 
