@@ -115,6 +115,8 @@ let statePrograms: [Target] = [
         name: "fitness-log", dependencies: ["FileProtection"], path: "Sources/Examples/FitnessLog",
         swiftSettings: strict),
     .executableTarget(
+        name: "porting-kills", dependencies: ["FileProtection"], path: "Tests/PortingKills", swiftSettings: strict),
+    .executableTarget(
         name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/PortingPitfalls", swiftSettings: strict
     ),
     .executableTarget(
