@@ -12,6 +12,7 @@ import subprocess
 import harness
 import kills
 from harness import CLASSES, get_class, read_file, set_class, write_file
+from test_repair import everything, report
 
 OLD, NEW = b"old" * 3000, b"new" * 3000
 STRENGTH = "DCBA"
@@ -169,6 +170,38 @@ def brief(entry):
     if content is None:
         return f"closed, {entry[0]}"
     return f"{len(content)} bytes of {content[:3]}, {entry[0]}"
+
+
+def test_left_for_fsck(environment):
+    """Where nobody writes again: fsck says so, and --repair takes it out of the tree and destroys nothing."""
+    mount = environment.mount()
+    case = Case(["atomic", "A", "{}/file"], {"file": ("A", OLD)}, {"file": ("A", NEW)})
+    words = [word.format(mount / "folder") for word in case.words]
+    number = 0
+    while not any(content == NEW for _, _, content in look(mount / "folder")[1]):
+        shutil.rmtree(mount / "folder", ignore_errors=True)
+        case.make(mount / "folder")
+        number += 1
+        call = kills.Traced([harness.program("porting-kills"), *words], waits=True).kill_at(number)
+        assert call is not None, "never seen in staging"
+    mount.unmount()
+    before = everything(mount.volume.path)
+    staging = f"folder/.protectfs-staging-{os.geteuid()}"
+
+    def check(*words):
+        code, answer = report(mount.volume, *words)
+        return code, [(row["severity"], row["kind"], row["path"]) for row in answer["findings"]], [
+            (row["action"], row["path"]) for row in answer["repairs"]], answer["tidied"]
+
+    note = [("note", "staging", staging)]
+    environment.cell("fsck tells of it", (0, note, [], 0), check())
+    environment.cell("and lets it be", sorted(before), sorted(everything(mount.volume.path)))
+    environment.cell("--repair moves it", (1, note, [("moved", staging)], 1), check("--repair"))
+    after = everything(mount.volume.path)
+    environment.cell("no byte is lost", [], [item[:20] for item in before if item not in after])
+    environment.cell("nothing is left to say", (0, [], [], 0), check("--repair"))
+    mount = environment.mount(mount.volume, path=mount.path)
+    environment.cell("what is there", ({"file": ("A", OLD)}, []), look(mount / "folder"))
 
 
 def write_cases():

@@ -151,6 +151,26 @@ import VolumeFormat
         #expect(try check(it, it.directory).kinds == [])
     }
 
+    @Test func stagingOfKilledProgramsIsNotedAndStays() throws {
+        let it = try TestVolume()
+        let names = [".protectfs-staging-0", ".protectfs-staging-1000", ".protectfs-staging-", ".protectfs-staging-1x"]
+        try it.mkdir("d")
+        for name in names {
+            try it.mkdir("d/\(name)")
+            try it.write("d/\(name)/content", name)
+        }
+        try it.write(".protectfs-staging-1", "a file")
+        try it.volume.close()
+        for unlocked in [true, false] {
+            let found = try check(it, it.directory, unlocked: unlocked)
+            #expect(found.kinds == ["staging", "staging"])
+            let paths = found.findings.map { String(decoding: $0.path, as: UTF8.self) }
+            #expect(paths.sorted() == ["d/.protectfs-staging-0", "d/.protectfs-staging-1000"])
+            #expect(found.summary.notes == 2 && found.summary.files == 5)
+        }
+        #expect(try it.mountAgain(it.directory).list("d").sorted() == names.sorted())
+    }
+
     @Test func everyKindOfDamageToNamesHasItsOwnLine() throws {
         let it = try TestVolume()
         let long = String(repeating: "n", count: 200)

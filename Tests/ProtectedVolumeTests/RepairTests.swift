@@ -15,8 +15,13 @@ import VolumeFormat
     /// A volume in whose names, records and leftovers everything is damaged that rules can decide.
     private func damaged(_ store: MemoryStore = MemoryStore()) throws -> TestVolume {
         let it = try TestVolume(store.root)
-        for path in ["gone", "gone/sub", "bad", "empty", "named", "named/tree"] { try it.mkdir(path) }
+        for path in [
+            "gone", "gone/sub", "bad", "empty", "named", "named/tree", "plain", "plain/.protectfs-staging-1000",
+            "plain/.protectfs-staging-1000/one",
+        ] { try it.mkdir(path) }
         try it.setClass("gone", "A")
+        try it.setClass("plain/.protectfs-staging-1000/one", "A")
+        try it.write("plain/.protectfs-staging-1000/one/content", "never renamed")
         for path in [
             "gone/f", "gone/\(Self.long)", "gone/sub/g", "bad/f", "named/f", "named/\(Self.long)", "named/tree/f",
         ] {
@@ -50,6 +55,7 @@ import VolumeFormat
         }
         #expect(try it.volume.getXattr(it.node("bad"), Self.attribute) == [1])
         #expect(try it.read("header") == "")
+        #expect(try it.list("plain") == [])
         let recovered = try it.list("named").map { "named/\($0)" }
         #expect(recovered.count == 4 && recovered.allSatisfy { $0.hasPrefix("named/recovered-") })
         var texts: [String] = []
@@ -71,11 +77,11 @@ import VolumeFormat
         let found = try it.repair(threads: 3)
         #expect(
             found.actions == [
-                "header", "moved", "moved", "rebuilt", "rebuilt", "rebuilt", "rebuilt", "renamed", "renamed", "renamed",
-                "renamed",
+                "header", "moved", "moved", "moved", "rebuilt", "rebuilt", "rebuilt", "rebuilt", "renamed", "renamed",
+                "renamed", "renamed",
             ])
         #expect(found.summary.remaining == 0)
-        #expect(found.summary.tidied == 2)
+        #expect(found.summary.tidied == 3)
         let after = try everything(below: it.directory)
         for (bytes, count) in before where !bytes.allSatisfy({ $0 == 0 }) {
             #expect(after[bytes, default: 0] >= count, "lost: \(bytes.count) bytes")

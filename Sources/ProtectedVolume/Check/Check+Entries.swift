@@ -178,7 +178,13 @@ extension Check {
                 moveAway(place.name, directory, trail, settling: 1)
                 return
             }
-            if kind == .directory { return add(.directory(place, trail)) }
+            if kind == .directory {
+                if id != nil, case .name(let name) = decoded, Self.isStaging(name) {
+                    found(.staging, .note, trail)
+                    if tidy(place.name, directory, trail) { return }
+                }
+                return add(.directory(place, trail))
+            }
             if kind == .file, status.links > 1 {
                 let isNew = state.withLock { $0.seenLinks.insert(InodeKey(status)).inserted }
                 if !isNew { return advance(Self.weight(of: status)) }
@@ -198,6 +204,14 @@ extension Check {
         } catch {
             found(error, trail)
         }
+    }
+
+    /// Whether a directory is where programs with FileProtection stage what they write: its `Staging` gives the name. Each
+    /// write removes its own, and no program writes now, so whose it was has been killed.
+    private static func isStaging(_ name: [UInt8]) -> Bool {
+        let prefix = Array(".protectfs-staging-".utf8)
+        guard name.starts(with: prefix), name.count > prefix.count else { return false }
+        return name.dropFirst(prefix.count).allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
     }
 
     private static func kind(ofUndecryptable name: EntryName) -> Finding.Kind {

@@ -9,10 +9,11 @@ internal import VolumeFormat
 extension Check {
     // MARK: moving away
 
-    /// Moves a leftover away.
-    func tidy(_ name: EntryName, _ directory: BackingDirectory, _ trail: Trail) {
-        guard options.repairs else { return }
-        move(name, directory, trail) { $0.tidied += 1 }
+    /// Moves a leftover away, where repair was asked for.
+    @discardableResult
+    func tidy(_ name: EntryName, _ directory: BackingDirectory, _ trail: Trail) -> Bool {
+        guard options.repairs else { return false }
+        return move(name, directory, trail) { $0.tidied += 1 }
     }
 
     /// Moves away what cannot be decrypted, where that was asked for.

@@ -52,6 +52,8 @@ public struct Finding: Sendable {
         case orphanCompanion = "orphan-companion"
         /// Something that was being made when the power went.
         case temporary
+        /// A staging directory of FileProtection's: a program was killed while it wrote.
+        case staging
         /// A record set aside whose directory is gone.
         case staleAside = "stale-aside"
         /// A record set aside was put back.
