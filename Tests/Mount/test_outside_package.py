@@ -3,7 +3,7 @@
 import os
 import re
 
-from harness import CLASSES, REPOSITORY, Skip, get_class, read_file, run
+from harness import CLASSES, REPOSITORY, Skip, get_class, program, read_file, run
 
 PROGRAM = """import FileProtection
 
@@ -89,20 +89,15 @@ test_outside_package.time_limit = 1200
 
 def test_our_own_files(environment):
     """The libraries and examples of this package pass, exceptions with reasons included."""
-    for name in (".build/release/check-imports", ".build/debug/check-imports"):
-        program = os.path.join(REPOSITORY, name)
-        if os.path.exists(program):
-            break
-    else:
-        raise Skip("check-imports is not built: swift build -c release --product check-imports")
-    done = run(program, "Sources", "Tests", cwd=REPOSITORY, ok=False)
+    check = program("check-imports")
+    done = run(check, "Sources", "Tests", cwd=REPOSITORY, ok=False)
     environment.cell("[this package]", (0, ""), (done.returncode, done.stdout))
-    done = run(program, "--stdin", cwd=REPOSITORY, ok=False)
+    done = run(check, "--stdin", cwd=REPOSITORY, ok=False)
     environment.cell("[no paths]", (0, ""), (done.returncode, done.stdout))
     offender = environment.new_path("offender") + ".swift"
     write(offender, "import Dispatch; import Foundation\n")
-    done = run(program, offender, ok=False)
+    done = run(check, offender, ok=False)
     environment.cell("[a file]", (1, f"{offender}:1: imports Foundation alone"),
                      (done.returncode, done.stdout.partition(": protection")[0]))
     for words, code in ((["/no/such/place"], 2), (["--wrong"], 2), (["--help"], 0)):
-        environment.cell(f"[{words[0]}]", code, run(program, *words, ok=False).returncode)
+        environment.cell(f"[{words[0]}]", code, run(check, *words, ok=False).returncode)

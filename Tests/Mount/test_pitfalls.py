@@ -6,8 +6,7 @@ import signal
 import sqlite3
 import subprocess
 
-from harness import CLASSES, get_class, in_child, set_class, write_file
-from test_porting_state import program
+from harness import CLASSES, get_class, in_child, program, set_class, write_file
 
 
 class Pitfall:
