@@ -199,6 +199,24 @@ import VolumeFormat
         #expect(throws: VolumeError.damaged(.missingRecord)) { try rootless.mkdir("d") }
     }
 
+    /// The kernel keeps the pages of what it knows: a change below must not pass for what a program has left.
+    @Test func aChangeBesideAReaderIsSeenAtTheNextOpen() throws {
+        let store = MemoryStore()
+        let it = try TestVolume(store.root)
+        try it.write("a", "a")
+        let a = try it.node("a")
+        _ = try it.volume.open(a, writable: false)
+        it.volume.release(a, writable: false)
+        #expect(try it.read(a) == "a")
+        _ = try it.volume.open(a, writable: false)
+        let (directory, entry) = try it.backing("a")
+        let below = try directory.openFile(entry, .readWrite)
+        try below.setTimes(accessed: .keep, modified: .set(Timestamp(seconds: 5, nanoseconds: 6)))
+        it.volume.release(a, writable: false)
+        #expect(throws: VolumeError.stale) { try it.read(a) }
+        #expect(try it.read("a") == "a")
+    }
+
     @Test func inodeNumbersDoNotCrossFiles() throws {
         let store = MemoryStore()
         let it = try TestVolume(store.root)

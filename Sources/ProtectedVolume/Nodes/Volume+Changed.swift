@@ -26,7 +26,7 @@ extension Volume {
         }
     }
 
-    /// Forgets what a file looks like while a change of our own is under way; `noteFingerprint` follows.
+    /// Forgets what a file looks like while a change of our own is under way; `noteFingerprint` or the last release follows.
     func forgetFingerprint(_ node: Node) {
         node.state.withLock { $0.fingerprint = nil }
     }

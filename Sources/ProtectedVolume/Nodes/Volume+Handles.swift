@@ -23,6 +23,7 @@ extension Volume {
             throw .stale
         }
         guard truncate else { return content }
+        forgetFingerprint(node)
         do throws(VolumeError) {
             try content.truncate(to: 0, access: .open)
             try? clearPrivileges(of: node, setID: clearsSetID)
@@ -39,23 +40,37 @@ extension Volume {
     /// Gives one `open` or `create` back. After the last one the content is closed and its keys are wiped.
     public func release(_ node: Node, writable: Bool) {
         stripe(node).withLock { _ in
-            let last = node.state.withLock { state -> FileContent? in
+            let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, Fingerprint?) in
                 state.handles -= 1
                 if writable { state.writableHandles -= 1 }
-                return state.handles == 0 ? state.content : nil
+                let known = state.fingerprint
+                // What is done here at last is a change of our own.
+                if state.handles == 0 { state.fingerprint = nil }
+                let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
+                return (concernsLooks ? state.content : nil, state.handles == 0, known)
             }
-            guard let last else { return }
-            // A failure keeps the epoch open; nobody is there to be told.
-            try? last.release()
-            let status = try? last.backing.status()
+            guard let content else { return }
+            var looks = fingerprint(of: content)
+            // What was only read through us is to look as it did: a change by others is noticed at the next open.
+            let isChanged = known != nil && known != looks
+            if isLast {
+                // A failure keeps the epoch open; nobody is there to be told.
+                try? content.release()
+                looks = fingerprint(of: content)
+            }
             node.state.withLock { state in
-                state.content = nil
-                state.fingerprint = status.map { Fingerprint($0) }
+                if isLast { state.content = nil }
+                state.fingerprint = isChanged ? known : looks
             }
+            guard isLast else { return }
             opened.withLock { $0[node.number] = nil }
-            last.wipeKeys()
+            content.wipeKeys()
         }
         nodes.unhold(node)
+    }
+
+    private func fingerprint(of content: FileContent) -> Fingerprint? {
+        (try? content.backing.status()).map { Fingerprint($0) }
     }
 
     /// Runs `body` with the content, open for as long as it takes.
@@ -288,6 +303,7 @@ extension NodeState {
         if writable {
             writableHandles += 1
             writableOpens += 1
+            fingerprint = nil
         }
     }
 }
