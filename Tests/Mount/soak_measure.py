@@ -143,7 +143,7 @@ def judge(rows):
     # is several of them, and its slowest tells of the others and not of the mount.
     busier = [(third(rows, name, True) or 0) > 2 * (third(rows, name, False) or 0) for name in ("trip", "trip99")]
     check("latency, p50 in plain operations and a round trip", "paced", "", lambda before: before * (
-        1.5 if long and not any(busier) else 4))
+        1.5 if long and not any(busier) else 4), judged=long or not any(busier))
     check("latency, p99 in plain operations and a round trip", "paced99", "", lambda before: before * 3,
           judged=long and not any(busier))
     return found
