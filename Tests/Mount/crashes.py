@@ -59,7 +59,7 @@ class Programs:
                     os._exit(0)
             self.children[child] = load
 
-    def finish(self, seconds=20):
+    def finish(self, seconds=harness.PATIENCE):
         """Waits for all to end: a program must not hang because of a crash. Gives what they complain of."""
         end, hung = time.monotonic() + seconds, []
         for child, load in self.children.items():
@@ -141,6 +141,12 @@ class Rounds:
         programs.start()
         return name, programs
 
+    def let_work(self, programs, seconds):
+        """Until the crash: so long, and on a slow machine until something has been promised, in every second round a lot."""
+        wanted = 1 if self.number % 2 else 45
+        time.sleep(seconds)
+        harness.wait_until(lambda: programs.promises >= wanted, what="fsyncs that are told to be good")
+
     def compare(self, mount, name, programs):
         """Everything promised, everything of the rounds before, and that every object can be read."""
         self.problems += programs.check()
@@ -199,7 +205,7 @@ class Killed(Rounds):
         mount, locks = self.mount, self.number % 2 == 0
         pid = mount.pid
         name, programs = self.start(mount, locks)
-        time.sleep(self.choice.uniform(0.1, 0.8))
+        self.let_work(programs, self.choice.uniform(0.1, 0.8))
         if locks:
             for _ in range(self.choice.randrange(3)):
                 mount.command("lock", mount.path, ok=False)
@@ -208,13 +214,13 @@ class Killed(Rounds):
         programs.ledger.end()
         os.kill(pid, signal.SIGKILL)
         try:
-            harness.wait_until(lambda: self.answer(mount) in ("ENOTCONN", "ECONNABORTED"), 20, "ENOTCONN")
+            harness.wait_until(lambda: self.answer(mount) in ("ENOTCONN", "ECONNABORTED"), what="ENOTCONN")
         except AssertionError as error:
             self.problems.append(f"{error}: {self.answer(mount)}")
         self.problems += programs.finish()
         if command:
             try:
-                command.wait(20)
+                command.wait(harness.PATIENCE)
             except subprocess.TimeoutExpired:
                 self.problems.append("the lock command hangs after the crash")
                 command.kill()
@@ -250,7 +256,7 @@ class Killed(Rounds):
     @staticmethod
     def answer(mount):
         """What statfs(2), which nothing caches, says; from a child, as it may hang."""
-        return harness.in_child(lambda: os.statvfs(mount.path), seconds=5)
+        return harness.in_child(lambda: os.statvfs(mount.path), seconds=60)
 
 
 class Cut(Rounds):
@@ -301,7 +307,7 @@ class Cut(Rounds):
             self.renew()
         mount = self.environment.mount(self.volume, path=self.point)
         name, programs = self.start(mount, False)
-        time.sleep(self.choice.uniform(0.1, 1.0))
+        self.let_work(programs, self.choice.uniform(0.1, 1.0))
         programs.ledger.end()
         counts = self.disk.order("cut", self.seed * 100_000 + self.number)
         self.figures["unflushed"] += counts["unflushed"]
@@ -328,7 +334,7 @@ class Cut(Rounds):
                                    stderr=subprocess.DEVNULL, env=self.volume.environment)
         time.sleep(self.choice.uniform(0, 0.15))
         self.disk.order("cut", self.number)
-        mending.wait(60)
+        mending.wait(harness.PATIENCE)
         self.detach()
         self.attach()
 
@@ -338,7 +344,7 @@ class Cut(Rounds):
             mount.command("unmount", mount.path, ok=False)
         for pid in harness.daemons(mount.path):
             os.kill(pid, signal.SIGKILL)
-        harness.wait_until(lambda: not harness.daemons(mount.path), 20, "the daemon's end")
+        harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
         subprocess.run(["umount", "-l", mount.path], check=False, capture_output=True)
 
     def close(self):

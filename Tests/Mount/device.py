@@ -181,7 +181,7 @@ class Disk:
         if loop:
             subprocess.run(["losetup", "-d", loop], check=False, capture_output=True)
             name = f"/sys/block/{os.path.basename(loop)}/loop"
-            harness.wait_until(lambda: not self.is_ours(name), 30, f"{loop} being free")
+            harness.wait_until(lambda: not self.is_ours(name), what=f"{loop} being free")
         try:
             self.control.send(b"stop")
         except OSError:
@@ -247,7 +247,7 @@ def mount_disk(kind, source, place, options=""):
         raise AssertionError(f"{' '.join(words)}: {done.stderr.strip()}")
 
 
-def unmount_disk(place, seconds=20):
+def unmount_disk(place, seconds=harness.PATIENCE):
     """Unmounts what nobody uses any more."""
     end = time.monotonic() + seconds
     while True:

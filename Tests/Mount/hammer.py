@@ -9,7 +9,7 @@ import signal
 import struct
 import time
 
-from harness import PAGE
+from harness import PAGE, PATIENCE
 
 UNIT = struct.Struct("<QQ")  # slot number + 1, sequence number
 
@@ -134,7 +134,7 @@ class Gang:
                     time.sleep(0.005)
         self.start(supervise, nice)
 
-    def finish(self, seconds=30):
+    def finish(self, seconds=PATIENCE):
         """Stops all; gives their complaints."""
         self.stop[0] = 1
         end = time.monotonic() + seconds

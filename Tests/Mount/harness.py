@@ -21,6 +21,10 @@ CLASSES = {
     "D": "none",
 }
 PASSPHRASE = "correct horse battery staple"
+# Seconds for what comes by itself: however slow the machine is, only what hangs takes so long.
+PATIENCE = 120
+# A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
+GRACE = "240"
 
 
 class Skip(Exception):
@@ -49,7 +53,7 @@ def program(name):
     raise Skip(f"{name} is not built: swift build -c release --product {name}")
 
 
-def run(*words, ok=True, timeout=120, **more):
+def run(*words, ok=True, timeout=PATIENCE, **more):
     """Runs a command; gives the finished process. Its failure is the test's unless ok is false."""
     done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, timeout=timeout, text=True, **more)
@@ -193,7 +197,7 @@ def clean_mounts(base, control):
             left.append(place)
             abort_connection(device, control)
             words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
-            subprocess.run([*words, place], stdin=subprocess.DEVNULL, capture_output=True, timeout=20)
+            subprocess.run([*words, place], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     return left
 
 
@@ -317,7 +321,7 @@ def make_template(place):
         file.write(made["recoveryCode"] + "\n")
 
 
-def wait_until(condition, seconds=10, what="the condition"):
+def wait_until(condition, seconds=PATIENCE, what="the condition"):
     """Polls until condition() is true."""
     end = time.monotonic() + seconds
     while not condition():
@@ -355,7 +359,7 @@ class Watch(Lines):
         super().__init__([binary(), "watch", "--json", mount.path], stdin=subprocess.DEVNULL,
                          env=mount.volume.environment)
 
-    def next(self, seconds=10):
+    def next(self, seconds=PATIENCE):
         """The next event, or None when none comes in time."""
         line = self.line(seconds)
         return None if line is None else json.loads(line)
@@ -374,7 +378,7 @@ class Subscriber:
         directory = "/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR")
         place = os.path.join(directory, "protectfs") if directory else f"/tmp/protectfs-{os.geteuid()}"
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(20)
+        self.socket.settimeout(PATIENCE)
         self.socket.connect(os.path.join(place, device))
         self.send({"request": "subscribe", "wait": wait})
         self.state = self.receive()["state"]

@@ -72,7 +72,7 @@ class Store:
             subprocess.run(["umount", "-l", mounted.path], check=False, capture_output=True)
         for pid in harness.daemons(self.point):
             os.kill(pid, 9)
-        harness.wait_until(lambda: not harness.daemons(self.point), 20, "the daemon's end")
+        harness.wait_until(lambda: not harness.daemons(self.point), what="the daemon's end")
         self.detach()
         os.close(self.image)
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import harness
 from refusals import (FAILURE, USAGE, AUTHENTICATION, VOLUME, UNSUPPORTED, BUSY, NOT_MOUNTED, MOUNT_POINT, point,
@@ -106,24 +105,6 @@ def test_passphrases(environment):
     elsewhere = {**volume.environment, "XDG_DATA_HOME": environment.new_path("data")}
     refused(environment, "passphrase without its device key", AUTHENTICATION,
             start + ["--passphrase-file", volume.passphrase_file], volume, variables=elsewhere, mentions=["device key"])
-
-
-def test_delays_grow(environment):
-    mount = environment.mount(unlock=False)
-    wrong = environment.new_path("wrong")
-    harness.write_file(wrong, b"wrong\n")
-    times = []
-    for _ in range(4):
-        start = time.monotonic()
-        done = mount.command("unlock", "--passphrase-file", wrong, mount.path, ok=False)
-        times.append(time.monotonic() - start)
-        assert done.returncode == AUTHENTICATION, done.stderr
-    # The first runs at once; then 1, 2 and 4 s are added to the hash.
-    assert times[3] > times[1] + 1.5 and times[3] > 4, times
-    assert mount.status()["unlockFailures"] == 4
-    assert mount.state() == "before-first-unlock"
-    mount.unlock()
-    assert mount.status()["unlockFailures"] == 0
 
 
 def test_command_lines(environment):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from harness import (PASSPHRASE, Skip, Watch, abort_connection, binary, daemons, get_class, mount_table,
+from harness import (PASSPHRASE, PATIENCE, Skip, Watch, abort_connection, binary, daemons, get_class, mount_table,
                      outcome, pattern, protectfs, read_file, run, set_class, wait_until, write_file)
 from refusals import code_of
 
@@ -36,26 +36,33 @@ def test_help_and_usage(environment):
     code_of(environment, "a passphrase among the arguments", 2, "mount", "--passphrase=secret", "a", "b")
 
 
+def closed_by_now(mount):
+    """The daemon hears of a close after close(2) has returned."""
+    wait_until(lambda: not any(mount.status()["openHandles"].values()), what="closed handles")
+
+
 def test_status(environment):
+    begun = time.time()
     mount = environment.mount()
     write_file(mount / "a", b"x")
     set_class(mount / "a", "A")
     write_file(mount / "d", b"x")
     set_class(mount / "d", "D")
+    closed_by_now(mount)
     with open(mount / "a", "rb"), open(mount / "d", "rb"), open(mount / "d", "rb"):
         status = mount.status()
         assert status["state"] == "unlocked" and not status["readOnly"], status
         assert status["mountPoint"] == mount.path and status["volume"] == mount.volume.path, status
         assert status["openHandles"]["complete"] == 1 and status["openHandles"]["none"] == 2, status
         assert status["defaultClass"] == NAMES[2] and status["idleLimit"] is None, status
-        assert status["pid"] == mount.pid and abs(status["since"] - time.time()) < 60, status
+        assert status["pid"] == mount.pid and begun - 2 < status["since"] < time.time() + 2, status
         text = mount.command("status", mount.path).stdout
         for word in (mount.path, mount.volume.path, "unlocked since", NAMES[2], "1 complete"):
             assert word in text, text
     # Mounts of others may be among them, dead ones even.
     table = json.loads(mount.command("status", "--json", ok=False).stdout)
     assert mount.path in [entry["mountPoint"] for entry in table], table
-    wait_until(lambda: not any(mount.status()["openHandles"].values()), what="closed handles")
+    closed_by_now(mount)
     mount.lock()
     assert mount.status()["state"] == "locked"
     elsewhere = environment.new_path("plain")
@@ -76,6 +83,7 @@ def test_lock_and_unlock(environment):
     mount.unlock()
     write_file(mount / "a", b"secret")
     set_class(mount / "a", "A")
+    closed_by_now(mount)
     with open(mount / "a", "rb") as file:
         report = json.loads(mount.command("lock", "--json", mount.path).stdout)
         assert report["cutOff"] == 1 and report["complete"] and not report["wasLocked"], report
@@ -95,25 +103,25 @@ def test_wait(environment):
     mount = environment.mount(unlock=False)
     started = time.monotonic()
     done = code_of(environment, "a timeout", 124, "wait", "--unlocked", "--timeout", "1", mount.path)
-    assert 0.9 < time.monotonic() - started < 10, done
+    assert time.monotonic() - started > 0.9, done
     code_of(environment, "no state named", 2, "wait", mount.path)
-    mount.command("wait", "--locked", "--timeout", "5", mount.path)
+    mount.command("wait", "--locked", "--timeout", str(PATIENCE), mount.path)
     first = spawn(mount, "wait", "--first-unlock", mount.path)
     unlocked = spawn(mount, "wait", "--unlocked", mount.path)
     time.sleep(0.3)
     assert first.poll() is None and unlocked.poll() is None
     mount.unlock()
-    assert first.wait(10) == 0 and unlocked.wait(10) == 0
+    assert first.wait(PATIENCE) == 0 and unlocked.wait(PATIENCE) == 0
     locked = spawn(mount, "wait", "--locked", mount.path)
     time.sleep(0.3)
     mount.lock()
-    assert locked.wait(10) == 0
-    mount.command("wait", "--first-unlock", "--timeout", "5", mount.path)
+    assert locked.wait(PATIENCE) == 0
+    mount.command("wait", "--first-unlock", "--timeout", str(PATIENCE), mount.path)
     # The mount ends while somebody waits.
     ended = spawn(mount, "wait", "--unlocked", mount.path)
     time.sleep(0.3)
     mount.unmount()
-    assert ended.wait(10) == 7, ended.stderr.read()
+    assert ended.wait(PATIENCE) == 7, ended.stderr.read()
 
 
 def test_watch(environment):
@@ -133,8 +141,8 @@ def test_watch(environment):
     assert "will lock" in text.stdout.readline()
     mount.unmount()
     # Both end with the mount.
-    assert text.wait(10) == 0
-    assert watch.process.wait(10) == 0
+    assert text.wait(PATIENCE) == 0
+    assert watch.process.wait(PATIENCE) == 0
     watch.close()
 
 
@@ -179,26 +187,35 @@ def test_one_mount_at_a_time(environment):
     three = environment.mount(mount.volume, options=("shared",))
     four = environment.mount(mount.volume, options=("shared",))
     write_file(three / "file", b"from one")
-    wait_until(lambda: os.path.exists(four / "file"), 10, "the other mount's file")
+    wait_until(lambda: os.path.exists(four / "file"), what="the other mount's file")
     assert read_file(four / "file") == b"from one"
 
 
 def test_idle(environment):
     mount = environment.mount(options=("idle=2s",))
+    began = last = time.monotonic()
     write_file(mount / "a", b"content")
     set_class(mount / "a", "A")
-    # In use it never locks.
-    for _ in range(8):
+    # In use it never locks, for twice the limit at a stretch; that begins anew where this process itself was held up.
+    while time.monotonic() - began < 4:
         time.sleep(0.5)
-        read_file(mount / "a")
-    assert mount.state() == "unlocked"
+        before, last = last, time.monotonic()  # the last use but one, and the last one, come after these
+        seen = outcome(read_file, mount / "a")
+        held_up = time.monotonic() - before >= 2
+        assert seen == "works" or held_up, (seen, time.monotonic() - before)
+        if held_up:
+            began = last = time.monotonic()
+            mount.unlock()
     status = mount.status()
-    assert status["idleLimit"] == 2 and status["idleFor"] <= 2, status
+    assert status["idleLimit"] == 2 and status["idleFor"] <= time.monotonic() - last, status
     # Asking for the status is no use of it.
-    wait_until(lambda: mount.status()["state"] == "locked", 15, "the idle lock")
+    wait_until(lambda: mount.status()["state"] == "locked", what="the idle lock")
     assert outcome(read_file, mount / "a") == "EACCES"
-    mount.unlock()
-    assert read_file(mount / "a") == b"content"
+
+    def opens():
+        mount.unlock()
+        return outcome(read_file, mount / "a") == "works"
+    wait_until(opens, what="a look before it is idle again")
 
 
 def test_daemon_keeps_nothing_of_its_starter(environment):
@@ -209,7 +226,7 @@ def test_daemon_keeps_nothing_of_its_starter(environment):
     os.close(writing)
     try:
         # The end comes although the daemon lives.
-        assert select.select([reading], [], [], 10)[0], "the daemon holds what its starter had open"
+        assert select.select([reading], [], [], PATIENCE)[0], "the daemon holds what its starter had open"
         assert os.read(reading, 1) == b""
     finally:
         os.close(reading)
@@ -223,11 +240,11 @@ def test_foreground_and_signals(environment):
     process = subprocess.Popen([binary(), "mount", "-f", "--recovery-file", volume.code_file, volume.path, path],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                env=volume.environment)
-    wait_until(lambda: any(row[1] == path for row in mount_table()), 20, "the mount")
-    wait_until(lambda: outcome(os.getxattr, path, "user.protectfs.state") == "works", 10, "an answer")
+    wait_until(lambda: any(row[1] == path for row in mount_table()), what="the mount")
+    wait_until(lambda: outcome(os.getxattr, path, "user.protectfs.state") == "works", what="an answer")
     write_file(os.path.join(path, "file"), b"content")
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0, process.stderr.read()
+    assert process.wait(PATIENCE) == 0, process.stderr.read()
     assert not any(row[1] == path for row in mount_table())
     mount = environment.mount(volume)
     assert read_file(mount / "file") == b"content"
@@ -236,13 +253,17 @@ def test_foreground_and_signals(environment):
 def test_interrupted_mount(environment):
     volume, place = environment.volume(), environment.new_path("mount")
     os.mkdir(place)
-    # The password hash takes its time in the daemon.
-    starter = subprocess.Popen([binary(), "mount", "--passphrase-file", volume.passphrase_file, volume.path, place],
-                               env=volume.environment)
-    wait_until(lambda: [number for number in daemons(place) if number != starter.pid], 20, "the daemon")
-    starter.send_signal(signal.SIGINT)
-    assert starter.wait(20) == -signal.SIGINT
-    wait_until(lambda: not daemons(place), 60, "the end of the daemon")
+    # The password hash takes its time in the daemon; where it was faster than this process, once more.
+    for _ in range(20):
+        starter = subprocess.Popen([binary(), "mount", "--passphrase-file", volume.passphrase_file, volume.path, place],
+                                   env=volume.environment)
+        wait_until(lambda: [number for number in daemons(place) if number != starter.pid], what="the daemon")
+        starter.send_signal(signal.SIGINT)
+        if starter.wait(PATIENCE) != 0:
+            break
+        protectfs("unmount", place, env=volume.environment)
+    assert starter.returncode == -signal.SIGINT
+    wait_until(lambda: not daemons(place), what="the end of the daemon")
     assert not any(row[1] == place for row in mount_table())
 
 
@@ -250,8 +271,8 @@ def test_aborted_connection(environment):
     mount = environment.mount()
     device = next(row[0] for row in mount_table() if row[1] == mount.path)
     abort_connection(device, environment.control)
-    wait_until(lambda: not mount.is_mounted, 20, "the end of the mount")
-    wait_until(lambda: not daemons(mount.path), 20, "the end of the daemon")
+    wait_until(lambda: not mount.is_mounted, what="the end of the mount")
+    wait_until(lambda: not daemons(mount.path), what="the end of the daemon")
     assert os.listdir(mount.path) == [] and os.stat(mount.path).st_mode & 0o200
 
 
@@ -260,7 +281,7 @@ def test_dead_daemon(environment):
     write_file(mount / "file", b"synced")
     os.sync()
     os.kill(mount.pid, signal.SIGKILL)
-    wait_until(lambda: outcome(os.listdir, mount.path) == "ENOTCONN", 10, "the death of the daemon")
+    wait_until(lambda: outcome(os.listdir, mount.path) == "ENOTCONN", what="the death of the daemon")
     code_of(environment, "status of a dead mount", 7, "status", mount.path)
     code_of(environment, "lock of a dead mount", 7, "lock", mount.path)
     mount.unmount()

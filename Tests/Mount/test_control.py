@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 
-from harness import Skip, as_user, get_class, mount_table, outcome, pattern, read_file, wait_until, write_file
+from harness import PATIENCE, Skip, as_user, get_class, mount_table, outcome, pattern, read_file, wait_until, write_file
 
 
 def socket_path(mount):
@@ -20,7 +20,7 @@ def socket_path(mount):
     return f"{base}/protectfs/{device}" if base else f"/tmp/protectfs-{os.geteuid()}/{device}"
 
 
-def connect(mount, timeout=30):
+def connect(mount, timeout=PATIENCE):
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     client.settimeout(timeout)
     client.connect(socket_path(mount))
@@ -74,15 +74,15 @@ def works(mount, content=pattern(20_000)):
     assert mount.state() == "unlocked"
 
 
-def answers(mount, seconds=20):
+def answers(mount):
     """The socket answers an honest client, at the latest when idle connections have been closed."""
     def status():
         with contextlib.suppress(OSError, TimeoutError):
-            with connect(mount, 5) as client:
+            with connect(mount, 15) as client:
                 answer = ask(client, {"request": "status"})
                 return answer is not None and answer["ok"]
         return False
-    wait_until(status, seconds, "an answer of the control socket")
+    wait_until(status, what="an answer of the control socket")
 
 
 def resident(mount):
@@ -124,36 +124,34 @@ def test_events(environment):
     with connect(mount) as waiting, connect(mount) as watching, connect(mount) as locking:
         assert ask(waiting, {"request": "subscribe", "wait": True})["state"] == "unlocked"
         assert ask(watching, {"request": "subscribe"})["state"] == "unlocked"
-        locking.sendall(frame({"request": "lock", "grace": 20}))
+        locking.sendall(frame({"request": "lock", "grace": 240}))
         event = receive(waiting)
-        assert event["event"] == "willLock" and event["grace"] == 20, event
+        assert event["event"] == "willLock" and event["grace"] == 240, event
         time.sleep(0.3)
         # Until it has answered everything stays open.
         assert mount.state() == "unlocked"
         works(mount)
-        started = time.monotonic()
         waiting.sendall(frame({"request": "done", "id": event["id"]}))
+        # Each answer comes within PATIENCE, which is less than the grace.
         assert receive(locking)["ok"]
-        assert time.monotonic() - started < 10
         assert receive(waiting)["event"] == "locked"
         assert [receive(watching)["event"] for _ in range(2)] == ["willLock", "locked"]
         mount.unlock()
         assert [receive(watching)["event"] for _ in range(2)] == ["willUnlock", "unlocked"]
         # One who never answers holds a lock up for the grace and no longer.
         started = time.monotonic()
-        assert ask(locking, {"request": "lock", "grace": 1})["ok"]
-        assert 0.9 < time.monotonic() - started < 10
+        with connect(mount) as another:
+            assert ask(another, {"request": "lock", "grace": 1})["ok"]
+        assert time.monotonic() - started > 0.9
     mount.unlock()
     # One that vanishes is not waited for.
     with connect(mount) as locking:
         gone = connect(mount)
         ask(gone, {"request": "subscribe", "wait": True})
-        locking.sendall(frame({"request": "lock", "grace": 60}))
+        locking.sendall(frame({"request": "lock", "grace": 240}))
         receive(gone)
         gone.close()
-        started = time.monotonic()
         assert receive(locking)["ok"]
-        assert time.monotonic() - started < 10
 
 
 def test_rubbish(environment):
@@ -195,12 +193,12 @@ def test_thousand_connections(environment):
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         # Waits its turn: a socket with a time limit would be told EAGAIN when the queue is full.
         client.connect(socket_path(mount))
-        client.settimeout(10)
+        client.settimeout(PATIENCE)
         clients.append(client)
     works(mount)
     assert resident(mount) - before < 32 << 10, "connections cost memory"
     # Idle ones are closed, and then others have their turn.
-    answers(mount, 30)
+    answers(mount)
     for client in clients:
         client.close()
     answers(mount)
@@ -233,7 +231,7 @@ def test_half_requests(environment):
     whole = frame({"request": "status"})
     halves = [b"", whole[:2], whole[:4], whole[:-1],
               frame({"request": "unlock", "kind": "passphrase", "length": 20}) + b"half a secret"]
-    clients = [connect(mount, 30) for _ in halves]
+    clients = [connect(mount) for _ in halves]
     for client, half in zip(clients, halves):
         client.sendall(half)
     works(mount)
@@ -274,7 +272,7 @@ def test_other_user(environment):
 
     def attempt():
         client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        client.settimeout(10)
+        client.settimeout(PATIENCE)
         client.connect(path)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(frame({"request": "lock"}))

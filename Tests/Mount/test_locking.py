@@ -7,7 +7,9 @@ import time
 
 import hammer
 import harness
-from harness import CLASSES, PAGE, Subscriber, Watch, in_child, outcome, pattern, read_file, set_class, wait_until, write_file
+from harness import (
+    CLASSES, GRACE, PAGE, PATIENCE, Subscriber, Watch, in_child, outcome, pattern, read_file, set_class, wait_until,
+    write_file)
 from memory import SleepingPage, resident
 
 CYCLES = {"quick": 25, "full": 200, "soak": 2000}
@@ -100,6 +102,8 @@ def test_hammer(environment):
             if cycle == min(20, cycles // 2):
                 before = size_of(mount.pid)
         elapsed = time.monotonic() - started
+        # However rarely the niced ones have had a processor until now.
+        wait_until(lambda: all(each.total > cycles for each in everything), 3 * PATIENCE, "as many writes of each as locks")
     finally:
         complaints = gang.finish()
     after = size_of(mount.pid)
@@ -109,11 +113,10 @@ def test_hammer(environment):
     environment.cell("[complaints]", [], complaints[:10])
     for each in everything:
         environment.cell(f"[{os.path.basename(each.path)}: every byte]", [], each.check()[:5])
-        environment.cell(f"[{os.path.basename(each.path)}: was written]", True, each.total > cycles)
     environment.cell("[no descriptor leaks]", True, after[1] <= before[1] + 20)
     environment.cell("[no memory leaks]", True, after[0] <= before[0] + 16 * 1024)
-    # A niced writer that holds the inode's lock while others have the processor is waited for, but never longer than this.
-    environment.cell("[every lock within its limit]", True, slowest < 13)
+    # A niced writer that holds the inode's lock while others have the processor is waited for, but not for ever.
+    environment.cell("[every lock within its limit]", True, slowest < PATIENCE / 2)
     for handle in held:
         os.close(handle)
     # The same after another mount: it is on the disk, not only in a cache.
@@ -143,17 +146,15 @@ def test_writer_asleep_in_write(environment):
         thread = threading.Thread(target=lambda: results.append(outcome(sleeper.write_to, handle, PAGE)))
         thread.start()
         sleeper.wait_for_sleeper()
-        begun = time.monotonic()
-        mount.lock()
-        environment.cell(f"[{kind}: lock does not wait for ever]", True, time.monotonic() - begun < 15)
+        environment.cell(f"[{kind}: lock does not wait for ever]", 0, mount.lock().returncode)
         environment.cell(f"[{kind}: state]", "locked", mount.state())
         sleeper.fill(new)
-        thread.join(20)
+        thread.join(PATIENCE)
         environment.cell(f"[{kind}: the write returned]", 1, len(results))
         told = results[0] if results else None
         synced = outcome(os.fsync, handle)
         try:
-            wait_until(lambda: resident(memory) == 0, 8, "the late page's eviction")
+            wait_until(lambda: resident(memory) == 0, what="the late page's eviction")
             gone = True
         except AssertionError:
             gone = False
@@ -306,20 +307,14 @@ def test_many_files_under_few_descriptors(environment):
 def test_events(environment):
     mount = environment.mount(unlock=False)
     watch = Watch(mount)
-    time.sleep(0.5)
+    environment.cell("[state at the beginning]", {"state": "before-first-unlock"}, watch.next())
     mount.unlock()
     mount.lock()
     mount.unlock()
-    names = []
-    while True:
-        event = watch.next(2)
-        if event is None:
-            break
-        if "event" in event:
-            names.append(event["event"])
+    environment.cell("[order of events]", ["willUnlock", "firstUnlock", "willLock", "locked", "willUnlock", "unlocked"],
+                     [watch.next()["event"] for _ in range(6)])
+    environment.cell("[nothing more]", None, watch.next(0.5))
     watch.close()
-    environment.cell("[order of events]",
-                     ["willUnlock", "firstUnlock", "willLock", "locked", "willUnlock", "unlocked"], names)
 
 
 def test_grace(environment):
@@ -329,15 +324,13 @@ def test_grace(environment):
     set_class(mount / "file", "A")
     handle = os.open(mount / "file", os.O_RDWR)
 
-    begun = time.monotonic()
-    mount.lock("--grace", "10")
-    environment.cell("[nobody asked: no wait]", True, time.monotonic() - begun < 5)
+    # A lock that waited for the end of its grace would be given up by the harness.
+    environment.cell("[nobody asked: no wait]", 0, mount.lock("--grace", GRACE).returncode)
     mount.unlock()
 
     listener, patient = Subscriber(mount, False), Subscriber(mount, True)
     environment.cell("[state at subscription]", "unlocked", patient.state)
-    locker = threading.Thread(target=lambda: mount.lock("--grace", "20"))
-    begun = time.monotonic()
+    locker = threading.Thread(target=lambda: mount.lock("--grace", GRACE))
     locker.start()
     event = patient.receive()
     environment.cell("[announced]", "willLock", event["event"])
@@ -347,8 +340,8 @@ def test_grace(environment):
     environment.cell("[written during the grace]", "works", outcome(os.pwrite, handle, b"CONTENT", 0))
     patient.send({"request": "done", "id": event["id"]})
     environment.cell("[locked once done]", "locked", patient.receive()["event"])
-    locker.join()
-    environment.cell("[as soon as all were done]", True, 0.5 <= time.monotonic() - begun < 10)
+    locker.join(PATIENCE)
+    environment.cell("[as soon as all were done]", False, locker.is_alive())
     environment.cell("[closed]", ("EACCES", "locked"), (outcome(os.pread, handle, 7, 0), mount.state()))
     mount.unlock()
     environment.cell("[written during the grace, after unlock]", b"CONTENT", os.pread(handle, 7, 0))
@@ -356,12 +349,9 @@ def test_grace(environment):
     # One who never answers, and one who goes away.
     begun = time.monotonic()
     mount.lock("--grace", "1")
-    environment.cell("[the grace runs out]", True, 1 <= time.monotonic() - begun < 8)
+    environment.cell("[the grace runs out]", True, time.monotonic() - begun >= 1)
     mount.unlock()
     patient.close()
-    time.sleep(0.2)
-    begun = time.monotonic()
-    mount.lock("--grace", "10")
-    environment.cell("[one who left is not waited for]", True, time.monotonic() - begun < 8)
+    environment.cell("[one who left is not waited for]", 0, mount.lock("--grace", GRACE).returncode)
     listener.close()
     os.close(handle)

@@ -224,7 +224,7 @@ def test_same_user_cannot_look_in(environment):
 
     as_user(harness.binary(), "mount", "--recovery-file", os.path.join(place, "code"), os.path.join(place, "volume"),
             path)
-    sleeper = subprocess.Popen(become + ["sleep", "60"])
+    sleeper = subprocess.Popen(become + ["sleep", "600"])
     try:
         daemon, = harness.daemons(path)
         look = ["dd", "of=/dev/null", "count=1"]

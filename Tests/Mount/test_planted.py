@@ -10,7 +10,7 @@ import harness
 import reader
 from harness import PAGE, Skip, in_child, outcome, pattern, read_file, write_file
 
-SECONDS = 20
+SECONDS = 60
 SECRET = b"root:x:0:0:root"
 
 
@@ -196,10 +196,10 @@ def test_planted_for_what_the_volume_keeps(environment):
     os.rename(keybag, keybag + ".kept")
     for name, plant in plants.items():
         plant(keybag)
-        done = mount.command("unlock", "--recovery-file", volume.code_file, mount.path, ok=False, timeout=60)
+        done = mount.command("unlock", "--recovery-file", volume.code_file, mount.path, ok=False)
         environment.cell(f"{name} for the keybag: unlock", True, done.returncode != 0)
         done = name in FEW and harness.protectfs("passphrase", "change", "--passphrase-file", volume.passphrase_file,
-                                 "--new-passphrase-file", new, volume.path, env=volume.environment, ok=False, timeout=60)
+                                 "--new-passphrase-file", new, volume.path, env=volume.environment, ok=False)
         environment.cell(f"{name} for the keybag: change", True, not done or done.returncode != 0)
         os.remove(keybag)
     os.rename(keybag + ".kept", keybag)
@@ -212,7 +212,7 @@ def test_planted_for_what_the_volume_keeps(environment):
             plant(path)
         done = harness.protectfs("passphrase", "change", "--passphrase-file", volume.passphrase_file,
                                  "--new-passphrase-file", volume.passphrase_file, volume.path,
-                                 env=volume.environment, ok=False, timeout=60)
+                                 env=volume.environment, ok=False)
         environment.cell(f"{name} for the old keybag: change", (0, ""), (done.returncode, done.stderr.strip()))
     untouched(environment, outside)
     answers(environment, "keybag", mount)
@@ -236,7 +236,7 @@ def test_planted_beside_the_volume(environment):
             point = environment.new_path("point")
             os.mkdir(point)
             done = harness.protectfs("mount", "--recovery-file", volume.code_file, volume.path, point,
-                                     env=volume.environment, ok=False, timeout=60)
+                                     env=volume.environment, ok=False)
             environment.cell(f"{name} for the {title}: mounting", (True, "keybag" in title), (
                 bool(done.stderr.strip()) or done.returncode == 0, done.returncode == 0))  # a mount needs no keybag's lock
             if done.returncode == 0:
@@ -244,7 +244,7 @@ def test_planted_beside_the_volume(environment):
             if title != "lock" and name in FEW:
                 done = harness.protectfs("passphrase", "change", "--passphrase-file", volume.passphrase_file,
                                          "--new-passphrase-file", volume.passphrase_file, volume.path,
-                                         env=volume.environment, ok=False, timeout=60)
+                                         env=volume.environment, ok=False)
                 environment.cell(f"{name} for the {title}: change", True, done.returncode != 0)
             environment.cell(f"{name} for the {title}: it lies there as it was", before, os.lstat(path).st_ino)
             os.remove(path)
@@ -254,7 +254,7 @@ def test_planted_beside_the_volume(environment):
     for name, plant in plants.items():
         plant(key)
         done = harness.protectfs("mount", "--no-unlock", volume.path, environment.new_path("none"),
-                                 env=volume.environment, ok=False, timeout=60)
+                                 env=volume.environment, ok=False)
         environment.cell(f"{name} for the device key", True, done.returncode != 0)
         os.remove(key)
     os.rename(key + ".kept", key)

@@ -80,7 +80,7 @@ def test_atomic_writers(environment):
     """1,000 writers of one file at a time leave one whole version, and nothing else."""
     mount = environment.mount()
     examples = Examples(environment, mount)
-    examples.says("UNL", ["all written"], "atomic", "1000", timeout=250)
+    examples.says("UNL", ["all written"], "atomic", "1000", timeout=600)
     content = read_file(mount / "contended")
     number = len(content) - 3000
     assert 0 <= number < 1000 and content == bytes([number % 256]) * len(content), len(content)

@@ -244,7 +244,7 @@ def test_fio(environment):
         }.items():
             done = run("fio", f"--name={name}", f"--directory={directory}", f"--size={size}", "--ioengine=psync",
                        "--verify=crc32c", "--do_verify=1", "--verify_fatal=1", "--verify_state_save=0", "--numjobs=1", *words, ok=False,
-                       timeout=280)
+                       timeout=600)
             environment.cell(f"[class {letter}, {name}]", (0, ""), (done.returncode, done.stderr.strip()[:300]))
 
 

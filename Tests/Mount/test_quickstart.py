@@ -73,7 +73,7 @@ def test_user(environment):
               '$as "$3" unmount "$2/private" || code=78; exit $code')
     words = ["unshare", "--mount", "sh", "-c", script, "sh", os.path.join(place, "quickstart"), directory, binary]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=200, env=variables, start_new_session=True, check=False)
+                          timeout=600, env=variables, start_new_session=True, check=False)
     if done.returncode == 77 or "unshare:" in done.stdout:
         raise harness.Skip("mount namespaces are not permitted here")
     assert done.returncode == 0, done.stdout

@@ -14,7 +14,7 @@ def rounds(environment, made, label, count):
             environment.cell(f"{label}, round {made.number + 1}", [], made.run())
     finally:
         made.close()
-    environment.cell(f"{label}: fsyncs compared", True, made.figures["promises"] > 20 * count)
+    environment.cell(f"{label}: fsyncs compared", True, made.figures["promises"] > 20 * count)  # by `let_work`
     print(f"        {label}: " + ", ".join(f"{value} {name}" for name, value in made.figures.items()), flush=True)
 
 

