@@ -53,8 +53,8 @@ import VolumeFormat
         defer { server.stop() }
         // Nobody asked: no wait.
         let start = monotonicNanoseconds()
-        #expect(server.server.announceLock(grace: 5))
-        #expect(monotonicNanoseconds() - start < 1_000_000_000)
+        #expect(server.server.announceLock(grace: longGrace))
+        #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
         let watcher = try ControlClient(connecting: server.socket)
         #expect(try watcher.subscribe(wait: false) == .locked)
         let waiter = try ControlClient(connecting: server.socket)
@@ -63,23 +63,23 @@ import VolumeFormat
         let answered = Lock<Bool?>(nil)
         #expect(
             startThread {
-                let all = channel.announceLock(grace: 20); answered.withLock { $0 = all }
+                let all = channel.announceLock(grace: longGrace); answered.withLock { $0 = all }
             })
-        guard case .willLock(let id, let grace) = try waiter.nextEvent(timeout: 5) else {
+        guard case .willLock(let id, let grace) = try waiter.nextEvent(timeout: patience) else {
             Issue.record("no announcement")
             return
         }
-        #expect(grace == 20)
+        #expect(grace == longGrace)
         usleep(50_000)
         #expect(answered.withLock { $0 } == nil)
         try waiter.done(id)
-        for _ in 0..<200 where answered.withLock({ $0 }) == nil { usleep(10_000) }
+        #expect(eventually { answered.withLock { $0 } != nil })
         #expect(answered.withLock { $0 } == true)
         server.server.publish(.locked)
         server.server.publish(.firstUnlock)
-        #expect(try watcher.nextEvent(timeout: 5) == .willLock(id: id, grace: 20))
-        #expect(try watcher.nextEvent(timeout: 5) == .locked)
-        #expect(try watcher.nextEvent(timeout: 5) == .firstUnlock)
+        #expect(try watcher.nextEvent(timeout: patience) == .willLock(id: id, grace: longGrace))
+        #expect(try watcher.nextEvent(timeout: patience) == .locked)
+        #expect(try watcher.nextEvent(timeout: patience) == .firstUnlock)
         #expect(throws: ControlError.timedOut) { _ = try watcher.nextEvent(timeout: 0.05) }
         // One who does not answer holds a lock up for the grace and no longer.
         #expect(!server.server.announceLock(grace: 0.1))
@@ -98,7 +98,7 @@ import VolumeFormat
         }
         let client = try ControlClient(connecting: server.socket)
         #expect(try client.subscribe(wait: false) == .locked)
-        #expect(try client.nextEvent(timeout: 5) == .unlocked)
+        #expect(try client.nextEvent(timeout: patience) == .unlocked)
     }
 
     @Test func aSubscriberThatVanishesIsNotWaitedFor() throws {
@@ -112,12 +112,12 @@ import VolumeFormat
             _ = try waiter.subscribe(wait: true)
             #expect(
                 startThread {
-                    let all = running.announceLock(grace: 30); answered.withLock { $0 = all }
+                    let all = running.announceLock(grace: longGrace); answered.withLock { $0 = all }
                 })
-            _ = try waiter.nextEvent(timeout: 5)
+            _ = try waiter.nextEvent(timeout: patience)
             gone.withLock { $0 = true }
         }
-        for _ in 0..<300 where answered.withLock({ $0 }) == nil { usleep(10_000) }
+        #expect(eventually { answered.withLock { $0 } != nil })
         #expect(answered.withLock { $0 } == true)
     }
 
@@ -129,13 +129,13 @@ import VolumeFormat
         ] {
             let connection = try server.raw()
             sendAll(connection, bytes(text))
-            let answer = readToEnd(connection, seconds: 5)
+            let answer = readToEnd(connection)
             #expect(answer != nil, "\(text): the connection stays open")
         }
         for length in [-1, 0, 4097, 1 << 62] as [Int64] {
             let connection = try server.raw()
             sendAll(connection, bytes("{\"request\":\"unlock\",\"kind\":\"passphrase\",\"length\":\(length)}"))
-            #expect(readToEnd(connection, seconds: 5) != nil)
+            #expect(readToEnd(connection) != nil)
         }
         for path in ["", "2f61", "2e2e", "612f2e2e2f62", "6100", "zz", "6"] {
             let connection = try server.raw()
@@ -143,7 +143,7 @@ import VolumeFormat
                 connection,
                 bytes("{\"request\":\"class\",\"path\":\"\(path)\",\"class\":\"complete\",\"mode\":\"reencrypt\"}"))
             shutdown(connection.number, Int32(SHUT_WR))
-            let answer = readToEnd(connection, seconds: 5) ?? []
+            let answer = readToEnd(connection) ?? []
             #expect(String(decoding: answer, as: UTF8.self).contains("malformed"), "\(path)")
         }
         #expect(server.handler.unlockCount.load(ordering: .relaxed) == 0)
@@ -159,7 +159,7 @@ import VolumeFormat
         defer { server.stop() }
         let huge = try server.raw()
         sendAll(huge, [0, 0, 0, 0x40] + [UInt8](repeating: 0x20, count: 100_000))
-        let answer = readToEnd(huge, seconds: 5) ?? []
+        let answer = readToEnd(huge) ?? []
         #expect(String(decoding: answer, as: UTF8.self).contains("tooLarge"))
         // Nothing at all, half a length, half a request, half a secret: each is closed in time.
         let request = bytes("{\"request\":\"status\"}")
@@ -167,7 +167,7 @@ import VolumeFormat
         for start in [[], [7, 0], Array(request.prefix(9)), unlock] as [[UInt8]] {
             let connection = try server.raw()
             sendAll(connection, start)
-            #expect(readToEnd(connection, seconds: 5) != nil)
+            #expect(readToEnd(connection) != nil)
         }
         // Byte by byte, slower than the bound.
         let slow = try server.raw()
@@ -175,31 +175,31 @@ import VolumeFormat
             sendAll(slow, [byte])
             usleep(50_000)
         }
-        #expect(readToEnd(slow, seconds: 5) != nil)
+        #expect(readToEnd(slow) != nil)
         #expect(server.handler.unlockCount.load(ordering: .relaxed) == 0)
-        #expect(try ControlClient(connecting: server.socket).status().volume == "/v ü")
+        // With limits as short as these an honest client may come too late, too.
+        #expect(eventually { (try? ControlClient(connecting: server.socket).status())?.volume == "/v ü" })
     }
 
     @Test func manyConnections() throws {
-        var limits = ControlLimits()
-        limits.connections = 8
-        limits.idle = 0.5
-        let server = try TestServer(limits: limits)
-        defer { server.stop() }
-        var open: [Int32] = []
-        for _ in 0..<200 { open.append(try server.raw().release()) }
-        usleep(100_000)
         // Later ones are told so at once; when the idle ones have been closed there is room again.
-        #expect(throws: ControlError.refused(ControlFailure(code: "busy", message: "too many connections"))) {
-            _ = try ControlClient(connecting: server.socket).status()
+        for idle in [longGrace, 0.5] {
+            var limits = ControlLimits()
+            limits.connections = 8
+            limits.idle = idle
+            let server = try TestServer(limits: limits)
+            defer { server.stop() }
+            var open: [Int32] = []
+            for _ in 0..<200 { open.append(try server.raw().release()) }
+            if idle == longGrace {
+                #expect(throws: ControlError.refused(ControlFailure(code: "busy", message: "too many connections"))) {
+                    _ = try ControlClient(connecting: server.socket).status()
+                }
+            } else {
+                #expect(eventually { (try? ControlClient(connecting: server.socket).status()) != nil })
+            }
+            for number in open { close(number) }
         }
-        var works = false
-        for _ in 0..<50 where !works {
-            usleep(100_000)
-            works = (try? ControlClient(connecting: server.socket).status()) != nil
-        }
-        #expect(works)
-        for number in open { close(number) }
     }
 
     @Test func aSubscriberThatDoesNotReadIsDropped() throws {
@@ -207,18 +207,19 @@ import VolumeFormat
         defer { server.stop() }
         let client = try server.raw()
         sendAll(client, bytes("{\"request\":\"subscribe\"}"))
-        usleep(100_000)
+        // Its answer: from here on it is told.
+        #expect(waitUntilReady(client.number, POLLIN, monotonicNanoseconds() + UInt64(patience * 1e9)) == nil)
         let start = monotonicNanoseconds()
         for _ in 0..<20_000 { server.server.publish(.locked) }
-        #expect(monotonicNanoseconds() - start < 5_000_000_000)
-        #expect(readToEnd(client, seconds: 5) != nil)
+        #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
+        #expect(readToEnd(client) != nil)
         _ = try ControlClient(connecting: server.socket).status()
     }
 
     /// One who asks for more and more and takes nothing holds up his own answers, and nobody's events.
     @Test func anEventWaitsForNobody() throws {
         var limits = ControlLimits()
-        limits.transfer = 60
+        limits.transfer = 2 * patience
         let server = try TestServer(limits: limits)
         let greedy = try server.raw()
         let watcher = try ControlClient(connecting: server.socket)
@@ -237,11 +238,11 @@ import VolumeFormat
         let start = monotonicNanoseconds()
         server.server.publish(.locked)
         #expect(server.server.announceLock(grace: 0))
-        #expect(monotonicNanoseconds() - start < 30_000_000_000)
-        #expect(try watcher.nextEvent(timeout: 20) == .locked)
+        #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
+        #expect(try watcher.nextEvent(timeout: patience) == .locked)
         // What came to wait for it is bounded as well.
         for _ in 0..<20_000 { server.server.publish(.unlocked) }
-        #expect(readToEnd(greedy, seconds: 30) != nil)
+        #expect(readToEnd(greedy) != nil)
         _ = consume greedy
         server.stop()
     }
@@ -251,7 +252,7 @@ import VolumeFormat
         let client = try ControlClient(connecting: server.socket)
         _ = try client.subscribe(wait: true)
         server.stop()
-        #expect(throws: ControlError.closed) { _ = try client.nextEvent(timeout: 5) }
+        #expect(throws: ControlError.closed) { _ = try client.nextEvent(timeout: patience) }
         #expect(throws: ControlError.self) { _ = try ControlClient(connecting: server.socket) }
     }
 

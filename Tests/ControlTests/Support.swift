@@ -115,9 +115,24 @@ func sendAll(_ descriptor: borrowing Descriptor, _ bytes: [UInt8]) {
     }
 }
 
-/// What comes until the other end closes, at most `seconds` later; nil when it does not close.
-func readToEnd(_ descriptor: borrowing Descriptor, seconds: Double) -> [UInt8]? {
-    let deadline = monotonicNanoseconds() + UInt64(seconds * 1e9)
+/// For what comes by itself, in seconds: however slow the machine is, only what hangs takes so long.
+let patience = 120.0
+/// A grace that nobody lets run out: what ends within `patience` has not waited for its end.
+let longGrace = 300.0
+
+/// Polls until `condition` holds; false when it does not.
+func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
+    let deadline = monotonicNanoseconds() + UInt64(patience * 1e9)
+    while try !condition() {
+        if monotonicNanoseconds() >= deadline { return false }
+        usleep(10_000)
+    }
+    return true
+}
+
+/// What comes until the other end closes; nil when it does not close.
+func readToEnd(_ descriptor: borrowing Descriptor) -> [UInt8]? {
+    let deadline = monotonicNanoseconds() + UInt64(patience * 1e9)
     var all: [UInt8] = []
     var chunk = [UInt8](repeating: 0, count: 4096)
     while waitUntilReady(descriptor.number, POLLIN, deadline) == nil {

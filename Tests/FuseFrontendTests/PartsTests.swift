@@ -71,7 +71,7 @@ struct JobThreadTests {
         let thread = JobThread(name: "test")
         let seen = Lock<[Int]>([])
         for index in 0..<100 { thread.add { seen.withLock { $0.append(index) } } }
-        #expect(thread.perform(until: monotonicNanoseconds() + 10_000_000_000) {})
+        #expect(thread.perform(until: monotonicNanoseconds() + 120_000_000_000) {})
         #expect(seen.withLock { $0 } == Array(0..<100))
         thread.stop()
     }
@@ -86,7 +86,7 @@ struct JobThreadTests {
             })
         gate.withLock { $0 = true }
         opened.broadcast()
-        #expect(thread.perform(until: monotonicNanoseconds() + 10_000_000_000) {})
+        #expect(thread.perform(until: monotonicNanoseconds() + 120_000_000_000) {})
         thread.stop()
     }
 }

@@ -171,7 +171,7 @@ extension HeldKeys {
         let ring = volume.ring
         inThreads(2) { index in
             if index == 0 {
-                #expect(ring.waitForReads(until: monotonicNanoseconds() + 10_000_000_000))
+                #expect(ring.waitForReads(until: monotonicNanoseconds() + 120_000_000_000))
             } else {
                 usleep(20_000)
                 ring.endRead()
@@ -194,7 +194,7 @@ extension HeldKeys {
             if index == 0 {
                 for _ in 0..<200 {
                     _ = ring.beginLocking()
-                    #expect(ring.waitForReads(until: monotonicNanoseconds() + 10_000_000_000))
+                    #expect(ring.waitForReads(until: monotonicNanoseconds() + 120_000_000_000))
                     _ = ring.finishLocking { #expect(ring.readsInFlight == 0) }
                     let before = served.load(ordering: .relaxed)
                     _ = try? volume.unlock()

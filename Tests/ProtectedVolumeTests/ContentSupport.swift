@@ -34,7 +34,7 @@ final class ContentKeys: Sendable {
     /// Locks, wiping `contents`.
     func lock(_ contents: [FileContent] = []) {
         #expect(ring.beginLocking())
-        #expect(ring.waitForReads(until: monotonicNanoseconds() + 1_000_000_000))
+        #expect(ring.waitForReads(until: monotonicNanoseconds() + 120_000_000_000))
         #expect(
             ring.finishLocking {
                 for content in contents where content.protectionClass == .complete { content.wipeKeys() }
