@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import subprocess
 
-from harness import CLASSES, Lines, Skip, get_class, outcome, program, read_file, run, wait_until, write_file
+from harness import CLASSES, PATIENCE, Lines, Skip, get_class, outcome, program, read_file, run, wait_until, write_file
 
 PROGRAMS = ("database", "document-editor", "downloader", "fitness-log")
 
@@ -23,12 +23,12 @@ class Program(Lines):
         for line in lines:
             self.process.stdin.write((line + "\n").encode())
         self.process.stdin.flush()
-        return [self.line(60) for _ in lines]
+        return [self.line(PATIENCE) for _ in lines]
 
     def end(self):
         """Ends its input; gives its exit code."""
         self.process.stdin.close()
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE)
 
     def __enter__(self):
         return self
@@ -69,7 +69,7 @@ def database(environment, mode, beside):
     # The volume's default is another class.
     mount.command("class", "set", "A", mount.path)
     with Program("database", *mode, folder) as base:
-        environment.cell("UNL opened", "open: 0 notes", base.line(60))
+        environment.cell("UNL opened", "open: 0 notes", base.line(PATIENCE))
         environment.cell("UNL", ["added", "kept: 1 notes"], base.ask("one", ""))
         environment.cell("UNL again", ["added"], base.ask("two"))
         classes("UNL")
@@ -80,7 +80,7 @@ def database(environment, mode, beside):
         environment.cell("LCK kept", ["kept: 4 notes"], base.ask(""))
         environment.cell("LCK end", 0, base.end())
     with Program("database", *mode, folder) as base:
-        environment.cell("LCK opened", "open: 4 notes", base.line(60))
+        environment.cell("LCK opened", "open: 4 notes", base.line(PATIENCE))
         environment.cell("LCK written", ["added"], base.ask("five"))
         # All of them made anew while locked.
         classes("LCK anew")
@@ -89,11 +89,11 @@ def database(environment, mode, beside):
         environment.cell("LCK second end", 0, base.end())
     mount = environment.remount(mount, unlock=False)
     with Program("database", *mode, folder) as base:
-        environment.cell("BFU", "closed until the first unlock: unable to open database file", base.line(60))
+        environment.cell("BFU", "closed until the first unlock: unable to open database file", base.line(PATIENCE))
         environment.cell("BFU others", "EACCES", outcome(read_file, path))
         environment.cell("BFU waits", None, base.line(0.3))
         mount.unlock()
-        environment.cell("unlocked", "open: 5 notes", base.line(60))
+        environment.cell("unlocked", "open: 5 notes", base.line(PATIENCE))
         environment.cell("its end", 0, base.end())
 
 
@@ -123,12 +123,12 @@ def test_fitness_log(environment):
             outcome(read_file, os.path.join(segments, name)) for name in os.listdir(segments)})
 
     with Program("fitness-log", folder) as recorder:
-        environment.cell("UNL begun", "the volume is unlocked", recorder.line(60))
+        environment.cell("UNL begun", "the volume is unlocked", recorder.line(PATIENCE))
         environment.cell("UNL", ["recorded"] * 2, recorder.ask("1", "2"))
         environment.cell("UNL class", [CLASSES["B"]], segment_classes())
         # A minute's grace: the lock ends because the recorder has merged, and cuts nothing off.
         done = json.loads(mount.command("lock", "--json", "--grace", "60", mount.path).stdout)
-        environment.cell("merged before the lock", "merged 2", recorder.line(60))
+        environment.cell("merged before the lock", "merged 2", recorder.line(PATIENCE))
         environment.cell("nothing is cut off", 0, done["cutOff"])
         environment.cell("LCK: the log is closed", (CLASSES["A"], "EACCES"), (get_class(log), outcome(read_file, log)))
         environment.cell("LCK", ["recorded"] * 2, recorder.ask("3", "4"))
@@ -136,15 +136,15 @@ def test_fitness_log(environment):
         recorder.process.send_signal(signal.SIGKILL)
         recorder.process.wait()
     with Program("fitness-log", folder) as recorder:
-        environment.cell("LCK begun", "the volume is locked", recorder.line(60))
+        environment.cell("LCK begun", "the volume is locked", recorder.line(PATIENCE))
         environment.cell("LCK again", ["recorded"], recorder.ask("5"))
         environment.cell("LCK: two segments", 2, len(os.listdir(segments)))
         closed("LCK again")
         mount.unlock()
-        environment.cell("merged after the unlock", "merged 3", recorder.line(60))
+        environment.cell("merged after the unlock", "merged 3", recorder.line(PATIENCE))
         environment.cell("UNL again", ["recorded"], recorder.ask("6"))
         environment.cell("its end", 0, recorder.end())
-        environment.cell("merged at the end", "merged 1", recorder.line(60))
+        environment.cell("merged at the end", "merged 1", recorder.line(PATIENCE))
     environment.cell("all of it, in order", [str(number) for number in range(1, 7)], kept())
     environment.cell("no segments left", [], os.listdir(segments))
     # Killed between the log's replacement and the removal of what is in it.
@@ -152,12 +152,12 @@ def test_fitness_log(environment):
     write_file(os.path.join(segments, left), b"6\n")
     mount = environment.remount(mount, unlock=False)
     with Program("fitness-log", folder) as recorder:
-        environment.cell("BFU begun", "the volume is before-first-unlock", recorder.line(60))
+        environment.cell("BFU begun", "the volume is before-first-unlock", recorder.line(PATIENCE))
         environment.cell("BFU", ["recorded"], recorder.ask("7"))
         closed("BFU")
         environment.cell("BFU: the log is closed", "EACCES", outcome(read_file, log))
         mount.unlock()
-        environment.cell("merged after the first unlock", "merged 1", recorder.line(60))
-        wait_until(lambda: not os.listdir(segments), 60, "the removal of the segments")
+        environment.cell("merged after the first unlock", "merged 1", recorder.line(PATIENCE))
+        wait_until(lambda: not os.listdir(segments), what="the removal of the segments")
     environment.cell("nothing doubled", [str(number) for number in range(1, 8)], kept())
     environment.cell("class", CLASSES["A"], get_class(log))

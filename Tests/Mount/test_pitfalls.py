@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import subprocess
 
-from harness import CLASSES, get_class, in_child, program, set_class, write_file
+from harness import CLASSES, PATIENCE, get_class, in_child, program, set_class, write_file
 
 
 class Pitfall:
@@ -31,7 +31,7 @@ class Pitfall:
 
     def end(self):
         """(how it ended, what it said last)"""
-        said, _ = self.process.communicate("\n", timeout=60)
+        said, _ = self.process.communicate("\n", timeout=PATIENCE)
         self.mount.unlock()
         code = self.process.returncode
         return (signal.Signals(-code).name if code < 0 else code), said.splitlines()

@@ -95,7 +95,7 @@ class Talk:
 
     def end(self):
         """Closes its input; gives the rest of what it says."""
-        rest, _ = self.process.communicate(timeout=60)
+        rest, _ = self.process.communicate(timeout=harness.PATIENCE)
         return rest.splitlines(), self.process.returncode
 
     def __enter__(self):
@@ -177,7 +177,7 @@ def application(environment, form):
     path = mount / "journal"
     with Talk("application", mount.path, form) as journal:
         def settles(word):
-            wait_until(lambda: journal.ask("?") == [word], 60, f"the journal is {word}")
+            wait_until(lambda: journal.ask("?") == [word], what=f"the journal is {word}")
 
         environment.cell("UNL", ["entry: ok", "open"], journal.ask("one", 2))
         for number in range(2):
@@ -197,7 +197,7 @@ def application(environment, form):
         environment.cell("BFU", ["entry: ok", "closed"], journal.ask("before the first unlock", 2))
         environment.cell("BFU: the file", "EACCES", outcome(read_file, path))
         mount.unlock()
-        wait_until(lambda: journal.ask("?") == ["open"], 60, "the journal is open")
+        wait_until(lambda: journal.ask("?") == ["open"], what="the journal is open")
         environment.cell("its end after BFU", ([], 0), journal.end())
     environment.cell("whole after BFU", b"one\nlocked 0\nlocked 1\ntwo\nbefore the first unlock\n", read_file(path))
 
@@ -233,7 +233,7 @@ def test_permissions(environment):
 
     def says(name, folder):
         done = subprocess.run([examples, name, mount / folder], stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=60, text=True, **identity)
+                              timeout=harness.PATIENCE, text=True, **identity)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 

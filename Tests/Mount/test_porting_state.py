@@ -115,15 +115,15 @@ def test_answers(environment):
     for first in ("leave", "answer"):
         with state("leave", mount.path) as two:
             assert sorted(two.line() for _ in range(2)) == ["leaving connected unlocked", "staying connected unlocked"]
-            locking = spawn_lock(mount, 60)
-            assert sorted(two.line() for _ in range(2)) == ["leaving willLock 60.0", "staying willLock 60.0"]
+            locking = spawn_lock(mount)
+            assert sorted(two.line() for _ in range(2)) == [f"leaving {WILL_LOCK}", f"staying {WILL_LOCK}"]
             two.say(first)
             environment.cell(f"[{first} first]", "left" if first == "leave" else "answered", two.line())
             time.sleep(0.3)
             environment.cell(f"[{first} first: the other is waited for]", (None, "unlocked"),
                              (locking.poll(), mount.state()))
             two.say("answer" if first == "leave" else "leave")
-            environment.cell(f"[{first} first: then the lock goes on]", 0, locking.wait(40))
+            environment.cell(f"[{first} first: then the lock goes on]", 0, locking.wait(PATIENCE))
             mount.unlock()
     # Who leaves in the middle is not waited for, whether it only stops listening or dies.
     with state("abandon", mount.path) as abandon, state("answer", mount.path) as dies:
