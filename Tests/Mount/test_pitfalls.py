@@ -96,5 +96,5 @@ def test_databases(environment):
                 raise OSError(5, "SQLITE_IOERR")
 
     for mode, name, expected in (("wal", "A", "SIGBUS"), ("delete", "A", "EIO"), ("wal", "C", "works"), ("delete", "C", "works")):
-        environment.cell(f"[{mode} in class {name}]", expected, in_child(lambda: use(mode, name), 120))
+        environment.cell(f"[{mode} in class {name}]", expected, in_child(lambda: use(mode, name), PATIENCE))
         mount.unlock()
