@@ -117,6 +117,14 @@ final class Errands: Sendable {
         }
     }
 
+    /// Opens the file and closes it, which says the error that the kernel keeps of it to nobody who minds.
+    func openAndClose(_ node: Node, until deadline: UInt64) {
+        _ = helper.perform(until: deadline) { [self] in
+            let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
+            if let mount, let path = volume?.path(of: node) { mount.openAndClose(path) }
+        }
+    }
+
     /// Has the kernel told the time of a direct write, together with those of the next 20 ms.
     func tellTimeSoon(of file: OpenFile) {
         let isFirst = times.withLock { times in

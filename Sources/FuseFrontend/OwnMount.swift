@@ -33,6 +33,11 @@ struct OwnMount: Sendable {
         try? node(at: path).removeAttribute(Self.touchName)
     }
 
+    /// Opens the file at `path` for reading, and closes it.
+    func openAndClose(_ path: [[UInt8]]) {
+        _ = try? node(at: path).openFile(.readOnly)
+    }
+
     /// Sets the modification time that the kernel keeps of the file at `path`.
     func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
         try node(at: path).setTimes(accessed: .keep, modified: .set(time))

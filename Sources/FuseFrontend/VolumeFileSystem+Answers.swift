@@ -53,6 +53,19 @@ extension FuseBridge.Timestamp {
 }
 
 extension VolumeFileSystem {
+    /// What the kernel is asked for.
+    var wishes: ConnectionWishes {
+        var wishes = ConnectionWishes()
+        wishes.maximumWrite = errands.limits.requestSize
+        guard options.isShared else { return wishes }
+        // Others change the volume: the kernel may not own size and time, nor keep what it once saw.
+        wishes.writeBackCache = false
+        wishes.explicitInvalidation = false
+        wishes.cacheSymlinks = false
+        wishes.noOpendir = false
+        return wishes
+    }
+
     /// How long the kernel may believe what only requests through it can change: a day.
     static let long = 86_400.0
     /// The same where other machines write.

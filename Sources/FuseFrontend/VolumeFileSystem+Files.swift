@@ -47,6 +47,7 @@ extension VolumeFileSystem {
         _ node: Node, _ changes: AttributeChanges, throughHandle: Bool, _ request: borrowing Request
     ) throws(VolumeError) -> ProtectedVolume.Attributes {
         let file = files.file(node.number)
+        timesDue.settle(node.number, request.process)
         if changes.modified != nil, let file {
             let wasUntold = file.timeSettled()
             // The helper lost against a program that set a time meanwhile: the program's stays.
@@ -119,6 +120,19 @@ extension VolumeFileSystem {
         }
     }
 
+    /// A name or an attribute of a file was changed: the kernel, which owns its times, has one to send.
+    func timeIsDue(_ node: Node, _ request: borrowing Request) {
+        if !options.isShared, node.kind == .file { timesDue.add(node.number, request.process) }
+    }
+
+    /// Before an open: takes away the error that the kernel may keep of a program that was killed (`TimesDue`).
+    ///
+    /// Not where the file is truncated on opening: meanwhile the kernel holds the inode's lock, which closing takes.
+    func clearError(_ node: Node, _ request: borrowing Request) {
+        guard request.process != errands.ownThread, timesDue.remove(node.number) else { return }
+        withWaiting { errands.openAndClose(node, until: monotonicNanoseconds() + 200_000_000) }
+    }
+
     // MARK: seeking
 
     /// SEEK_DATA and SEEK_HOLE. Dirty pages may stand in the page cache only: they are written back first, for which the
@@ -185,6 +199,18 @@ extension AllocationMode {
         case punch | keepSize: self = .punch
         case zero: self = .zero
         case zero | keepSize: self = .zeroKeepingSize
+        default: return nil
+        }
+    }
+}
+
+extension RenameMode {
+    /// From the flags of renameat2(2); nil for those that are not supported.
+    init?(flags: UInt32) {
+        switch flags {
+        case 0: self = .replace
+        case 1: self = .noReplace
+        case 2: self = .exchange
         default: return nil
         }
     }

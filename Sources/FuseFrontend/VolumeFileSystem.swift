@@ -17,6 +17,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let activity = Activity()
     /// Class A pages that the kernel wrote back; a pass of the lock sequence is quiet when it does not move.
     let writeBacks = Atomic<UInt64>(0)
+    let timesDue = TimesDue()
     /// Handlers that wait for the kernel or delay a program; never so many that no worker is left.
     let waiting = Atomic<Int>(0)
     /// What `Frontend` does outside of handlers; set before the session starts.
@@ -33,17 +34,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         refusals = RefusalLog(log: log)
     }
 
-    override var connection: ConnectionWishes {
-        var wishes = ConnectionWishes()
-        wishes.maximumWrite = errands.limits.requestSize
-        guard options.isShared else { return wishes }
-        // Others change the volume: the kernel may not own size and time, nor keep what it once saw.
-        wishes.writeBackCache = false
-        wishes.explicitInvalidation = false
-        wishes.cacheSymlinks = false
-        wishes.noOpendir = false
-        return wishes
-    }
+    override var connection: ConnectionWishes { wishes }
 
     // MARK: names
 
@@ -61,7 +52,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func forget(_ number: NodeID, count: UInt64) {
-        if let node = volume.node(number) { volume.forget(node, count: count) }
+        guard let node = volume.node(number) else { return }
+        volume.forget(node, count: count)
+        if volume.node(number) == nil { _ = timesDue.remove(number) }
     }
 
     override func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {
@@ -109,7 +102,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func unlink(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
-        finish(reply) { () throws(VolumeError) in try volume.unlink(copyBytes(name), in: node(parent)) }
+        finish(reply) { () throws(VolumeError) in
+            if let changed = try volume.unlink(copyBytes(name), in: node(parent)) { timeIsDue(changed, request) }
+        }
     }
 
     override func rmdir(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
@@ -121,15 +116,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         flags: UInt32, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
-            let mode: RenameMode
-            switch flags {
-            case 0: mode = .replace
-            case 1: mode = .noReplace
-            case 2: mode = .exchange
-            default: throw .invalid
-            }
-            try volume.rename(
+            guard let mode = RenameMode(flags: flags) else { throw .invalid }
+            let changed = try volume.rename(
                 copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode)
+            for node in changed { timeIsDue(node, request) }
             reply.success()
         } catch {
             reply.error(refusal(error, parent, request, "replace a file of a closed class from"))
@@ -142,6 +132,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         do throws(VolumeError) {
             let entry = try volume.link(node(number), copyBytes(newName), in: node(newParent))
+            timeIsDue(entry.node, request)
             answer(entry, afterChange: true, reply)
         } catch {
             reply.error(error.errno.rawValue)
@@ -195,6 +186,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let node = try node(number)
             files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
             try volume.setXattr(node, copyBytes(name), value: copyBytes(value), mode: mode)
+            timeIsDue(node, request)
             // A lock that overtook a change to class A has left the file's pages alone.
             if node.protectionClass == .complete, volume.keys.state != .unlocked { errands.invalidate(number) }
             reply.success()
@@ -229,7 +221,11 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         let bytes = copyBytes(name)
         // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
         if bytes == OwnMount.touchName { return reply.error(Errno.ENODATA.rawValue) }
-        finish(reply) { () throws(VolumeError) in try volume.removeXattr(node(number), bytes) }
+        finish(reply) { () throws(VolumeError) in
+            let node = try node(number)
+            try volume.removeXattr(node, bytes)
+            timeIsDue(node, request)
+        }
     }
 
     // MARK: files
@@ -239,6 +235,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         do throws(VolumeError) {
             let node = try node(number)
+            if flags & OpenFlags.truncate == 0 { clearError(node, request) }
             let isWritable = flags & OpenFlags.accessMode != OpenFlags.readOnly
             let content = try volume.open(
                 node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,

@@ -280,7 +280,7 @@ import VolumeFormat
                 else { continue }
                 if it.volume.keys.state == .locked { #expect(!content.hasKey) }
                 it.volume.release(entry.node, writable: true)
-                try? it.volume.unlink(name, in: parent)
+                _ = try? it.volume.unlink(name, in: parent)
                 it.volume.forget(entry.node, count: 1)
             }
         }

@@ -6,7 +6,8 @@ internal import VolumeFormat
 
 extension Volume {
     /// Removes a name of anything but a directory. Works in every state; no key is needed.
-    public func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) {
+    @discardableResult
+    public func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
@@ -21,6 +22,7 @@ extension Volume {
         if let node {
             nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)
         }
+        return status.links > 1 ? node : nil
     }
 
     /// Removes an empty directory: one that has nothing but reserved names.

@@ -26,9 +26,11 @@ extension Volume {
     ///
     /// A file that replaces one of a stronger class, and whose own class nobody set, takes the stronger class first;
     /// where the keys for that are not there the rename is refused and nothing changes.
+    /// - Returns: what has other names than before and is known.
+    @discardableResult
     public func rename(
         _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode
-    ) throws(VolumeError) {
+    ) throws(VolumeError) -> [Node] {
         try requireWritable()
         let newID = try idForCreating(in: newParent)
         let directory = try directory(parent)
@@ -51,9 +53,10 @@ extension Volume {
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: .noReplace) }
         case .replace:
             // Two names of one inode: POSIX leaves both.
-            if let target, InodeKey(target) == InodeKey(status) { return }
+            if let target, InodeKey(target) == InodeKey(status) { return [] }
             try replace(move)
         }
+        return [status, target].compactMap { $0.flatMap { nodes.known(InodeKey($0)) } }
     }
 
     private func exchange(_ move: Move) throws(VolumeError) {

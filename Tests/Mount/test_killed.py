@@ -1,0 +1,53 @@
+"""Programs killed while they change a file: the next one that opens it notices nothing of that."""
+
+import os
+import random
+import signal
+import time
+
+from harness import outcome, pattern, set_class, write_file
+
+
+def changer(path):
+    """A process that changes names and an attribute of the file, again and again."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        number = 0
+        while True:
+            number += 1
+            os.setxattr(path, "user.number", b"%d" % number)
+            os.rename(path, path + " away")
+            os.link(path + " away", path)
+            os.unlink(path + " away")
+            os.removexattr(path, "user.number")
+    finally:
+        os._exit(1)
+
+
+def test_killed_while_changing(environment):
+    """The kernel keeps EIO for whoever reads or closes the file next, where the changed time went with the program."""
+    mount = environment.mount()
+    choice = random.Random(20_251_122)
+    rounds = int(os.environ.get("PROTECTFS_KILLS", "150"))
+    for letter in "ABCD":
+        path = mount / letter
+        write_file(path, pattern(5000))
+        set_class(path, letter)
+        seen = {"reading": [], "closing": []}
+        for number in range(rounds):
+            process = changer(path)
+            time.sleep(0.001 + choice.random() * 0.004)
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            if os.path.exists(path + " away"):
+                # Which settles nothing: the time that is missing is another program's.
+                os.rename(path + " away", path)
+            handle = os.open(path, os.O_RDWR)
+            if number % 2:
+                seen["reading"].append(outcome(os.read, handle, 100))
+            seen["closing"].append(outcome(os.close, handle))
+        for what, results in seen.items():
+            environment.cell(f"class {letter}: {what} after a kill", {"works": len(results)},
+                             {result: results.count(result) for result in set(results)})
