@@ -129,3 +129,42 @@ def test_no_device(environment):
         raise harness.Skip("mount namespaces are not permitted here")
     environment.cell("/dev/fuse missing", (UNSUPPORTED, 1), (done.returncode, len(done.stderr.strip().split("\n"))))
     assert "/dev/fuse" in done.stderr
+
+
+def test_small_blocks(environment):
+    """ext4 with blocks smaller than a page of the volume: init and mount say so, and work."""
+    if os.geteuid() != 0:
+        raise harness.Skip("loop devices need root")
+    for size in (1024, 2048, 4096):
+        image, store = environment.new_path("image"), point(environment)
+        with open(image, "wb") as file:
+            file.truncate(32 << 20)
+        try:
+            subprocess.run(["mkfs.ext4", "-q", "-F", "-b", str(size), image], check=True, capture_output=True)
+        except FileNotFoundError as error:
+            raise harness.Skip("mkfs.ext4 is not installed") from error
+        if subprocess.run(["mount", "-t", "ext4", "-o", "loop", image, store], capture_output=True, check=False).returncode:
+            raise harness.Skip("a loop device cannot be mounted here")
+        mount = None
+        try:
+            data = environment.new_path("data")
+            volume = harness.Volume(store + "/volume", data, environment.new_path("code"), environment.volume().passphrase_file)
+            made = harness.protectfs("init", "--json", "--passphrase-file", volume.passphrase_file, volume.path,
+                                     env=volume.environment)
+            harness.write_file(volume.code_file, (harness.json.loads(made.stdout)["recoveryCode"] + "\n").encode())
+            wanted = 1 if size < 4096 else 0
+            said = made.stderr.splitlines()
+            environment.cell(f"blocks of {size}: init says so", (wanted, wanted),
+                             (len(said), sum(f"blocks of {size} bytes" in line for line in said)))
+            mount = environment.mount(volume)
+            said = mount.result.stderr.splitlines()
+            environment.cell(f"blocks of {size}: mount says so", (wanted, wanted),
+                             (len(said), sum(f"blocks of {size} bytes" in line for line in said)))
+            harness.write_file(mount / "file", harness.pattern(9000))
+            environment.cell(f"blocks of {size}: it works", harness.pattern(9000), harness.read_file(mount / "file"))
+            mount = environment.remount(mount, options=("ro",))
+            environment.cell(f"blocks of {size}: nothing to say of reading", "", mount.result.stderr)
+        finally:
+            if mount and mount.is_mounted:
+                mount.unmount()
+            subprocess.run(["umount", store], check=True)

@@ -15,6 +15,9 @@ extension Command {
         details: """
             The passphrase works only together with the device key, a file outside of the volume, so that a copy of the
             volume cannot be guessed; elsewhere you need a copy of the key or the recovery code, which is shown once.
+
+            The file system below should have blocks of 4096 bytes at least, as nearly all have (small ext4 file systems have
+            1024: mkfs.ext4 -b 4096): init and mount warn where a power cut may tear a page.
             """,
         options: [
             Option("cipher", value: "NAME", help: "aes-256-gcm or xchacha20-poly1305 (default: by this processor)"),
@@ -34,6 +37,7 @@ enum Initialisation {
         let (directory, isNew) = try openEmpty(path)
         do throws(CommandFailure) {
             try tryStore(directory, path)
+            if let text = StoreWarning.smallBlocks(below: directory, path) { Output.error(text) }
             let passphrase = try SecretInput.newPassphrase(arguments, orPlain: true)
             let cost = try calibratedCost()
             if noDeviceKey {

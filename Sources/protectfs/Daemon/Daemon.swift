@@ -66,7 +66,12 @@ enum Daemon {
         options.isStrict = request.options.isStrict
         options.recovers = request.options.recover
         if let wanted = request.options.defaultClass { options.defaultClass = wanted }
-        if !options.isReadOnly { try checkWritable(access) }
+        if !options.isReadOnly {
+            try checkWritable(access)
+            if let text = StoreWarning.smallBlocks(below: access.directory, request.volume) {
+                log.write(text, .warning)
+            }
+        }
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
         let outcome = try KnownState.check(access, accept: request.acceptKeybag || request.usePrevious)
         if isUnlocked, outcome != .current || request.acceptKeybag, !options.isReadOnly {
