@@ -125,6 +125,18 @@ final class Errands: Sendable {
         }
     }
 
+    /// Has the kernel ask for the attributes of `nodes`, until `deadline` at most, and take what is queued before that.
+    func look(at nodes: [Node], until deadline: UInt64) {
+        _ = helper.perform(until: deadline) { [self] in
+            let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
+            guard let mount, let volume else { return }
+            for node in nodes where monotonicNanoseconds() < deadline {
+                if let path = volume.path(of: node) { mount.look(path) }
+            }
+            mount.touch([])
+        }
+    }
+
     /// Has the kernel told the time of a direct write, together with those of the next 20 ms.
     func tellTimeSoon(of file: OpenFile) {
         let isFirst = times.withLock { times in

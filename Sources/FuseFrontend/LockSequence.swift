@@ -71,9 +71,11 @@ struct LockSequence {
         // 5
         let patience = report.isComplete ? Self.limit : Self.limit / 10
         _ = errands.invalidate(targets, until: monotonicNanoseconds() + patience)
-        // close(2) returns before RELEASE is read. A request of our own stands behind it, and then every worker passes by.
-        if !closedHandles.isEmpty {
-            errands.touch([system.volume.root], until: monotonicNanoseconds() + Self.touchLimit)
+        let open = system.files.all.map(\.node).filter { $0.protectionClass == .complete }
+        if !open.isEmpty {
+            // The kernel answers SEEK_END from the size it keeps, until an answer about the file has told it not to. And
+            // close(2) returns before RELEASE is read: these requests stand behind it, and then every worker passes by.
+            errands.look(at: open, until: monotonicNanoseconds() + Self.touchLimit)
         }
         // Requests of before have left plaintext in the workers' buffers.
         _ = errands.wipeBuffers(until: monotonicNanoseconds() + Self.limit / 10)

@@ -38,6 +38,11 @@ struct OwnMount: Sendable {
         _ = try? node(at: path).openFile(.readOnly)
     }
 
+    /// Has the kernel, which has been told to forget the attributes of the file at `path`, ask for them.
+    func look(_ path: [[UInt8]]) {
+        _ = try? node(at: path).status()
+    }
+
     /// Sets the modification time that the kernel keeps of the file at `path`.
     func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
         try node(at: path).setTimes(accessed: .keep, modified: .set(time))

@@ -223,6 +223,28 @@ def lock_memory(memory):
         raise OSError(number, os.strerror(number))
 
 
+def test_size_of_an_open_handle(environment):
+    """The kernel keeps sizes: SEEK_END is refused by the first call too, whatever the program did with the handle before."""
+    mount = environment.mount()
+    before = {"nothing": lambda handle: None, "read": lambda handle: os.read(handle, 10), "fstat": os.fstat,
+              "write": lambda handle: os.write(handle, b"y"), "seek": lambda handle: os.lseek(handle, 0, os.SEEK_END)}
+    handles = {}
+    for name, act in before.items():
+        write_file(mount / name, b"x" * 5000)
+        set_class(mount / name, "A")
+        handles[name] = os.open(mount / name, os.O_RDWR)
+        act(handles[name])
+    mount.lock()
+    for name, handle in handles.items():
+        environment.cell(f"[after {name}]", "EACCES", outcome(os.lseek, handle, 0, os.SEEK_END))
+        environment.cell(f"[after {name}: the size itself is told]", 5000, os.fstat(handle).st_size)
+        environment.cell(f"[after {name} and that]", "EACCES", outcome(os.lseek, handle, 0, os.SEEK_END))
+    mount.unlock()
+    for name, handle in handles.items():
+        environment.cell(f"[{name}: unlocked]", 5000, os.lseek(handle, 0, os.SEEK_END))
+        os.close(handle)
+
+
 def test_many_open_handles(environment):
     mount = environment.mount()
     handles = []
