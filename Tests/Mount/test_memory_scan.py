@@ -1,15 +1,13 @@
 """What the daemon's memory holds: before a lock the keys that it needs, after it none of those that must be gone."""
 
-import ctypes
 import os
 import resource
-import shutil
-import stat
 import subprocess
 
 import harness
 import reader
 import scan
+from users import OrdinaryUser
 
 
 def test_keys_leave_memory(environment):
@@ -188,43 +186,12 @@ def test_daemon_is_not_dumpable(environment):
         environment.cell("locked memory is wiped on fork", True, all("wf" in value for value in locked))
 
 
-def open_fuse_to_everyone(environment):
-    """Has /dev/fuse as udev makes it, in a mount namespace of this test's own."""
-    if os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
-        return
-    if ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
-        raise harness.Skip("mount namespaces are not permitted here")
-    harness.run("mount", "--make-rprivate", "/")
-    device = environment.new_path("fuse")
-    os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 229))
-    os.chmod(device, 0o666)
-    harness.run("mount", "--bind", device, "/dev/fuse")
-
-
 def test_same_user_cannot_look_in(environment):
     """A daemon of an ordinary user is closed to that user's other programs."""
-    if os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("fusermount3"):
-        raise harness.Skip("needs root, setpriv(1) and fusermount3(1)")
-    open_fuse_to_everyone(environment)
-    user = 65534
-    place = environment.new_path("user")
-    shutil.copytree(environment.template, place, symlinks=True)
-    path = os.path.join(place, "mount")
-    for name in ("mount", "run"):
-        os.mkdir(os.path.join(place, name), 0o700)
-    for directory, directories, files in os.walk(place):
-        for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
-            os.lchown(name, user, user)
-    variables = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data"),
-                 "XDG_RUNTIME_DIR": os.path.join(place, "run"), "HOME": place}
-    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-
-    def as_user(*words, **more):
-        return harness.run(*become, *words, env=variables, **more)
-
-    as_user(harness.binary(), "mount", "--recovery-file", os.path.join(place, "code"), os.path.join(place, "volume"),
-            path)
-    sleeper = subprocess.Popen(become + ["sleep", "600"])
+    user = OrdinaryUser(environment)
+    path, as_user = user.path, user.run
+    as_user(harness.binary(), "mount", "--recovery-file", user.code_file, user.volume, path)
+    sleeper = subprocess.Popen([*user.become, "sleep", "600"])
     try:
         daemon, = harness.daemons(path)
         look = ["dd", "of=/dev/null", "count=1"]

@@ -12,6 +12,7 @@ import harness
 import reader
 import scan
 from harness import Skip, Subscriber, wait_until, write_file
+from users import OrdinaryUser
 
 WRONG = b"an utterly wrong passphrase"
 NEW = b"quite another passphrase"
@@ -315,29 +316,15 @@ def test_nothing_is_told(environment):
 def test_limit_of_locked_memory(environment):
     """Below what keys need the mount is refused with the reason; above it works; nothing in between is unclear."""
     prepare(environment)
-    from test_memory_scan import open_fuse_to_everyone
-    if not shutil.which("setpriv") or not shutil.which("fusermount3"):
-        raise Skip("needs setpriv(1) and fusermount3(1)")
-    open_fuse_to_everyone(environment)
-    user, place = 65534, environment.new_path("user")
-    shutil.copytree(environment.template, place, symlinks=True)
-    path = os.path.join(place, "mount")
-    for name in ("mount", "run"):
-        os.mkdir(os.path.join(place, name), 0o700)
-    for directory, directories, files in os.walk(place):
-        for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
-            os.lchown(name, user, user)
-    variables = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data"),
-                 "XDG_RUNTIME_DIR": os.path.join(place, "run"), "HOME": place}
-    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all"]
+    user = OrdinaryUser(environment)
+    path = user.path
 
     def as_user(limit, *words):
-        return harness.run(*become, "prlimit", f"--memlock={limit * 1024}", *words, env=variables, ok=False)
+        return user.run("prlimit", f"--memlock={limit * 1024}", *words, ok=False)
 
     worked = []
     for limit in (0, 64, 1024, 5119, 5120, 8192):
-        done = as_user(limit, harness.binary(), "mount", "--recovery-file", os.path.join(place, "code"),
-                       os.path.join(place, "volume"), path)
+        done = as_user(limit, harness.binary(), "mount", "--recovery-file", user.code_file, user.volume, path)
         if done.returncode != 0:
             environment.cell(f"{limit} KiB: refused with the reason", (True, True, False), (
                 "locked memory" in done.stderr, "ulimit -l" in done.stderr,
@@ -357,7 +344,7 @@ def test_limit_of_locked_memory(environment):
                   "assert os.pread(keep[300],4<<20,0)==content\n")
         worker = as_user(limit, "/usr/bin/python3", "-c", script, path)
         environment.cell(f"{limit} KiB: at work", (0, ""), (worker.returncode, worker.stderr[-300:]))
-        for words in (["lock", path], ["unlock", "--recovery-file", os.path.join(place, "code"), path]):
+        for words in (["lock", path], ["unlock", "--recovery-file", user.code_file, path]):
             done = as_user(limit, harness.binary(), *words)
             environment.cell(f"{limit} KiB: {words[0]}", (0, ""), (done.returncode, done.stderr[-300:]))
         daemon, = harness.daemons(path)
