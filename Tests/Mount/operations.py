@@ -187,15 +187,21 @@ creating("O_CREAT|O_APPEND", os.O_APPEND)
 
 # Reading through a handle from before.
 
+def held(file, flags, is_cached):
+    """A handle from before; the content is in the page cache or is not."""
+    handle = file.handle(flags)
+    os.fsync(handle)
+    if is_cached:
+        os.pread(handle, len(CONTENT), 0)
+    else:
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    return handle
+
+
 def reading(name, act, flags=0, cached=(False, True)):
     def make(is_cached):
         def generator(file):
-            handle = file.handle(flags)
-            os.fsync(handle)
-            if is_cached:
-                os.pread(handle, len(CONTENT), 0)
-            else:
-                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            handle = held(file, flags, is_cached)
             yield
             os.lseek(handle, 0, os.SEEK_SET)
             yield outcome(act, file, handle)
@@ -273,12 +279,7 @@ def writing(name, act, flags=0, cached=(False, True), changed=None):
 
     def make(is_cached):
         def generator(file):
-            handle = file.handle(flags)
-            os.fsync(handle)
-            if is_cached:
-                os.pread(handle, len(CONTENT), 0)
-            else:
-                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            handle = held(file, flags, is_cached)
             yield
             os.lseek(handle, 0, os.SEEK_SET)
             result = outcome(act, file, handle)
