@@ -5,40 +5,11 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 
-from harness import CLASSES, PATIENCE, Lines, Skip, get_class, outcome, program, read_file, run, wait_until, write_file
+from harness import CLASSES, PATIENCE, Skip, get_class, outcome, program, read_file, run, wait_until, write_file
+from talk import Program
 
 PROGRAMS = ("database", "document-editor", "downloader", "fitness-log")
-
-
-class Program(Lines):
-    """One of the programs, talked to."""
-
-    def __init__(self, name, *words):
-        super().__init__([program(name), *words], stdin=subprocess.PIPE)
-
-    def ask(self, *lines):
-        """Types lines; gives as many answers."""
-        for line in lines:
-            self.process.stdin.write((line + "\n").encode())
-        self.process.stdin.flush()
-        return [self.line(PATIENCE) for _ in lines]
-
-    def end(self):
-        """Ends its input; gives its exit code."""
-        self.process.stdin.close()
-        return self.process.wait(PATIENCE)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.stdout.close()
 
 
 def rows(path):

@@ -7,11 +7,11 @@ What lies in staging has its class before its first byte, and is gone after the 
 
 import os
 import shutil
-import subprocess
 
 import harness
 import kills
 from harness import CLASSES, get_class, read_file, set_class, write_file
+from talk import Program
 from test_repair import everything, report
 
 OLD, NEW = b"old" * 3000, b"new" * 3000
@@ -96,15 +96,13 @@ class Run:
     def __init__(self, environment, mount, name):
         self.environment, self.mount, self.folder = environment, mount, mount / name
         self.program = harness.program("porting-kills")
-        self.server = harness.Lines([self.program, "serve"], stdin=subprocess.PIPE)
+        self.server = Program("porting-kills", "serve")
         self.killed = self.left = 0
         self.step = STEP[environment.mode]
 
     def ask(self, *words):
-        self.server.process.stdin.write(("\t".join(words) + "\n").encode())
-        self.server.process.stdin.flush()
-        answer = self.server.line(60)
-        assert answer == "done", answer
+        answers = self.server.ask("\t".join(words))
+        assert answers == ["done"], answers
 
     def clear(self):
         shutil.rmtree(self.folder)
@@ -151,9 +149,8 @@ class Run:
             yield "debris after the next write"
 
     def close(self):
-        self.server.process.stdin.close()
-        self.server.process.wait()
-        self.server.process.stdout.close()
+        with self.server:
+            self.server.end()
         print(f"        killed at {self.killed} calls, {self.left} times with something in staging")
         self.environment.cell("some were killed with something staged", True, self.left > 0)
 

@@ -6,41 +6,10 @@ import signal
 import subprocess
 import time
 
-from harness import GRACE, PATIENCE, Lines, REPOSITORY, Skip, binary, get_class, outcome, read_file, set_class, wait_until
+from harness import GRACE, PATIENCE, binary, get_class, outcome, program, read_file, set_class, wait_until
+from talk import Program
 
 WILL_LOCK = f"willLock {float(GRACE)}"
-
-
-def program(name):
-    """A program of this package, built beside the one under test or in this repository."""
-    for place in (os.path.dirname(binary()), os.path.join(REPOSITORY, ".build/release"),
-                  os.path.join(REPOSITORY, ".build/debug")):
-        if os.path.exists(os.path.join(place, name)):
-            return os.path.join(place, name)
-    raise Skip(f"{name} is not built")
-
-
-class Program(Lines):
-    """A program of this package that is talked to."""
-
-    def __init__(self, name, *words, **more):
-        super().__init__([program(name), *words], stdin=subprocess.PIPE, **more)
-
-    def line(self, seconds=PATIENCE):
-        return super().line(seconds)
-
-    def say(self, text=""):
-        self.process.stdin.write((text + "\n").encode())
-        self.process.stdin.flush()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
 
 
 def state(*words, **more):
