@@ -125,11 +125,29 @@ extension VolumeFileSystem {
         if !reply.entry(shown(entry, afterChange: afterChange)) { volume.forget(entry.node, count: 1) }
     }
 
+    /// Answers with the entry that `body` makes.
+    func answer(
+        _ reply: consuming Reply, afterChange: Bool = false,
+        _ body: () throws(VolumeError) -> ProtectedVolume.Entry
+    ) {
+        do throws(VolumeError) {
+            let entry = try body()
+            answer(entry, afterChange: afterChange, reply)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
     /// Answers an extended attribute: its size where none is asked for, ERANGE where the room is too small.
-    func answer(_ value: [UInt8], _ size: Int, _ reply: consuming Reply) {
-        if size == 0 { return reply.attributeSize(value.count) }
-        if size < value.count { return reply.error(Errno.ERANGE.rawValue) }
-        reply.data(value)
+    func answer(_ reply: consuming Reply, _ size: Int, _ body: () throws(VolumeError) -> [UInt8]) {
+        do throws(VolumeError) {
+            let value = try body()
+            if size == 0 { return reply.attributeSize(value.count) }
+            if size < value.count { return reply.error(Errno.ERANGE.rawValue) }
+            reply.data(value)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
     }
 
     /// Answers a request that has no data.

@@ -81,23 +81,16 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     override func mkdir(
         _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, _ reply: consuming Reply
     ) {
-        do throws(VolumeError) {
-            let entry = try volume.mkdir(copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
-            answer(entry, reply)
-        } catch {
-            reply.error(error.errno.rawValue)
+        answer(reply) { () throws(VolumeError) in
+            try volume.mkdir(copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
         }
     }
 
     override func symlink(
         _ request: borrowing Request, target: RawSpan, parent: NodeID, name: RawSpan, _ reply: consuming Reply
     ) {
-        do throws(VolumeError) {
-            let entry = try volume.symlink(
-                copyBytes(name), in: node(parent), target: copyBytes(target), caller: Caller(request))
-            answer(entry, reply)
-        } catch {
-            reply.error(error.errno.rawValue)
+        answer(reply) { () throws(VolumeError) in
+            try volume.symlink(copyBytes(name), in: node(parent), target: copyBytes(target), caller: Caller(request))
         }
     }
 
@@ -130,12 +123,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         _ request: borrowing Request, node number: NodeID, newParent: NodeID, newName: RawSpan,
         _ reply: consuming Reply
     ) {
-        do throws(VolumeError) {
+        answer(reply, afterChange: true) { () throws(VolumeError) in
             let entry = try volume.link(node(number), copyBytes(newName), in: node(newParent))
             timeIsDue(entry.node, request)
-            answer(entry, afterChange: true, reply)
-        } catch {
-            reply.error(error.errno.rawValue)
+            return entry
         }
     }
 
@@ -198,20 +189,14 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     override func getXattr(
         _ request: borrowing Request, node number: NodeID, name: RawSpan, size: Int, _ reply: consuming Reply
     ) {
-        do throws(VolumeError) {
-            answer(try volume.getXattr(node(number), copyBytes(name)), size, reply)
-        } catch {
-            reply.error(error.errno.rawValue)
-        }
+        answer(reply, size) { () throws(VolumeError) in try volume.getXattr(node(number), copyBytes(name)) }
     }
 
     override func listXattr(
         _ request: borrowing Request, node number: NodeID, size: Int, _ reply: consuming Reply
     ) {
-        do throws(VolumeError) {
-            answer(Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined()), size, reply)
-        } catch {
-            reply.error(error.errno.rawValue)
+        answer(reply, size) { () throws(VolumeError) in
+            Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined())
         }
     }
 
