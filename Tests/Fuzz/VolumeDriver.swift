@@ -38,19 +38,19 @@ final class VolumeDriver {
     private var ring: KeyRing
     private(set) var volume: Volume
     /// Files by path, as far as nothing but the mount has changed them.
-    private var known: [Int: Kept] = [:]
+    var known: [Int: Kept] = [:]
     /// Programs alone have changed the volume: everything reads as the model says.
-    private var isExact = true
+    var isExact = true
     /// Someone has changed the store: anything may be refused.
     var isDamaged = false {
         didSet { if isDamaged { isExact = false } }
     }
-    private var isLocked = false
-    private var tags: [ObjectID: UInt8] = [:]
+    var isLocked = false
+    var tags: [ObjectID: UInt8] = [:]
     private var older: MemoryStore?
 
     static let slots = 24
-    private static let caller = Caller(user: 0, group: 0, mask: 0o022)
+    static let caller = Caller(user: 0, group: 0, mask: 0o022)
     private static let directories = ["", "a", "b"]
     private static let names = [
         "one", "two", "three", "four", String(repeating: "l", count: 176), String(repeating: "m", count: 255), "link",
@@ -161,7 +161,7 @@ final class VolumeDriver {
 
     /// Runs what may fail; where nothing was damaged, not with an error that speaks of damage.
     @discardableResult
-    private func allow<Result>(_ body: () throws(VolumeError) -> Result) -> Result? {
+    func allow<Result>(_ body: () throws(VolumeError) -> Result) -> Result? {
         do throws(VolumeError) {
             return try body()
         } catch {
@@ -172,7 +172,7 @@ final class VolumeDriver {
 
     /// Runs what has to work where nothing was damaged and nothing is locked.
     @discardableResult
-    private func demand<Result>(_ message: StaticString, _ body: () throws(VolumeError) -> Result) -> Result? {
+    func demand<Result>(_ message: StaticString, _ body: () throws(VolumeError) -> Result) -> Result? {
         allow { () throws(VolumeError) in
             do throws(VolumeError) {
                 return try body()
@@ -185,14 +185,14 @@ final class VolumeDriver {
 
     // MARK: files
 
-    private func directory(_ slot: Int) throws(VolumeError) -> Node {
+    func directory(_ slot: Int) throws(VolumeError) -> Node {
         let name = Self.directories[slot / 8 % 3]
         return name.isEmpty ? volume.root : try volume.lookup(Array(name.utf8), in: volume.root).node
     }
 
-    private func name(_ slot: Int) -> [UInt8] { Self.names[slot % 8] }
+    func name(_ slot: Int) -> [UInt8] { Self.names[slot % 8] }
 
-    private func node(_ slot: Int) throws(VolumeError) -> Node {
+    func node(_ slot: Int) throws(VolumeError) -> Node {
         try volume.lookup(name(slot), in: directory(slot)).node
     }
 
@@ -204,14 +204,14 @@ final class VolumeDriver {
     }
 
     /// The tag of an open file: known by its ID, else what it holds, else a new one.
-    private func tag(_ content: FileContent, _ bytes: [UInt8] = []) -> UInt8 {
+    func tag(_ content: FileContent, _ bytes: [UInt8] = []) -> UInt8 {
         if let known = tags[content.fileID] { return known }
         let tag = bytes.first { $0 != 0 } ?? UInt8(tags.count % 255 + 1)
         tags[content.fileID] = tag
         return tag
     }
 
-    private func open<Result>(
+    func open<Result>(
         _ slot: Int, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
         let content: FileContent
@@ -228,7 +228,7 @@ final class VolumeDriver {
         return try body(content)
     }
 
-    private func all(_ content: FileContent) throws(VolumeError) -> [UInt8] {
+    func all(_ content: FileContent) throws(VolumeError) -> [UInt8] {
         var result: [UInt8] = []
         let count = 40_000
         while true {
@@ -273,147 +273,6 @@ final class VolumeDriver {
                     }
                     return true
                 }
-            }
-        }
-    }
-
-    func create(_ slot: Int) {
-        let body = { [self] () throws(VolumeError) in
-            let made = try volume.create(name(slot), in: directory(slot), mode: 0o644, caller: Self.caller)
-            _ = tag(made.content)
-            volume.release(made.entry.node, writable: true)
-        }
-        if known[slot] == nil {
-            if demand("a file cannot be created", body) != nil { known[slot] = Kept() }
-        } else {
-            let again: Void? = allow(body)
-            check(again == nil || !isExact, "a file is created twice")
-        }
-    }
-
-    func write(_ slot: Int, at offset: Int, count: Int) {
-        guard known[slot] != nil || isDamaged else { return }
-        demand("a file cannot be written") { () throws(VolumeError) in
-            try open(slot, writable: true) { (content) throws(VolumeError) in
-                let before = tags[content.fileID] == nil ? try all(content) : []
-                let value = tag(content, before)
-                let bytes = [UInt8](repeating: value, count: count)
-                try content.write(unsafe bytes.span.bytes, at: UInt64(offset), access: .write)
-                guard let kept = known[slot], count > 0 else { return }
-                if kept.bytes.count < offset + count {
-                    kept.bytes += [UInt8](repeating: 0, count: offset + count - kept.bytes.count)
-                }
-                for index in offset..<offset + count { kept.bytes[index] = value }
-            }
-        }
-    }
-
-    func truncate(_ slot: Int, to size: Int) {
-        guard known[slot] != nil || isDamaged else { return }
-        demand("a file cannot be cut") { () throws(VolumeError) in
-            try open(slot, writable: true) { (content) throws(VolumeError) in try content.truncate(to: UInt64(size)) }
-            guard let kept = known[slot] else { return }
-            kept.bytes = Array(kept.bytes.prefix(size)) + [UInt8](repeating: 0, count: max(0, size - kept.bytes.count))
-        }
-    }
-
-    func punch(_ slot: Int, at offset: Int, count: Int) {
-        guard known[slot] != nil || isDamaged, count > 0 else { return }
-        demand("a hole cannot be made") { () throws(VolumeError) in
-            try open(slot, writable: true) { (content) throws(VolumeError) in
-                try content.allocate(.punch, at: UInt64(offset), length: UInt64(count))
-            }
-            guard let kept = known[slot], offset < kept.bytes.count else { return }
-            for index in offset..<min(offset + count, kept.bytes.count) { kept.bytes[index] = 0 }
-        }
-    }
-
-    func rename(_ slot: Int, to other: Int) {
-        guard slot != other, known[slot] != nil || isDamaged else { return }
-        let isSame = known[slot] != nil && known[slot] === known[other]
-        demand("a file cannot be renamed") { () throws(VolumeError) in
-            try volume.rename(
-                name(slot), in: directory(slot), to: name(other), in: directory(other), mode: .replace)
-            // Two names of one file: rename(2) does nothing.
-            guard !isSame else { return }
-            known[other] = known.removeValue(forKey: slot)
-        }
-    }
-
-    func link(_ slot: Int, _ other: Int) {
-        guard known[slot] != nil || isDamaged, known[other] == nil else { return }
-        demand("a file cannot be linked") { () throws(VolumeError) in
-            _ = try volume.link(node(slot), name(other), in: directory(other))
-            known[other] = known[slot]
-        }
-    }
-
-    func unlink(_ slot: Int) {
-        guard known[slot] != nil || isDamaged else { return }
-        demand("a file cannot be removed") { () throws(VolumeError) in
-            try volume.unlink(name(slot), in: directory(slot))
-            known[slot] = nil
-        }
-    }
-
-    func setClass(_ slot: Int, _ letter: Int) {
-        let names = ["A", "B", "C", "D"]
-        allow { () throws(VolumeError) in
-            try volume.setXattr(
-                node(slot), Array("user.protection".utf8), value: Array(names[letter % 4].utf8), mode: .set)
-        }
-    }
-
-    func synchronize(_ slot: Int) {
-        guard known[slot] != nil || isDamaged else { return }
-        demand("a file cannot be synced") { () throws(VolumeError) in
-            let node = try node(slot)
-            try open(slot, writable: true) { (_: FileContent) throws(VolumeError) in
-                try volume.synchronize(node, dataOnly: false)
-            }
-        }
-    }
-
-    /// Attributes and links carry what they belong to.
-    func attribute(_ slot: Int, count: Int) {
-        let key = Array("user.tag".utf8)
-        allow { () throws(VolumeError) in
-            let node = try node(slot)
-            if count > 0 {
-                // A crash may have left a file without header, and so without ID: it gets one by being written.
-                let tag = try open(slot, writable: true) { (content) throws(VolumeError) in
-                    let before = tags[content.fileID] == nil ? try all(content) : []
-                    return self.tag(content, before)
-                }
-                try volume.setXattr(node, key, value: [UInt8](repeating: tag, count: count % 512), mode: .set)
-            }
-            let value = try volume.getXattr(node, key)
-            let tag = tags[try volume.objectID(of: node)]
-            check(value.allSatisfy { $0 == tag || tag == nil }, "an attribute is another file's")
-        }
-    }
-
-    func symlink(_ slot: Int) {
-        guard let parent = allow({ () throws(VolumeError) in try self.directory(slot) }) else { return }
-        let name = Array("s\(slot % 4)".utf8)
-        let text = Array("target of ".utf8)
-        allow { () throws(VolumeError) in
-            _ = try volume.symlink(name, in: parent, target: text + name, caller: Self.caller)
-        }
-        allow { () throws(VolumeError) in
-            let target = try volume.readlink(volume.lookup(name, in: parent).node)
-            check(target.starts(with: text), "a link's target is none that was ever made")
-            check(!isExact || target == text + name, "a link leads elsewhere")
-        }
-    }
-
-    func directory(_ slot: Int, make: Bool) {
-        allow { () throws(VolumeError) in
-            let name = Array("d\(slot % 4)".utf8)
-            if make {
-                _ = try volume.mkdir(name, in: directory(slot), mode: 0o755, caller: Self.caller)
-            } else {
-                try volume.rmdir(name, in: directory(slot))
             }
         }
     }

@@ -1,5 +1,5 @@
 // A whole volume: an input is a program of operations, crashes, locks, damage and checks. No trap, and no plaintext of another file.
-// with: Tests/Fuzz/FixedKeys.swift Tests/Fuzz/VolumeDriver.swift Tests/Fuzz/VolumeDamage.swift
+// with: Tests/Fuzz/FixedKeys.swift Tests/Fuzz/VolumeDriver.swift Tests/Fuzz/VolumeDriver+Operations.swift Tests/Fuzz/VolumeDamage.swift
 
 import VolumeFormat
 
