@@ -11,12 +11,12 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-func module(_ name: String, uses dependencies: [String] = []) -> [Target] {
+func module(_ name: String, uses dependencies: [String] = [], tests support: [String] = []) -> [Target] {
     [
         .target(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict),
         .testTarget(
             name: name + "Tests",
-            dependencies: ([name] + dependencies).map { .byName(name: $0) },
+            dependencies: ([name] + dependencies + support).map { .byName(name: $0) },
             swiftSettings: strict),
     ]
 }
@@ -41,15 +41,17 @@ let database: [Target] =
     access("/usr/include/sqlite3.h", R_OK) == 0
     ? [.systemLibrary(name: "SQLite3", providers: [.apt(["libsqlite3-dev"])])] : []
 
+let testSupport: [Target] = [.target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: strict)]
+
 let modules: [[Target]] = [
     module("Locks"),
     module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["Locks"]),
     module("VolumeFormat"),
-    module("Keybag", uses: ["SodiumKit", "VolumeFormat", "Locks"]),
+    module("Keybag", uses: ["SodiumKit", "VolumeFormat", "Locks"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLinuxShim", "Locks"]),
     module(
         "ProtectedVolume",
-        uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "Locks"]),
+        uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "Locks"], tests: ["TestSupport"]),
     module("HostSystem", uses: ["CLinuxShim"]),
     module("FuseBridge", uses: ["CFuse3", "CLinuxShim", "Locks"]),
     module(
@@ -161,7 +163,7 @@ let package = Package(
         .library(name: "Secrets", targets: ["Secrets"]),
         .plugin(name: "CheckImports", targets: ["CheckImports"]),
     ],
-    targets: libraries + cipherLibraries + database + modules.flatMap { $0 } + formatVectors + command
+    targets: libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + formatVectors + command
         + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
         + importCheck,
     swiftLanguageModes: [.v6])

@@ -4,6 +4,7 @@ import Glibc
 import Locks
 import SodiumKit
 import Synchronization
+import TestSupport
 import Testing
 import VolumeFormat
 

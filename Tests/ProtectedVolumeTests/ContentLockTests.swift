@@ -4,6 +4,7 @@ import BackingStore
 import Glibc
 import Locks
 import Synchronization
+import TestSupport
 import Testing
 import VolumeFormat
 

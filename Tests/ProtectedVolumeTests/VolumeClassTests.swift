@@ -4,6 +4,7 @@ import BackingStore
 import Glibc
 import Keybag
 import Locks
+import TestSupport
 import Testing
 import VolumeFormat
 

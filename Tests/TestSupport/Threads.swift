@@ -1,6 +1,6 @@
-// Threads for tests.
+// Threads for the tests of several modules.
 
-import Glibc
+internal import Glibc
 
 private final class Work {
     let body: @Sendable () -> Void
@@ -8,7 +8,7 @@ private final class Work {
 }
 
 /// Runs `body` in `count` threads at once and waits for all of them.
-func inThreads(_ count: Int, _ body: @Sendable (Int) -> Void) {
+public func inThreads(_ count: Int, _ body: @Sendable (Int) -> Void) {
     withoutActuallyEscaping(body) { body in
         var threads = [pthread_t]()
         for index in 0..<count {
