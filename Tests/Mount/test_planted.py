@@ -12,6 +12,7 @@ from harness import PAGE, Skip, in_child, outcome, pattern, read_file, write_fil
 
 SECONDS = 60
 SECRET = b"root:x:0:0:root"
+SYSTEM = b"".join(b"%b%d:/root:/bin/sh\n" % (SECRET, number) for number in range(300))
 
 
 def planters(environment):
@@ -19,6 +20,8 @@ def planters(environment):
     outside = environment.new_path("outside")
     os.mkdir(outside)
     write_file(outside + "/victim", b"must stay as it is")
+    # Not the system's own: a protectfs that follows the link would write there.
+    write_file(outside + "/passwd", SYSTEM)
     os.mkdir(outside + "/directory")
 
     def sock(path):
@@ -32,7 +35,7 @@ def planters(environment):
             os.chdir(here)
 
     found = {
-        "link to /etc/passwd": lambda path: os.symlink("/etc/passwd", path),
+        "link to a passwd file": lambda path: os.symlink(outside + "/passwd", path),
         "link to a file outside": lambda path: os.symlink(outside + "/victim", path),
         "link to ..": lambda path: os.symlink("..", path),
         "link to a directory outside": lambda path: os.symlink(outside + "/directory", path),
@@ -58,11 +61,12 @@ FEW = ("link to a file outside", "FIFO")
 
 def untouched(environment, outside):
     environment.cell("the file outside", b"must stay as it is", read_file(outside + "/victim"))
+    environment.cell("the passwd file outside", True, read_file(outside + "/passwd") == SYSTEM)
     environment.cell("the directory outside", [], os.listdir(outside + "/directory"))
 
 
 def access(path):
-    """Opens and reads as a program would that does not wait; what is in /etc/passwd must not come."""
+    """Opens and reads as a program would that does not wait; what is in a passwd file must not come."""
     handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         found = os.read(handle, PAGE)
@@ -286,3 +290,81 @@ def test_another_mount_over_the_mount_point(environment):
         os.close(handle)
         subprocess.run(["umount", mount.path], check=True)
     environment.cell("its own file", b"x" * 20, read_file(mount / "file")[:20])
+
+
+def moved_outside(environment, options, remount):
+    """A link to the very object that stood there: who follows it finds everything right, and must not."""
+    reader.load()
+    mount = environment.mount(options=options)
+    outside = environment.new_path("outside")
+    os.mkdir(outside)
+    names = [f"{kind} {letter}" for kind in ("absolute", "relative") for letter in "AD"]
+    for name in names:
+        write_file(mount / name, pattern(9000))
+        harness.set_class(mount / name, name[-1])
+        os.mkdir(mount / f"directory {name}")
+        write_file(mount / f"directory {name}/inside", pattern(5000))
+    write_file(mount / "heard", pattern(9000))
+    view = reader.unlock(mount.volume)
+    backing = {name: os.fsdecode(view.backing_path(name))
+               for name in [*names, *(f"directory {name}" for name in names), "heard"]}
+    if remount:
+        mount.unmount()
+    for name, path in backing.items():
+        there = os.path.join(outside, name)
+        os.rename(path, there)
+        if name == "heard":
+            os.mkfifo(path)
+        else:
+            os.symlink(there if "absolute" in name else os.path.relpath(there, os.path.dirname(path)), path)
+    listener = os.open(backing["heard"], os.O_RDWR | os.O_NONBLOCK)
+    before = contents_below(outside)
+    if remount:
+        mount = environment.mount(mount.volume, path=mount.path, options=options)
+    refusals = {"EIO", "ENOENT", "ENOTDIR", "ESTALE", "ELOOP"}
+    for name in names:
+        inside = mount / f"directory {name}/inside"
+        for title, action in (
+                ("read", lambda: read_file(mount / name)),
+                ("write", lambda: access(mount / name)),
+                ("truncate", lambda: os.truncate(mount / name, 1)),
+                ("class", lambda: harness.get_class(mount / name)),
+                ("set class", lambda: harness.set_class(mount / name, "B")),
+                ("list", lambda: os.listdir(mount / f"directory {name}")),
+                ("read in a directory", lambda: read_file(inside)),
+                ("write in a directory", lambda: access(inside)),
+                ("create in a directory", lambda: write_file(mount / f"directory {name}/new", b"x")),
+                ("remove in a directory", lambda: os.unlink(inside))):
+            seen = in_child(action, SECONDS)
+            environment.cell(f"{name}, moved outside: {title}", True, seen in refusals or seen)
+    # A program may have a FIFO of the mount there; the one below is never opened, so its other end hears nothing.
+    seen = in_child(lambda: access(mount / "heard"), SECONDS)
+    environment.cell("a FIFO for a file: opening", True, seen in refusals | {"works", "EAGAIN", "ENXIO"} or seen)
+    environment.cell("what the other end of the FIFO hears", "EAGAIN", outcome(os.read, listener, PAGE))
+    os.close(listener)
+    environment.cell("nothing outside was changed", True, contents_below(outside) == before)
+    answers(environment, "moved outside", mount)
+
+
+def contents_below(place):
+    """Path → content, size, mode, attributes of all that lies there."""
+    found = {}
+    for directory, _, files in os.walk(place):
+        for path in [directory, *(os.path.join(directory, name) for name in files)]:
+            status = os.lstat(path)
+            found[path] = (stat.S_IMODE(status.st_mode), status.st_size, {
+                name: os.getxattr(path, name, follow_symlinks=False) for name in os.listxattr(path, follow_symlinks=False)},
+                read_file(path) if stat.S_ISREG(status.st_mode) else os.listdir(path) if stat.S_ISDIR(status.st_mode) else None)
+    return found
+
+
+def test_moved_outside(environment):
+    moved_outside(environment, (), remount=False)
+
+
+def test_moved_outside_shared(environment):
+    moved_outside(environment, ("shared",), remount=False)
+
+
+def test_moved_outside_before_mounting(environment):
+    moved_outside(environment, (), remount=True)
