@@ -17,7 +17,7 @@ from test_repair import everything, report
 OLD, NEW = b"old" * 3000, b"new" * 3000
 STRENGTH = "DCBA"
 LETTERS = {name: letter for letter, name in CLASSES.items()}
-STEP = {"quick": 13, "full": 3, "soak": 1}
+STEP = {"quick": 13, "full": 7, "soak": 1}
 
 
 class Directory:
