@@ -55,6 +55,8 @@ public final class UIApplication: @unchecked Sendable {
     private var hasWarned = false
     /// Whether the program believes that the data is unavailable; used on the queue of delivery only.
     private var isTold = false
+    /// What the program was answered since it was told something. Observing may begin after that, and after a change.
+    private var answered: Bool?
 
     private init() { DispatchQueue.main.setSpecific(key: Self.onMainQueue, value: true) }
 
@@ -87,7 +89,11 @@ public final class UIApplication: @unchecked Sendable {
 
     /// Whether files of every class can be opened. Where there is no protected mount nothing is ever closed: true, and a
     /// line on standard error, once.
-    public var isProtectedDataAvailable: Bool { lock.withLock { choose() }?.isAvailable ?? true }
+    public var isProtectedDataAvailable: Bool {
+        let answer = lock.withLock { choose() }?.isAvailable ?? true
+        lock.withLock { answered = answer }
+        return answer
+    }
 
     /// The mount, once there is one; called with the lock held.
     private func choose() -> ProtectedData? {
@@ -122,8 +128,13 @@ public final class UIApplication: @unchecked Sendable {
             tellUnavailable()
             announcement.done()
         case .disconnected: tellUnavailable()
-        case .unlocked, .firstUnlock, .connected(.unlocked): tellAvailable(event)
-        case .locked, .willUnlock, .connected: break
+        case .unlocked, .firstUnlock: tellAvailable()
+        case .connected(let state):
+            // At the beginning only what is not as the program was answered.
+            let answer = lock.withLock { answered }
+            if state != .unlocked, answer == true { tellUnavailable() }
+            if state == .unlocked, isTold || answer == false { tellAvailable() }
+        case .locked, .willUnlock: break
         }
     }
 
@@ -144,14 +155,14 @@ public final class UIApplication: @unchecked Sendable {
     private func tellUnavailable() {
         guard !isTold else { return }
         isTold = true
+        lock.withLock { answered = nil }
         tellDelegate { $0.applicationProtectedDataWillBecomeUnavailable(self) }
         NotificationCenter.default.post(name: Self.willBecomeUnavailable, object: self)
     }
 
-    private func tellAvailable(_ event: ProtectedData.Event) {
-        // At the beginning nobody was told that it was unavailable.
-        if case .connected = event, !isTold { return }
+    private func tellAvailable() {
         isTold = false
+        lock.withLock { answered = nil }
         tellDelegate { $0.applicationProtectedDataDidBecomeAvailable(self) }
         NotificationCenter.default.post(name: Self.didBecomeAvailable, object: self)
     }

@@ -82,8 +82,8 @@ def test_table(environment):
 class Talk:
     """An example that is talked to: a line in, lines out."""
 
-    def __init__(self, *words):
-        self.process = subprocess.Popen([program(), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *words, **more):
+        self.process = subprocess.Popen([program(), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **more)
 
     def ask(self, text, lines=1):
         self.process.stdin.write(text + "\n")
@@ -213,6 +213,17 @@ def test_application_with_delegate_elsewhere(environment):
 
 def test_application_with_notifications(environment):
     application(environment, "notifications")
+
+
+def test_application_that_asks_first(environment):
+    """What changes between its question and the first event it is told all the same."""
+    mount = environment.mount(unlock=False)
+    with Talk("application", mount.path, "late", env={**os.environ, "HOME": mount.path, "CFFIXED_USER_HOME": mount.path}) as journal:
+        environment.cell("BFU", ["false"], journal.hear())
+        mount.unlock()
+        journal.ask("", 0)
+        wait_until(lambda: journal.ask("?") == ["open"], what="the journal is open")
+        environment.cell("its end", ([], 0), journal.end())
 
 
 def test_permissions(environment):

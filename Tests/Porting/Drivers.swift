@@ -121,8 +121,14 @@ private func resource(in directory: URL, _ words: [String]) {
 /// "notifications", or "elsewhere": the delegate, while notifications come on another queue.
 @MainActor private func application(in directory: URL, _ words: [String]) throws {
     let application = UIApplication.shared
+    // Asks first, by the home directory, and is told from later on.
+    let isLate = words == ["late"]
+    if isLate {
+        print(application.isProtectedDataAvailable)
+        _ = readLine()
+    }
     let queue = words == ["elsewhere"] ? DispatchQueue(label: "elsewhere") : .main
-    try application.useProtectedData(at: directory, deliveringOn: queue)
+    if !isLate { try application.useProtectedData(at: directory, deliveringOn: queue) }
     let journal = Journal(at: directory / "journal")
     let delegate = AppDelegate(journal)
     var observers: [any NSObjectProtocol] = []
@@ -131,7 +137,7 @@ private func resource(in directory: URL, _ words: [String]) {
     } else {
         application.delegate = delegate
     }
-    if application.isProtectedDataAvailable { try journal.open() }
+    if !isLate, application.isProtectedDataAvailable { try journal.open() }
     Thread.detachNewThread {
         while let line = readLine() {
             DispatchQueue.main.sync {

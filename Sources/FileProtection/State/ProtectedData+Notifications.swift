@@ -16,7 +16,7 @@ extension ProtectedData {
 
     private static let delivery = DispatchQueue(label: "protectfs.notifications")
 
-    /// Posts what happens to `center`, with this object as its object.
+    /// Posts what happens from now on to `center`, with this object as its object.
     ///
     /// - Parameters:
     ///   - center: who gets it.
@@ -25,7 +25,7 @@ extension ProtectedData {
     public func postNotifications(
         to center: NotificationCenter = .default, on queue: DispatchQueue? = nil
     ) -> Observation {
-        let poster = Poster()
+        let poster = Poster(state)
         return observe(answering: true) { [self] event in
             (queue ?? Self.delivery).async {
                 for name in poster.names(event) { center.post(name: name, object: self) }
@@ -36,13 +36,20 @@ extension ProtectedData {
 
     /// Turns events into names; used on the queue of delivery only.
     private final class Poster: @unchecked Sendable {
-        private var wasConnected = false
+        /// The state when posting was asked for, until observing has begun.
+        private var before: State?
+
+        init(_ state: State) { before = state }
 
         func names(_ event: Event) -> [Notification.Name] {
             switch event {
             case .connected(let state):
-                defer { wasConnected = true }
-                return wasConnected && state == .unlocked ? [didBecomeAvailableNotification] : []
+                defer { before = nil }
+                if state == .unlocked {
+                    let isFirst = before == .beforeFirstUnlock ? [firstUnlockNotification] : []
+                    return before == .unlocked ? [] : isFirst + [didBecomeAvailableNotification]
+                }
+                return before == .unlocked ? [didBecomeUnavailableNotification] : []
             case .willLock: return [willBecomeUnavailableNotification]
             case .locked, .disconnected: return [didBecomeUnavailableNotification]
             case .willUnlock: return [willBecomeAvailableNotification]
