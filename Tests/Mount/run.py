@@ -22,6 +22,7 @@ import traceback
 import harness
 
 TIME_LIMIT = 900
+LEAVING = 60  # seconds in which a test's daemons are to end after it
 
 
 class Totals:
@@ -128,7 +129,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
     left = harness.clean_mounts(base, control)
     if left:
         totals.add(name, f"left mounted: {', '.join(left)}")
-    end = time.monotonic() + 60
+    end = time.monotonic() + LEAVING
     while harness.daemons(base, inherited=True) and time.monotonic() < end:
         time.sleep(0.05)
     for daemon in harness.daemons(base, inherited=True):
