@@ -8,9 +8,10 @@ import time
 import hammer
 import harness
 from harness import (
-    CLASSES, GRACE, PAGE, PATIENCE, Subscriber, Watch, in_child, outcome, pattern, read_file, set_class, wait_until,
+    CLASSES, GRACE, PAGE, PATIENCE, Watch, in_child, outcome, pattern, read_file, set_class, wait_until,
     write_file)
 from memory import SleepingPage, resident
+from subscriber import Subscriber
 
 CYCLES = {"quick": 25, "full": 200, "soak": 2000}
 CONSTANT = pattern(300_000, seed=5)

@@ -11,7 +11,8 @@ import time
 import harness
 import reader
 import scan
-from harness import Skip, Subscriber, wait_until, write_file
+from harness import Skip, wait_until, write_file
+from subscriber import Subscriber
 from users import OrdinaryUser
 
 WRONG = b"an utterly wrong passphrase"
