@@ -103,7 +103,7 @@ final class FaultSimulation {
         let it = try TestVolume(store.root)
         try it.mkdir("d")
         try it.mkdir("e")
-        for path in ["d/f", "x", TreeSimulation.long] { try it.write(path, "old \(path.count)") }
+        for path in TreeModel.firstFiles { try it.write(path, TreeModel.firstText(path)) }
         try it.write(big)
         let node = try it.node(big)
         try it.volume.open(node, writable: true).put(content, at: 0)
@@ -113,11 +113,7 @@ final class FaultSimulation {
         it.states.makeDurable()
         base = store.moment
         baseStates = it.states.moment
-        var tree = Tree()
-        tree.names = ["d": 1, "e": 2, "d/f": 3, "x": 4, TreeSimulation.long: 5]
-        for directory in 1...2 { tree.objects[directory] = TreeObject(kind: .directory) }
-        for file in 3...5 { tree.objects[file] = TreeObject(kind: .file) }
-        model = TreeModel(tree, texts: [3: "old 3", 4: "old 1", 5: "old 220"])
+        model = .first()
     }
 
     private func mount() throws -> TestVolume {

@@ -121,6 +121,24 @@ struct TreeModel: Sendable {
         }
     }
 
+    /// The tree that the simulations begin with: directories d and e, and the files d/f, x and one of a long name, each with
+    /// what `firstText` says.
+    static func first(defaultOfE: ProtectionClass? = nil) -> TreeModel {
+        var tree = Tree()
+        tree.names = ["d": 1, "e": 2]
+        tree.objects[1] = TreeObject(kind: .directory)
+        tree.objects[2] = TreeObject(kind: .directory, defaultClass: defaultOfE)
+        for (number, path) in firstFiles.enumerated() {
+            tree.names[path] = number + 3
+            tree.objects[number + 3] = TreeObject(kind: .file)
+        }
+        let texts = firstFiles.enumerated().map { ($0.offset + 3, firstText($0.element)) }
+        return TreeModel(tree, texts: Dictionary(uniqueKeysWithValues: texts))
+    }
+
+    static let firstFiles = ["d/f", "x", TreeSimulation.long]
+    static func firstText(_ path: String) -> String { "old \(path.count)" }
+
     /// The text that the step with this number writes.
     static func text(_ number: Int) -> String { "text of step \(number)" }
 

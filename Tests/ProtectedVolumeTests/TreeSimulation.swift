@@ -51,18 +51,13 @@ final class TreeSimulation {
         try it.mkdir("e")
         // A record that cannot be made again by anybody.
         try it.setClass("e", "B")
-        for path in ["d/f", "x", Self.long] { try it.write(path, "old \(path.count)") }
+        for path in TreeModel.firstFiles { try it.write(path, TreeModel.firstText(path)) }
         try it.volume.close()
         store.makeDurable()
         it.states.makeDurable()
         base = store.moment
         baseStates = it.states.moment
-        var tree = Tree()
-        tree.names = ["d": 1, "e": 2, "d/f": 3, "x": 4, Self.long: 5]
-        tree.objects[1] = TreeObject(kind: .directory)
-        tree.objects[2] = TreeObject(kind: .directory, defaultClass: .completeUnlessOpen)
-        for file in 3...5 { tree.objects[file] = TreeObject(kind: .file) }
-        model = TreeModel(tree, texts: [3: "old 3", 4: "old 1", 5: "old 220"])
+        model = .first(defaultOfE: .completeUnlessOpen)
     }
 
     private static func next(_ bag: Keybag, _ keys: TestKeys, _ text: String) throws -> Keybag {
