@@ -231,15 +231,20 @@ def test_writes(environment):
 
 
 def test_writes_while_locked(environment):
-    """Of the classes that can be written while locked."""
+    """Of the classes that can be written while locked, and before the first unlock."""
     mount = environment.mount()
     run = Run(environment, mount, "folder")
-    mount.lock()
     try:
-        for case in write_cases():
-            option, old = case.words[1], case.before.get("file", "-")[0]
-            if old in "-CD" and (option in "CD" or option == "B" and case.words[0] == "atomic" or option + old == "B-"):
-                run.run(case, 3)
+        for open_classes in ("CD", "D"):
+            if open_classes == "CD":
+                mount.lock()
+            else:
+                environment.remount(mount, unlock=False)
+            for case in write_cases():
+                option, old = case.words[1], case.before.get("file", "-")[0]
+                made = option in open_classes or option == "B" and (case.words[0] == "atomic" or old == "-")
+                if made and old in "-" + open_classes:
+                    run.run(case, 3)
     finally:
         run.close()
 
