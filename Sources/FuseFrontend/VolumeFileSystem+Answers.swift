@@ -86,10 +86,10 @@ extension VolumeFileSystem {
 
     /// How long attributes may be believed: rule 2 of the lock sequence.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
-        if options.isShared { return Self.short }
-        guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return Self.long }
-        if afterChange && node.protectionClass == .complete { return 0 }
-        return volume.keys.state == .unlocked ? Self.long : 0
+        let usual = options.isShared ? Self.short : Self.long
+        guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
+        if !options.isShared, afterChange, node.protectionClass == .complete { return 0 }
+        return volume.keys.state == .unlocked ? usual : 0
     }
 
     var entryTimeout: Double { options.isShared ? Self.short : Self.long }
