@@ -147,6 +147,10 @@ def main():
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted")
     parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full")
     arguments = parser.parse_args()
+    # Started in the background or under nohup(1), this process has inherited that signals are ignored; programs would too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     if arguments.binary:
         os.environ["PROTECTFS"] = arguments.binary
     totals = Totals()
