@@ -10,7 +10,7 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "thumbnail": thumbnail, "check": check, "user": user, "launch": launch, "database": database, "lower": lower,
     "ubiquity": ubiquity, "resource": resource, "application": application, "nsdata": nsdata, "default": inDefault,
     "plain": saveWithoutClass, "attributes": attributesTogether, "values": resourceValues, "files": copyMoveReplace,
-    "trees": trees, "policy": policies, "atomic": atomicWriters,
+    "trees": trees, "policy": policies, "atomic": atomicWriters, "backups": backups,
 ]
 
 private func save(in directory: URL, _ words: [String]) {

@@ -42,6 +42,17 @@ final class Staging {
         guard unsafe mkdirat(descriptor, Staging.content, mode) == 0 else { throw .last("mkdir") }
     }
 
+    /// Stages a second name of a file.
+    func link(_ source: String) throws(ProtectionSystemError) {
+        guard unsafe linkat(AT_FDCWD, source, descriptor, Staging.content, 0) == 0 else { throw .last("linkat") }
+    }
+
+    /// Exchanges what is staged with what is there.
+    func exchange(with target: String) throws(ProtectionSystemError) {
+        let code = unsafe pfs_renameat2(descriptor, Staging.content, AT_FDCWD, target, pfs_RENAME_EXCHANGE)
+        guard code == 0 else { throw ProtectionSystemError(code: -code, call: "rename") }
+    }
+
     /// Renames what is staged to its place.
     func commit(to target: String, replacing: Bool) throws(ProtectionSystemError) {
         let code = unsafe pfs_renameat2(
