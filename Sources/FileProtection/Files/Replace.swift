@@ -22,7 +22,8 @@ extension Foundation.FileManager {
         let keeps = options.contains(.usingNewMetadataOnly)
         guard let type = keeps ? new.type ?? old.type : old.type else { throw CocoaError(.fileWriteUnknown) }
         let backup = try backupItemName.map {
-            try Backup(of: item.path, at: item.deletingLastPathComponent().appendingPathComponent($0).path, for: newItem.path)
+            try Backup(
+                of: item.path, at: item.deletingLastPathComponent().appendingPathComponent($0).path, for: newItem.path)
         }
         defer { backup?.end() }
         let mode = (keeps ? new.mode : old.mode) & 0o7777
@@ -67,7 +68,11 @@ private struct Backup {
             staging = try Staging(beside: path, class: nil)
             do throws(ProtectionSystemError) {
                 try staging.link(item)
-                if hasReplaced { try staging.exchange(with: path) } else { try staging.commit(to: path, replacing: false) }
+                if hasReplaced {
+                    try staging.exchange(with: path)
+                } else {
+                    try staging.commit(to: path, replacing: false)
+                }
             } catch {
                 staging.remove()
                 throw error
