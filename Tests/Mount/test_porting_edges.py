@@ -2,7 +2,7 @@
 
 import os
 
-from harness import read_file, set_class, write_file
+from harness import CLASSES, get_class, read_file, set_class, write_file
 from porting_table import A
 from test_porting import Examples
 
@@ -40,4 +40,33 @@ def test_backups(environment):
     examples.says("UNL", ["kept: ok", "removed: ok"], "backups", "kept")
     environment.cell("replaced", {"item": "third"}, contents(mount))
     examples.class_of("item", "C")
+    examples.no_debris()
+
+
+def test_copies(environment):
+    """Names that are no text are copied; no tree goes into itself; a delegate is asked; a name that is too long is said."""
+    mount = environment.mount()
+    examples = Examples(environment, mount)
+    root = os.fsencode(mount.path)
+    for folder in (b"bytes", b"bytes/d\xff", b"tree", b"tree/below"):
+        os.mkdir(os.path.join(root, folder))
+    os.symlink(b"to\xff", os.path.join(root, b"bytes/d\xff/link\xfe"))
+    for name in (b"bytes/d\xff/f\xff", b"bytes/last", b"tree/one", b"tree/refused"):
+        write_file(os.path.join(root, name), name)
+    set_class(os.path.join(root, b"bytes/d\xff"), "B")
+    set_class(os.path.join(root, b"bytes/d\xff/f\xff"), "A")
+    examples.says("UNL", [
+        "no text: ok", "into itself: CocoaError 512 errno 22", "asked: ok", "not at all: ok", "goes on: ok",
+        "below?, one 516, one?, one?, refused?, refused?, tree?",
+        "long, written: CocoaError 514 errno 36", "long, copied: CocoaError 514 errno 36", "long, read: CocoaError 258 errno 36",
+    ], "copies")
+    copied = os.path.join(root, b"bytes.copied")
+    environment.cell("names", [b"d\xff", b"last"], sorted(os.listdir(copied)))
+    environment.cell("content", b"bytes/d\xff/f\xff", read_file(os.path.join(copied, b"d\xff/f\xff")))
+    environment.cell("link", b"to\xff", os.readlink(os.path.join(copied, b"d\xff/link\xfe")))
+    environment.cell("classes", [CLASSES["B"], CLASSES["A"]],
+                     [get_class(os.path.join(copied, name)) for name in (b"d\xff", b"d\xff/f\xff")])
+    environment.cell("into itself", [], os.listdir(mount / "tree/below"))
+    environment.cell("asked", ["below", "one"], sorted(os.listdir(mount / "asked")))
+    environment.cell("not at all", False, os.path.exists(mount / "not at all"))
     examples.no_debris()

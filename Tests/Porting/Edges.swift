@@ -19,3 +19,22 @@ func backups(in directory: URL, _ words: [String]) throws {
         replace("removed", backup: "older")
     }
 }
+
+/// Copies of trees: one with names that are no text, one into itself, and those that a delegate has a say in.
+func copies(in directory: URL, _ words: [String]) throws {
+    step("no text") { try FileManager.default.copyItem(at: directory / "bytes", to: directory / "bytes.copied") }
+    step("into itself") {
+        try FileManager.default.copyItem(at: directory / "tree", to: directory / "tree/below/copied")
+    }
+    let manager = FileManager()
+    let delegate = CopyDelegate()
+    manager.delegate = delegate
+    step("asked") { try manager.copyItem(at: directory / "tree", to: directory / "asked") }
+    step("not at all") { try manager.copyItem(at: directory / "tree/refused", to: directory / "not at all") }
+    step("goes on") { try manager.copyItem(at: directory / "tree/one", to: directory / "asked/one") }
+    print(delegate.said.sorted().joined(separator: ", "))
+    let long = String(repeating: "n", count: 256)
+    step("long, written") { try Data().write(to: directory / long, options: .completeFileProtection) }
+    step("long, copied") { try FileManager.default.copyItem(at: directory / "tree/one", to: directory / long) }
+    step("long, read") { try FileHandle(forReadingFrom: directory / long).close() }
+}

@@ -19,6 +19,8 @@ enum Access {
         case (.write, EROFS): .fileWriteVolumeReadOnly
         case (.write, ENOSPC), (.write, EDQUOT): .fileWriteOutOfSpace
         case (.write, EEXIST): .fileWriteFileExists
+        case (.read, ENAMETOOLONG): .fileReadInvalidFileName
+        case (.write, ENAMETOOLONG): .fileWriteInvalidFileName
         case (.read, _): .fileReadUnknown
         case (.write, _): .fileWriteUnknown
         }

@@ -102,16 +102,15 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         try createDirectory(atPath: url.path, withIntermediateDirectories: intermediate, attributes: attributes)
     }
 
-    /// Copies a file or a tree; every copy has the class of what it is a copy of.
+    /// Copies a file or a tree; every copy has the class of what it is a copy of. The delegate is asked, as by Foundation.
     ///
     /// - Throws: `CocoaError` 257 where a source is locked, 513 where its class is closed for new files, 516 where the
     ///   target is there; `FileProtectionError.notProtected` where the target is on no protected mount, as the policy says.
     open override func copyItem(atPath source: String, toPath target: String) throws {
-        guard ProtectedMount.holding(source) != nil else { return try super.copyItem(atPath: source, toPath: target) }
-        guard try ProtectedFileManager.protects(target) else {
+        guard ProtectedMount.holding(source) != nil, try ProtectedFileManager.protects(target) else {
             return try super.copyItem(atPath: source, toPath: target)
         }
-        try ProtectedCopy.copy(source, to: target, with: self)
+        try ProtectedCopy.copy(source, to: target, asking: self)
     }
 
     /// Copies a file or a tree: see `copyItem(atPath:toPath:)`.
@@ -124,11 +123,25 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     ///
     /// - Throws: Foundation's errors, and to another mount those of `copyItem(atPath:toPath:)`.
     open override func moveItem(atPath source: String, toPath target: String) throws {
-        guard let from = ProtectedMount.holding(source), from != ProtectedMount.holding(target) else {
+        guard let mount = ProtectedMount.holding(source), mount != ProtectedMount.holding(target) else {
             return try explaining { try super.moveItem(atPath: source, toPath: target) }
         }
-        try copyItem(atPath: source, toPath: target)
-        try removeItem(atPath: source)
+        let (from, to) = (URL(fileURLWithPath: source), URL(fileURLWithPath: target))
+        guard delegate?.fileManager(self, shouldMoveItemAt: from, to: to) ?? true else { return }
+        do {
+            // Without the delegate: what it kept out of the copy would be lost with the source.
+            if try ProtectedFileManager.protects(target) {
+                try ProtectedCopy.copy(source, to: target, asking: nil)
+            } else {
+                try Foundation.FileManager().copyItem(atPath: source, toPath: target)
+            }
+            try Foundation.FileManager().removeItem(atPath: source)
+        } catch {
+            guard delegate?.fileManager(self, shouldProceedAfterError: error, movingItemAt: from, to: to) ?? false
+            else {
+                throw error
+            }
+        }
     }
 
     /// Moves a file or a tree: see `moveItem(atPath:toPath:)`.

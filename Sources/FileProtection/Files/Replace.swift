@@ -37,7 +37,7 @@ extension Foundation.FileManager {
                 }
             } else {
                 // A copy has a key of its own; a new class on the old key would leave an older, weaker header good for it.
-                try ProtectedCopy.file(newItem.path, to: item.path, mode: mode, class: type, replacing: true)
+                try ProtectedCopy.replace(item.path, by: newItem.path, mode: mode, class: type)
                 unsafe unlink(newItem.path)
             }
         } catch {

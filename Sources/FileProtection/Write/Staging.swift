@@ -55,8 +55,13 @@ final class Staging {
 
     /// Renames what is staged to its place.
     func commit(to target: String, replacing: Bool) throws(ProtectionSystemError) {
+        try commit(to: Array(target.utf8CString), in: AT_FDCWD, replacing: replacing)
+    }
+
+    /// Renames what is staged to a name, of whatever bytes, in an open directory.
+    func commit(to name: [CChar], in directory: Int32, replacing: Bool) throws(ProtectionSystemError) {
         let code = unsafe pfs_renameat2(
-            descriptor, Staging.content, AT_FDCWD, target, replacing ? 0 : pfs_RENAME_NOREPLACE)
+            descriptor, Staging.content, directory, name, replacing ? 0 : pfs_RENAME_NOREPLACE)
         guard code == 0 else { throw ProtectionSystemError(code: -code, call: "rename") }
     }
 
