@@ -1,8 +1,10 @@
 """Programs that import FileProtection, at the edges of Foundation's promises: nothing is lost that Foundation would keep."""
 
 import os
+import shutil
+import subprocess
 
-from harness import CLASSES, get_class, read_file, set_class, write_file
+from harness import CLASSES, PATIENCE, get_class, read_file, set_class, write_file
 from porting_table import A
 from test_porting import Examples
 
@@ -70,3 +72,51 @@ def test_copies(environment):
     environment.cell("asked", ["below", "one"], sorted(os.listdir(mount / "asked")))
     environment.cell("not at all", False, os.path.exists(mount / "not at all"))
     examples.no_debris()
+
+
+def test_permissions(environment):
+    """The owner of what is not writable, links that lead nowhere, directories on the way; as an ordinary user."""
+    root = os.geteuid() == 0
+    mount = environment.mount(options=["allow_other"] if root else [])
+    examples = Examples(environment, mount)
+    for folder in ("", "folder", "closed", "there"):
+        os.makedirs(mount / folder, exist_ok=True)
+    place(mount, {name: "C" for name in ("file", "other", "unreadable", "closed/weak", "closed/strong", "there/file")})
+    set_class(mount / "closed/strong", "A")
+    outside = environment.new_path("outside")
+    for name, target in {"link": "target", "chain": "there/next", "there/next": "end", "out": outside}.items():
+        os.symlink(target, mount / name)
+    modes = {"file": 0o444, "other": 0o444, "unreadable": 0o200, "folder": 0o555, "closed": 0o555}
+    for name, mode in modes.items():
+        os.chmod(mount / name, mode)
+    identity = {}
+    if root:
+        # Where the repository lies he may not look.
+        examples.program = shutil.copy(examples.program, os.path.join(environment.base, "examples"))
+        identity = {"user": 1234, "group": 1234, "extra_groups": []}
+        for folder, folders, files in os.walk(mount.path):
+            for path in [folder, *(os.path.join(folder, name) for name in folders + files)]:
+                os.chown(path, 1234, 1234, follow_symlinks=False)
+    done = subprocess.run([examples.program, "permissions", mount.path], stdin=subprocess.DEVNULL, capture_output=True,
+                          timeout=PATIENCE, text=True, **identity)
+    assert done.returncode == 0, done.stderr
+    environment.cell("said", [
+        "file: ok", f"file: {0o444}", "folder: ok", f"folder: {0o555}", "with permissions: ok", "not readable: 10",
+        "tightened: ok", "weakened: CocoaError 513 EACCES", "link: ok", "chain: ok", "out: notProtected", "directories: ok",
+    ], done.stdout.splitlines())
+    for name in ("file", "folder", "other", "closed/weak", "closed/strong", "target", "there/end"):
+        examples.class_of(name, "A")
+    for name in ("there/one", "there/one/two", "there/one/two/three"):
+        examples.class_of(name, "B")
+        environment.cell(f"mode of {name}", 0o750, os.stat(mount / name).st_mode & 0o777)
+    environment.cell("what was there", None, get_class(mount / "there") if has_class(mount / "there") else None)
+    environment.cell("contents", [b"new", b"closed/strong", b"link", b"chain"],
+                     [read_file(mount / name) for name in ("closed/weak", "closed/strong", "target", "there/end")])
+    environment.cell("links", ["target", "there/next", outside],
+                     [os.readlink(mount / name) for name in ("link", "chain", "out")])
+    environment.cell("outside", False, os.path.exists(outside))
+    examples.no_debris()
+
+
+def has_class(path):
+    return "user.protection" in os.listxattr(path)

@@ -38,3 +38,31 @@ func copies(in directory: URL, _ words: [String]) throws {
     step("long, copied") { try FileManager.default.copyItem(at: directory / "tree/one", to: directory / long) }
     step("long, read") { try FileHandle(forReadingFrom: directory / long).close() }
 }
+
+/// What an owner may do whose item, or whose directory, is not writable; links that lead nowhere; directories on the way.
+func permissions(in directory: URL, _ words: [String]) throws {
+    let manager = FileManager.default
+    for name in ["file", "folder"] {
+        step(name) {
+            try manager.setAttributes(
+                [.protectionKey: FileProtectionType.complete], ofItemAtPath: (directory / name).path)
+        }
+        show(name) { try manager.attributesOfItem(atPath: (directory / name).path)[.posixPermissions] ?? "none" }
+    }
+    step("with permissions") {
+        try manager.setAttributes(
+            [.protectionKey: FileProtectionType.complete, .posixPermissions: 0o644],
+            ofItemAtPath: (directory / "other").path)
+    }
+    show("not readable") { try manager.attributesOfItem(atPath: (directory / "unreadable").path)[.size] ?? "none" }
+    step("tightened") { try Data("new".utf8).write(to: directory / "closed/weak", options: .completeFileProtection) }
+    step("weakened") { try Data("new".utf8).write(to: directory / "closed/strong", options: .noFileProtection) }
+    for name in ["link", "chain", "out"] {
+        step(name) { try Data(name.utf8).write(to: directory / name, options: .completeFileProtection) }
+    }
+    step("directories") {
+        try manager.createDirectory(
+            at: directory / "there/one/two/three", withIntermediateDirectories: true,
+            attributes: [.protectionKey: FileProtectionType.completeUnlessOpen, .posixPermissions: 0o750])
+    }
+}

@@ -18,10 +18,17 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     public override init() { super.init() }
 
     /// Foundation's attributes, and `.protectionKey` where the item has a class: of a directory its default for new entries.
+    ///
+    /// An item that the permissions do not let this user read says no class.
     open override func attributesOfItem(atPath path: String) throws -> [FileAttributeKey: Any] {
         var attributes = try explaining { try super.attributesOfItem(atPath: path) }
         guard attributes[.type] as? FileAttributeType != .typeSymbolicLink else { return attributes }
-        attributes[.protectionKey] = (try? ProtectionAttribute.get(path)).flatMap { $0 }
+        do throws(ProtectionSystemError) {
+            attributes[.protectionKey] = try ProtectionAttribute.get(path)
+        } catch {
+            // Attributes of the file's own are closed to whoever may not read it; what is asked for otherwise is not.
+            guard error.code == EACCES else { throw CocoaError.of(error.code, .read, path) }
+        }
         return attributes
     }
 
@@ -54,8 +61,8 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         } catch { return false }
     }
 
-    /// Creates a directory; `.protectionKey` becomes its default for new entries, from the first moment. Works in every
-    /// state of the volume.
+    /// Creates a directory; `.protectionKey` becomes its default for new entries, from the first moment, and that of each
+    /// directory that has to be made above it. Works in every state of the volume.
     ///
     /// - Throws: Foundation's errors; `FileProtectionError.notProtected` off a protected mount, before anything is made.
     open override func createDirectory(
@@ -71,10 +78,8 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         var isMade = false
         if unsafe access(path, F_OK) != 0 {
             let parent = (path as NSString).deletingLastPathComponent
-            if intermediate, !parent.isEmpty {
-                try explaining {
-                    try super.createDirectory(atPath: parent, withIntermediateDirectories: true, attributes: rest)
-                }
+            if intermediate, !parent.isEmpty, unsafe access(parent, F_OK) != 0 {
+                try createDirectory(atPath: parent, withIntermediateDirectories: true, attributes: attributes)
             }
             do {
                 try ProtectedCopy.directory(path, default: type, mode: 0o777)
@@ -168,10 +173,36 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
 
     static func set(_ type: FileProtectionType, _ path: String) throws {
         do throws(ProtectionSystemError) {
-            try ProtectionAttribute.set(type, path)
+            do throws(ProtectionSystemError) {
+                try ProtectionAttribute.set(type, path)
+            } catch {
+                guard error.code == EACCES, try setWritable(type, path) else { throw error }
+            }
         } catch {
             throw CocoaError.of(error.code, .write, path, class: type)
         }
+    }
+}
+
+extension ProtectedFileManager {
+    /// Sets the class of an item that its owner may not write: xattr(7) asks for that permission, which the owner may give.
+    ///
+    /// - Returns: whether that was what was missing.
+    private static func setWritable(_ type: FileProtectionType, _ path: String) throws(ProtectionSystemError) -> Bool {
+        // By one descriptor, so that it is the same file all the time.
+        let descriptor = unsafe open(path, pfs_O_PATH | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0, status.st_uid == geteuid(), status.st_mode & S_IWUSR == 0 else {
+            return false
+        }
+        let mode = status.st_mode & 0o7777
+        let item = "/proc/self/fd/\(descriptor)"
+        guard unsafe chmod(item, mode | S_IWUSR) == 0 else { throw .last("chmod") }
+        defer { unsafe chmod(item, mode) }
+        try ProtectionAttribute.set(type, item)
+        return true
     }
 }
 

@@ -97,7 +97,11 @@ enum ProtectedCopy {
         }
         let from = try source.open(O_RDONLY | O_DIRECTORY | pfs_O_NOFOLLOW, .read)
         defer { close(from) }
-        try directory(target, default: (try? ProtectionAttribute.get(from)).flatMap { $0 }, mode: 0o700)
+        let type: FileProtectionType?
+        do throws(ProtectionSystemError) { type = try ProtectionAttribute.get(from) } catch {
+            throw CocoaError.of(error.code, .read, source.text)
+        }
+        try directory(target, default: type, mode: 0o700)
         let into = try target.open(O_RDONLY | O_DIRECTORY | pfs_O_NOFOLLOW, .write)
         defer { close(into) }
         for name in try names(in: from, source.text) {

@@ -17,6 +17,11 @@ enum ProtectedWrite {
         if wanted == nil, !options.contains(.atomic) {
             return try explaining { try Plain.write(data, to: url, options: plain) }
         }
+        if !options.contains(.atomic), !options.contains(.withoutOverwriting),
+            let target = Dangling.target(of: url.path)
+        {
+            return try write(data, to: URL(fileURLWithPath: target), options: options)
+        }
         let path = url.path
         do throws(ProtectionSystemError) {
             try write(
@@ -42,7 +47,14 @@ enum ProtectedWrite {
         if let wanted, old.mode & S_IFMT == S_IFREG {
             if old.type != wanted, old.links == 1 {
                 // Another class, another file key: an old copy of the header must not open the new content.
-                return try stage(data, at: old.path, class: wanted, like: old)
+                do throws(ProtectionSystemError) {
+                    return try stage(data, at: old.path, class: wanted, like: old)
+                } catch {
+                    // In a directory that is not writable only the file itself can be; what it held gets no weaker class.
+                    guard error.code == EACCES, error.call == "mkdir", wanted.isAsStrong(as: old.type) else {
+                        throw error
+                    }
+                }
             }
             // Several names: they have to stay one file.
             try ProtectionAttribute.set(wanted, file)
@@ -102,6 +114,35 @@ struct Existing {
         group = status.st_gid
         links = UInt64(status.st_nlink)
         type = (try? ProtectionAttribute.get(path)).flatMap { $0 }
+    }
+}
+
+/// A symbolic link to what is not there: written through, it makes that.
+private enum Dangling {
+    /// Where the last of a chain of links leads; nil where it is there, or where the path is no link.
+    static func target(of path: String) -> String? {
+        var status = stat()
+        guard unsafe stat(path, &status) != 0, errno == ENOENT else { return nil }
+        var place = path
+        // ELOOP has been told from ENOENT: the chain ends.
+        while let next = try? Foundation.FileManager.default.destinationOfSymbolicLink(atPath: place) {
+            let parent = (place as NSString).deletingLastPathComponent
+            place = next.hasPrefix("/") || parent.isEmpty ? next : parent + "/" + next
+        }
+        return place == path ? nil : place
+    }
+}
+
+extension FileProtectionType {
+    /// Whether nothing that the other class closes is open in this one.
+    func isAsStrong(as other: FileProtectionType?) -> Bool {
+        let order: [FileProtectionType] = [
+            .none, .completeUntilFirstUserAuthentication, .completeUnlessOpen, .complete,
+        ]
+        guard let other, let own = order.firstIndex(of: self), let others = order.firstIndex(of: other) else {
+            return false
+        }
+        return own >= others
     }
 }
 
