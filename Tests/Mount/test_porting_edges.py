@@ -74,6 +74,24 @@ def test_copies(environment):
     examples.no_debris()
 
 
+def test_moves(environment):
+    """A delegate that keeps items out of copies loses none of them in a move to another mount, nor off it."""
+    mount, other = environment.mount(), environment.mount()
+    examples = Examples(environment, mount)
+    away = environment.new_path("away")
+    for folder in (mount / "tree", mount / "second", away):
+        os.mkdir(folder)
+    place(mount, {"tree/refused": "A", "second/refused": "D", "refused": "C", "there": "C"})
+    place(other, {"there": "C"})
+    examples.says("UNL", ["to a mount: ok", "refused: ok", "goes on: ok", "away: ok",
+                          "tree?, refused?, there?, there 516, second?"], "moves", other.path, away)
+    environment.cell("moved", (b"tree/refused", CLASSES["A"]), (read_file(other / "tree/refused"), get_class(other / "tree/refused")))
+    environment.cell("moved off", b"second/refused", read_file(os.path.join(away, "second/refused")))
+    environment.cell("left", {"refused": "refused", "there": "there"}, contents(mount))
+    environment.cell("left over", ["refused", "there"], sorted(os.listdir(mount.path)))
+    environment.cell("not replaced", {"there": "there"}, contents(other))
+
+
 def test_permissions(environment):
     """The owner of what is not writable, links that lead nowhere, directories on the way; as an ordinary user."""
     root = os.geteuid() == 0

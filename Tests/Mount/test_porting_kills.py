@@ -256,7 +256,7 @@ def file_cases():
         yield Case(["copy", "{}/from", "{}/to"], {"from": (letter, NEW)}, {"from": (letter, NEW), "to": (letter, NEW)})
         yield Case(["move", "{}/from", "{}/to"], {"from": (letter, NEW)}, {"to": (letter, NEW)}, one_of=("from", "to"))
         yield Case(["directory", letter, "{}/above/made"], {},
-                   {"above": ("D", Directory), "above/made": (letter, Directory)})
+                   {"above": (letter, Directory), "above/made": (letter, Directory)})
     yield Case(["directory", "A", "{}/made"], {"made": ("C", Directory)}, {"made": ("A", Directory)})
     for old, letter in ("DC", "DB", "DA", "CB", "CA", "BA"):
         yield Case(["attributes", letter, "{}/file"], {"file": (old, OLD)}, {"file": (letter, OLD)})

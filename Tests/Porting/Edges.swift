@@ -66,3 +66,17 @@ func permissions(in directory: URL, _ words: [String]) throws {
             attributes: [.protectionKey: FileProtectionType.completeUnlessOpen, .posixPermissions: 0o750])
     }
 }
+
+/// Moves to other file systems, which are copies: the first word is another protected mount, the second no mount.
+func moves(in directory: URL, _ words: [String]) throws {
+    let (other, away) = (URL(fileURLWithPath: words[0]), URL(fileURLWithPath: words[1]))
+    let manager = FileManager()
+    let delegate = CopyDelegate()
+    manager.delegate = delegate
+    step("to a mount") { try manager.moveItem(at: directory / "tree", to: other / "tree") }
+    step("refused") { try manager.moveItem(at: directory / "refused", to: other / "refused") }
+    step("goes on") { try manager.moveItem(at: directory / "there", to: other / "there") }
+    FileProtection.policy = .ignore
+    step("away") { try manager.moveItem(at: directory / "second", to: away / "second") }
+    print(delegate.said.joined(separator: ", "))
+}
