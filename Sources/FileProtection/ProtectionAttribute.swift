@@ -11,6 +11,15 @@ public struct ProtectionSystemError: Error, Equatable, Sendable {
     public let call: String
 
     static func last(_ call: String) -> ProtectionSystemError { ProtectionSystemError(code: errno, call: call) }
+
+    /// What was to be made would have been made on no protected mount.
+    static let notProtected = ProtectionSystemError(code: EXDEV, call: "mount")
+
+    /// The error for the program.
+    func refusal(_ access: Access, _ path: String, class wanted: FileProtectionType? = nil) -> any Error {
+        if self == .notProtected { return FileProtectionError.notProtected(path) }
+        return CocoaError.of(code, access, path, class: wanted)
+    }
 }
 
 /// Reads and sets `user.protection`: of a file its class, of a directory the default for new entries.
@@ -20,15 +29,20 @@ public enum ProtectionAttribute {
     /// The state of a mount, readable on its root by everyone.
     public static let stateName = "user.protectfs.state"
 
-    /// The class; nil where there is none (a directory without a default, a file system without classes).
+    /// The class; nil where there is none: a directory without a default, or no protected mount, where an attribute of this
+    /// name is a copy that means nothing.
     public static func get(_ path: String) throws(ProtectionSystemError) -> FileProtectionType? {
-        try text(name, of: path).flatMap { ProtectionClassName.type(ofAttributeValue: $0) }
+        guard let value = try text(name, of: path), ProtectedMount.holding(path) != nil else { return nil }
+        return ProtectionClassName.type(ofAttributeValue: value)
     }
 
     /// The class of an open file or directory; nil where there is none.
     public static func get(_ descriptor: Int32) throws(ProtectionSystemError) -> FileProtectionType? {
-        try unsafe value("fgetxattr") { unsafe fgetxattr(descriptor, name, $0, $1) }
-            .flatMap { ProtectionClassName.type(ofAttributeValue: $0) }
+        let value = try unsafe value("fgetxattr") { unsafe fgetxattr(descriptor, name, $0, $1) }
+        guard let value else { return nil }
+        var status = stat()
+        guard unsafe fstat(descriptor, &status) == 0 else { throw .last("fstat") }
+        return ProtectedMount.of(status.st_dev) == nil ? nil : ProtectionClassName.type(ofAttributeValue: value)
     }
 
     /// Sets the class.

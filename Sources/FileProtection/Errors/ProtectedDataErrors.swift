@@ -9,20 +9,22 @@ public let FileProtectionErrorKey = "FileProtectionClass"
 enum Access {
     case read
     case write
+    /// Putting a new file in the place of whatever is there: the directory has to be writable, not the file.
+    case replace
 
     func error(_ code: Int32) -> CocoaError.Code {
         switch (self, code) {
         case (.read, ENOENT): .fileReadNoSuchFile
-        case (.write, ENOENT): .fileNoSuchFile
+        case (_, ENOENT): .fileNoSuchFile
         case (.read, EACCES), (.read, EPERM): .fileReadNoPermission
-        case (.write, EACCES), (.write, EPERM): .fileWriteNoPermission
-        case (.write, EROFS): .fileWriteVolumeReadOnly
-        case (.write, ENOSPC), (.write, EDQUOT): .fileWriteOutOfSpace
-        case (.write, EEXIST): .fileWriteFileExists
+        case (_, EACCES), (_, EPERM): .fileWriteNoPermission
         case (.read, ENAMETOOLONG): .fileReadInvalidFileName
-        case (.write, ENAMETOOLONG): .fileWriteInvalidFileName
         case (.read, _): .fileReadUnknown
-        case (.write, _): .fileWriteUnknown
+        case (_, EROFS): .fileWriteVolumeReadOnly
+        case (_, ENOSPC), (_, EDQUOT): .fileWriteOutOfSpace
+        case (_, EEXIST): .fileWriteFileExists
+        case (_, ENAMETOOLONG): .fileWriteInvalidFileName
+        case (_, _): .fileWriteUnknown
         }
     }
 }
@@ -45,21 +47,28 @@ extension CocoaError {
 enum Closed {
     /// The class that closes the path now; nil where something else must have refused.
     static func type(_ path: String, _ access: Access, wanted: FileProtectionType? = nil) -> FileProtectionType? {
-        guard let mount = ProtectedMount.holding(path),
+        guard let mount = access == .replace ? ProtectedMount.holdingEntry(path) : ProtectedMount.holding(path),
             let state = try? ProtectionAttribute.text(ProtectionAttribute.stateName, of: mount.path),
             state != "unlocked"
         else { return nil }
         let exists = unsafe Glibc.access(path, F_OK) == 0
         // access(2) answers by permission bits alone, in every state of the volume.
-        let directory = (path as NSString).deletingLastPathComponent
-        let asked = exists ? (access == .read ? R_OK : W_OK) : W_OK | X_OK
-        guard unsafe Glibc.access(exists ? path : directory, asked) == 0 else { return nil }
+        let directory = ProtectedMount.split(path)?.parent ?? path
+        let isNew = !exists || access == .replace
+        let asked = isNew ? W_OK | X_OK : (access == .read ? R_OK : W_OK)
+        guard unsafe Glibc.access(isNew ? directory : path, asked) == 0 else { return nil }
         let own = exists ? try? ProtectionAttribute.get(path) : nil
-        let inherited = exists ? nil : try? ProtectionAttribute.get(directory)
-        // A new file without any default in sight has the mount's, which is C unless somebody chose another.
-        let types =
-            [own, wanted, inherited].compactMap { $0 } + (exists ? [] : [.completeUntilFirstUserAuthentication])
-        return types.first { closes($0, state, new: !exists) }
+        let types = [own, wanted].compactMap { $0 }
+        // Of a new file nobody chose the class: then its directory did, or the mount's root, or nobody.
+        let chosen = isNew && types.isEmpty ? [inherited(directory, mount)] : types
+        return chosen.first { closes($0, state, new: isNew) }
+    }
+
+    private static func inherited(_ directory: String, _ mount: ProtectedMount) -> FileProtectionType {
+        for place in [directory, mount.path] {
+            if let type = (try? ProtectionAttribute.get(place)).flatMap({ $0 }) { return type }
+        }
+        return .completeUntilFirstUserAuthentication
     }
 
     private static func closes(_ type: FileProtectionType, _ state: String, new: Bool) -> Bool {

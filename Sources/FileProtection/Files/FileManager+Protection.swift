@@ -112,7 +112,9 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     /// - Throws: `CocoaError` 257 where a source is locked, 513 where its class is closed for new files, 516 where the
     ///   target is there; `FileProtectionError.notProtected` where the target is on no protected mount, as the policy says.
     open override func copyItem(atPath source: String, toPath target: String) throws {
-        guard ProtectedMount.holding(source) != nil, try ProtectedFileManager.protects(target) else {
+        guard ProtectedMount.holdingEntry(source) != nil,
+            try ProtectedFileManager.protectsCopy(of: source, at: target)
+        else {
             return try super.copyItem(atPath: source, toPath: target)
         }
         try ProtectedCopy.copy(source, to: target, asking: self)
@@ -128,14 +130,14 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     ///
     /// - Throws: Foundation's errors, and to another mount those of `copyItem(atPath:toPath:)`.
     open override func moveItem(atPath source: String, toPath target: String) throws {
-        guard let mount = ProtectedMount.holding(source), mount != ProtectedMount.holding(target) else {
+        guard let mount = ProtectedMount.holdingEntry(source), mount != ProtectedMount.holdingEntry(target) else {
             return try explaining { try super.moveItem(atPath: source, toPath: target) }
         }
         let (from, to) = (URL(fileURLWithPath: source), URL(fileURLWithPath: target))
         guard delegate?.fileManager(self, shouldMoveItemAt: from, to: to) ?? true else { return }
         do {
             // Without the delegate: what it kept out of the copy would be lost with the source.
-            if try ProtectedFileManager.protects(target) {
+            if try ProtectedFileManager.protectsCopy(of: source, at: target) {
                 try ProtectedCopy.copy(source, to: target, asking: nil)
             } else {
                 try Foundation.FileManager().copyItem(atPath: source, toPath: target)
@@ -168,6 +170,15 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     static func protects(_ path: String) throws(FileProtectionError) -> Bool {
         if ProtectedMount.holding(path) != nil { return true }
         try FileProtection.refuseOrGoOn(path)
+        return false
+    }
+
+    /// The same for an entry made from one that is protected. A link is no more than its text, wherever it leads.
+    private static func protectsCopy(of source: String, at target: String) throws(FileProtectionError) -> Bool {
+        if ProtectedMount.holdingEntry(target) != nil { return true }
+        var status = stat()
+        let isLink = unsafe lstat(source, &status) == 0 && status.st_mode & S_IFMT == S_IFLNK
+        if !isLink { try FileProtection.refuseOrGoOn(target) }
         return false
     }
 

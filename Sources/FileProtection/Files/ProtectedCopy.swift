@@ -160,7 +160,7 @@ enum ProtectedCopy {
             try staging.createDirectory(mode: mode)
             try staging.commit(to: place.name, in: place.directory, replacing: false)
         } catch {
-            throw CocoaError.of(error.code, .write, place.text, class: type)
+            throw error.refusal(.write, place.text, class: type)
         }
     }
 
@@ -188,8 +188,8 @@ enum ProtectedCopy {
             if replacing, fsync(file) != 0 { throw .last("fsync") }
             try staging.commit(to: target.name, in: target.directory, replacing: replacing)
         } catch {
-            throw CocoaError.of(
-                error.code, error.call == "read" ? .read : .write, error.call == "read" ? source : target.text)
+            if error.call == "read" { throw CocoaError.of(error.code, .read, source) }
+            throw error.refusal(replacing ? .replace : .write, target.text)
         }
     }
 

@@ -13,6 +13,14 @@ extension Foundation.FileManager {
     public func replaceItemAt(
         _ item: URL, withItemAt newItem: URL, backupItemName: String? = nil, options: ItemReplacementOptions = []
     ) throws -> URL? {
+        // What takes the place of a link outside would be outside.
+        if item.isFileURL, ProtectedMount.holdingEntry(item.path) == nil, ProtectedMount.holding(item.path) != nil,
+            let target = Existing(item.path)?.path
+        {
+            _ = try replaceItemAt(
+                URL(fileURLWithPath: target), withItemAt: newItem, backupItemName: backupItemName, options: options)
+            return item
+        }
         guard item.isFileURL, newItem.isFileURL, let mount = ProtectedMount.holding(item.path),
             let old = Existing(item.path), old.mode & S_IFMT == S_IFREG,
             let new = Existing(newItem.path), new.mode & S_IFMT == S_IFREG
@@ -33,7 +41,7 @@ extension Foundation.FileManager {
                 guard unsafe rename(newItem.path, item.path) == 0 else {
                     let code = errno
                     unsafe chmod(newItem.path, new.mode & 0o7777)
-                    throw CocoaError.of(code, .write, item.path)
+                    throw CocoaError.of(code, .replace, item.path)
                 }
             } else {
                 // A copy has a key of its own; a new class on the old key would leave an older, weaker header good for it.

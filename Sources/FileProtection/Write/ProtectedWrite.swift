@@ -10,26 +10,32 @@ enum ProtectedWrite {
     static func write(_ data: Data, to url: URL, options: Data.WritingOptions) throws {
         let wanted = try options.protectionClass
         let plain = Data.WritingOptions(rawValue: options.rawValue & ~Data.WritingOptions.fileProtectionMask.rawValue)
-        guard url.isFileURL, ProtectedMount.holding(url.path) != nil else {
+        let isAtomic = options.contains(.atomic)
+        let replacing = !options.contains(.withoutOverwriting)
+        if wanted == nil, !isAtomic { return try explaining { try Plain.write(data, to: url, options: plain) } }
+        if !isAtomic, replacing, url.isFileURL, let target = Dangling.target(of: url.path) {
+            return try write(data, to: URL(fileURLWithPath: target), options: options)
+        }
+        guard url.isFileURL, let path = place(of: url.path, isNew: isAtomic || !replacing, replacing: replacing) else {
             if wanted != nil { try FileProtection.refuseOrGoOn(url.isFileURL ? url.path : url.absoluteString) }
             return try Plain.write(data, to: url, options: plain)
         }
-        if wanted == nil, !options.contains(.atomic) {
-            return try explaining { try Plain.write(data, to: url, options: plain) }
-        }
-        if !options.contains(.atomic), !options.contains(.withoutOverwriting),
-            let target = Dangling.target(of: url.path)
-        {
-            return try write(data, to: URL(fileURLWithPath: target), options: options)
-        }
-        let path = url.path
         do throws(ProtectionSystemError) {
-            try write(
-                data, to: path, class: wanted, atomic: options.contains(.atomic),
-                replacing: !options.contains(.withoutOverwriting))
+            try write(data, to: path, class: wanted, atomic: isAtomic, replacing: replacing)
         } catch {
-            throw CocoaError.of(error.code, .write, path, class: wanted)
+            throw error.refusal(isAtomic ? .replace : .write, path, class: wanted)
         }
+    }
+
+    /// Where a protected mount takes what is written to a path; nil where none does.
+    ///
+    /// A new file takes the place of a link, as Foundation's does. Where that place is outside, but the link leads to a file
+    /// in a mount, it takes that file's place instead.
+    static func place(of path: String, isNew: Bool, replacing: Bool) -> String? {
+        let isInside = ProtectedMount.holdingEntry(path) != nil
+        if isInside, isNew { return path }
+        guard replacing, ProtectedMount.holding(path) != nil else { return nil }
+        return isInside ? path : Existing(path)?.path
     }
 
     private static func write(
@@ -108,7 +114,10 @@ struct Existing {
     init?(_ path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
-        self.path = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+        // Not Foundation's way, which takes `..` behind a link by its text.
+        guard let real = unsafe realpath(path, nil) else { return nil }
+        defer { unsafe free(real) }
+        self.path = unsafe String(cString: real)
         mode = status.st_mode
         owner = status.st_uid
         group = status.st_gid

@@ -9,18 +9,31 @@ import Glibc
 /// Beside the target lies `.protectfs-staging-UID`, there only while somebody writes; in it each write has a directory of its
 /// own, whose flock it holds until the end. The kernel drops the lock of a program that dies, so a directory in it that can
 /// be locked is debris, and the next write removes it.
+///
+/// Everything is reached from descriptors: whatever becomes of the names above them, what is staged stays on the mount whose
+/// directory was looked at. A link, or somebody else's directory, with the staging directory's name is refused.
 final class Staging {
     /// The staging directory's descriptor, which holds the flock.
     private let descriptor: Int32
-    private let parent: String
+    /// The target's directory.
+    private let directory: Int32
+    /// The staging directory below it.
     private let path: String
     private static let content = "content"
 
     /// Makes the directory with a default class; nil means whatever the parent gives.
     init(beside target: String, class type: FileProtectionType?) throws(ProtectionSystemError) {
-        parent = ((target as NSString).deletingLastPathComponent as NSString)
-            .appendingPathComponent(".protectfs-staging-\(geteuid())")
-        (path, descriptor) = try Staging.enter(parent)
+        guard let parent = ProtectedMount.split(target)?.parent else {
+            throw ProtectionSystemError(code: ENOENT, call: "open")
+        }
+        directory = unsafe Glibc.open(parent, pfs_O_PATH | O_DIRECTORY | O_CLOEXEC)
+        guard directory >= 0 else { throw .last("open") }
+        do throws(ProtectionSystemError) {
+            (path, descriptor) = try Staging.enter(directory)
+        } catch {
+            close(directory)
+            throw error
+        }
         guard let type else { return }
         do throws(ProtectionSystemError) {
             try ProtectionAttribute.set(type, descriptor)
@@ -55,7 +68,8 @@ final class Staging {
 
     /// Renames what is staged to its place.
     func commit(to target: String, replacing: Bool) throws(ProtectionSystemError) {
-        try commit(to: Array(target.utf8CString), in: AT_FDCWD, replacing: replacing)
+        try commit(
+            to: Array((ProtectedMount.split(target)?.name ?? "").utf8CString), in: directory, replacing: replacing)
     }
 
     /// Renames what is staged to a name, of whatever bytes, in an open directory.
@@ -68,9 +82,10 @@ final class Staging {
     /// Removes the staging directory with what is in it, and the one around it when nobody else is in there.
     func remove() {
         Staging.removeContent(of: descriptor)
-        unsafe rmdir(path)
-        unsafe rmdir(parent)
+        unsafe unlinkat(directory, path, AT_REMOVEDIR)
+        unsafe unlinkat(directory, Staging.name, AT_REMOVEDIR)
         close(descriptor)
+        close(directory)
     }
 
     private static func removeContent(of directory: Int32) {
@@ -79,40 +94,67 @@ final class Staging {
         }
     }
 
-    private static func enter(_ parent: String) throws(ProtectionSystemError) -> (String, Int32) {
+    private static var name: String { ".protectfs-staging-\(geteuid())" }
+
+    /// Opens a directory that is one itself, and no link to one.
+    private static func open(_ name: String, in directory: Int32) -> Int32 {
+        unsafe openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | pfs_O_NOFOLLOW)
+    }
+
+    private static func enter(_ directory: Int32) throws(ProtectionSystemError) -> (String, Int32) {
+        var status = stat()
+        guard unsafe fstat(directory, &status) == 0 else { throw .last("fstat") }
+        guard ProtectedMount.of(status.st_dev) != nil else { throw .notProtected }
         while true {
-            if unsafe mkdir(parent, 0o700) != 0 {
-                guard errno == EEXIST else { throw .last("mkdir") }
-                sweep(parent)
+            let isNew = unsafe mkdirat(directory, name, 0o700) == 0
+            guard isNew || errno == EEXIST else { throw .last("mkdir") }
+            let around = open(name, in: directory)
+            guard around >= 0 else {
+                if errno == ENOENT { continue }
+                throw .last("open")
             }
-            let path = parent + "/" + UUID().uuidString
-            if unsafe mkdir(path, 0o700) != 0 {
+            defer { close(around) }
+            try check(around, on: status.st_dev)
+            if !isNew { sweep(around) }
+            let own = UUID().uuidString
+            if unsafe mkdirat(around, own, 0o700) != 0 {
                 // Somebody who was last has just removed the directory around.
                 if errno == ENOENT { continue }
                 throw .last("mkdir")
             }
-            let descriptor = unsafe open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            let descriptor = open(own, in: around)
             // Between mkdir and flock a sweep may take it for debris: then once more.
             guard descriptor >= 0 else {
                 if errno == ENOENT { continue }
                 throw .last("open")
             }
-            var status = stat()
-            if flock(descriptor, LOCK_EX | LOCK_NB) == 0, unsafe stat(path, &status) == 0 { return (path, descriptor) }
+            var found = stat()
+            if flock(descriptor, LOCK_EX | LOCK_NB) == 0,
+                unsafe fstatat(around, own, &found, pfs_AT_SYMLINK_NOFOLLOW) == 0
+            {
+                return (name + "/" + own, descriptor)
+            }
             close(descriptor)
         }
     }
 
+    /// Refuses a directory into which somebody else may put things, or which is on another file system than its parent.
+    private static func check(_ around: Int32, on device: dev_t) throws(ProtectionSystemError) {
+        var status = stat()
+        guard unsafe fstat(around, &status) == 0 else { throw .last("fstat") }
+        guard status.st_dev == device else { throw .notProtected }
+        guard status.st_uid == geteuid(), status.st_mode & 0o022 == 0 else {
+            throw ProtectionSystemError(code: EPERM, call: "open")
+        }
+    }
+
     /// Removes what dead programs have left. One process at a time, as it has to look at everything in there.
-    private static func sweep(_ parent: String) {
-        let around = unsafe open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC | pfs_O_NOFOLLOW)
-        guard around >= 0 else { return }
-        defer { close(around) }
-        guard flock(around, LOCK_EX | LOCK_NB) == 0,
-            let names = try? Foundation.FileManager.default.contentsOfDirectory(atPath: parent)
-        else { return }
-        for name in names {
-            let old = unsafe openat(around, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | pfs_O_NOFOLLOW)
+    private static func sweep(_ around: Int32) {
+        guard flock(around, LOCK_EX | LOCK_NB) == 0 else { return }
+        defer { flock(around, LOCK_UN) }
+        let names = try? Foundation.FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd/\(around)")
+        for name in names ?? [] {
+            let old = open(name, in: around)
             guard old >= 0 else { continue }
             if flock(old, LOCK_EX | LOCK_NB) == 0 {
                 removeContent(of: old)

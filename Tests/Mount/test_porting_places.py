@@ -1,0 +1,147 @@
+"""Programs that import FileProtection write where the protection is: links, `..`, and names that somebody else has taken."""
+
+import os
+
+import harness
+from harness import CLASSES, get_class, read_file, run, set_class, write_file
+from porting_table import A, C, writing
+from users import OrdinaryUser
+
+NOT_PERMITTED = "CocoaError 513 errno 1"
+
+
+def said(*words):
+    done = run(harness.program("porting-examples"), "places", "/", *words, ok=False)
+    assert done.returncode == 0, (words, done.returncode, done.stderr)
+    return done.stdout.splitlines()
+
+
+def outside(environment):
+    """A directory on no protected mount."""
+    path = environment.new_path("outside")
+    os.mkdir(path)
+    return path
+
+
+def old_file(path, letter):
+    write_file(path, b"old")
+    set_class(path, letter)
+
+
+def test_links_into_the_mount(environment):
+    """What is saved through a link outside takes the place of the file that the link leads to."""
+    mount, out = environment.mount(), outside(environment)
+    old_file(mount / "replacement", "D")
+    write_file(mount / "replacement", b"new")
+    for verb, letter in {"complete": "A", "atomic": "D", "in-place": "A", "string": "D", "create": "A", "replace": "D"}.items():
+        old_file(mount / verb, "D")
+        link = os.path.join(out, verb)
+        os.symlink(mount / verb, link)
+        more = [mount / "replacement"] if verb == "replace" else []
+        environment.cell(verb, [f"{verb}: {'true' if verb == 'create' else 'ok'}"], said(verb, link, *more))
+        environment.cell(f"{verb}: still a link", True, os.path.islink(link))
+        environment.cell(f"{verb}: content and class", (b"new", CLASSES[letter]),
+                         (read_file(mount / verb), get_class(mount / verb)))
+        environment.cell(f"{verb}: outside", [verb], os.listdir(out))
+        os.unlink(link)
+
+
+def test_links_out_of_the_mount(environment):
+    """Atomically the link is replaced, as Foundation replaces it, by a file in the mount; in place there is no protection."""
+    mount, out = environment.mount(), outside(environment)
+    for verb, expected in {"complete": "complete: ok", "in-place": "in-place: notProtected"}.items():
+        target = os.path.join(out, verb)
+        write_file(target, b"old")
+        os.symlink(target, mount / verb)
+        environment.cell(verb, [expected], said(verb, mount / verb))
+        environment.cell(f"{verb}: outside", b"old", read_file(target))
+    environment.cell("class", CLASSES["A"], get_class(mount / "complete"))
+
+
+def test_dot_dot(environment):
+    """`..` behind a link is above the link's target, for the judgement as for the write."""
+    mount, out = environment.mount(), outside(environment)
+    os.mkdir(os.path.join(out, "sub"))
+    os.mkdir(mount / "sub")
+    os.symlink(os.path.join(out, "sub"), mount / "away")
+    os.symlink(mount / "sub", os.path.join(out, "into"))
+    for verb in ("complete", "in-place", "create", "directory"):
+        refused = "create: false" if verb == "create" else f"{verb}: notProtected"
+        environment.cell(f"{verb} out", [refused], said(verb, mount / f"away/../{verb}"))
+        done = "create: true" if verb == "create" else f"{verb}: ok"
+        environment.cell(f"{verb} into", [done], said(verb, f"{out}/into/../{verb}"))
+        environment.cell(f"{verb}: class", CLASSES["A"], get_class(mount / verb))
+    environment.cell("outside", ["into", "sub"], sorted(os.listdir(out)))
+
+
+def test_staging_of_others(environment):
+    """A link with the staging directory's name is not followed; a directory that others may write is not used."""
+    mount, out = environment.mount(), outside(environment)
+    staging = mount / f".protectfs-staging-{os.geteuid()}"
+    os.mkdir(mount / "shared")
+    for target in (out, mount / "shared"):
+        os.symlink(target, staging)
+        environment.cell(f"link to {os.path.basename(target)[:6]}", ["complete: CocoaError 512 errno 20"],
+                         said("complete", mount / "file"))
+        environment.cell("nothing there", [], os.listdir(target))
+        os.unlink(staging)
+    os.mkdir(staging)
+    os.chmod(staging, 0o770)
+    environment.cell("group may write", [f"complete: {NOT_PERMITTED}"], said("complete", mount / "file"))
+    os.chmod(staging, 0o700)
+    environment.cell("afterwards", ["complete: ok"], said("complete", mount / "file"))
+    environment.cell("left", ["file", "shared"], sorted(os.listdir(mount.path)))
+
+
+def test_attributes_outside(environment):
+    """A copied attribute off a mount is no class."""
+    path = os.path.join(outside(environment), "copied")
+    write_file(path, b"x")
+    if harness.outcome(set_class, path, "A") != "works":
+        environment.skip("copied attribute", "the file system of the tests has no user attributes")
+        return
+    environment.cell("class", ["class: nil", "value: nil"], said("class", path))
+
+
+def test_default_of_the_root(environment):
+    """A new file that names no class is refused for that of the mount's root, where its directory has none."""
+    mount = environment.mount()
+    for directory, letter in {"none": None, "own": "D"}.items():
+        os.mkdir(mount / directory)
+        if letter:
+            set_class(mount / directory, letter)
+    set_class(mount.path, "A")
+    mount.lock()
+    environment.cell("root's A", [f"atomic: {writing(A)}"], said("atomic", mount / "none/new"))
+    environment.cell("own D", ["atomic: ok"], said("atomic", mount / "own/new"))
+    os.removexattr(mount.path, "user.protection")
+    mount = environment.remount(mount, unlock=False)
+    environment.cell("root without", [f"atomic: {writing(C)}"], said("atomic", mount / "none/new"))
+
+
+def test_read_only_files(environment):
+    """What is replaced need not be writable: it is the lock that refuses. In place it is the permission."""
+    user = OrdinaryUser(environment)
+    user.run(harness.binary(), "mount", "--recovery-file", user.code_file, user.volume, user.path)
+    path = os.path.join(user.path, "file")
+    try:
+        user.run("touch", path)
+        user.run(harness.binary(), "class", "set", "complete", path)
+        user.run("chmod", "444", path)
+        user.run(harness.binary(), "lock", user.path)
+        for verb, expected in {"complete": writing(A), "atomic": writing(A), "in-place": "CocoaError 513 EACCES"}.items():
+            done = user.run(harness.program("porting-examples"), "places", "/", verb, path)
+            environment.cell(verb, f"{verb}: {expected}", done.stdout.strip())
+    finally:
+        user.run(harness.binary(), "unmount", user.path)
+
+
+def test_links_themselves(environment):
+    """Moved or copied, a link is its text, wherever it leads."""
+    mount, out = environment.mount(), outside(environment)
+    old_file(mount / "file", "D")
+    one, two, three = (os.path.join(out, name) for name in ("one", "two", "three"))
+    os.symlink(mount / "file", one)
+    environment.cell("outside", ["move: ok", "copy: ok"], said("move", one, two, "copy", two, three))
+    environment.cell("links", [mount / "file"] * 2, [os.readlink(two), os.readlink(three)])
+    environment.cell("what they lead to", (b"old", CLASSES["D"]), (read_file(mount / "file"), get_class(mount / "file")))
