@@ -93,6 +93,16 @@ def test_staging_of_others(environment):
     environment.cell("left", ["file", "shared"], sorted(os.listdir(mount.path)))
 
 
+def test_without_overwriting(environment):
+    """What is there already stays, and nothing is left beside it."""
+    mount = environment.mount()
+    environment.cell("twice", ["once: ok", "once: CocoaError 516 errno 17"], said("once", mount / "new", "once", mount / "new"))
+    old_file(mount / "old", "D")
+    environment.cell("old", ["once: CocoaError 516 errno 17"], said("once", mount / "old"))
+    environment.cell("content and class", (b"old", CLASSES["D"]), (read_file(mount / "old"), get_class(mount / "old")))
+    environment.cell("left", ["new", "old"], sorted(os.listdir(mount.path)))
+
+
 def test_attributes_outside(environment):
     """A copied attribute off a mount is no class."""
     path = os.path.join(outside(environment), "copied")

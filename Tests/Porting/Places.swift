@@ -16,6 +16,7 @@ private func place(_ verb: String, _ path: String, _ rest: inout ArraySlice<Stri
     case "complete": step(verb) { try data.write(to: url, options: [.atomic, .completeFileProtection]) }
     case "atomic": step(verb) { try data.write(to: url, options: .atomic) }
     case "in-place": step(verb) { try data.write(to: url, options: .completeFileProtection) }
+    case "once": step(verb) { try data.write(to: url, options: [.withoutOverwriting, .completeFileProtection]) }
     case "string": step(verb) { try "new".write(to: url, atomically: true, encoding: .utf8) }
     case "create":
         show(verb) {
