@@ -37,6 +37,17 @@ public enum SecretAttribute: Sendable, Hashable {
     case number(Int64)
     /// Yes or no.
     case flag(Bool)
+
+    /// The same bytes, as for the identity: "é" composed and decomposed are two values.
+    public static func == (one: SecretAttribute, other: SecretAttribute) -> Bool {
+        switch (one, other) {
+        case (.text(let one), .text(let other)): one.utf8.elementsEqual(other.utf8)
+        case (.bytes(let one), .bytes(let other)): one == other
+        case (.number(let one), .number(let other)): one == other
+        case (.flag(let one), .flag(let other)): one == other
+        default: false
+        }
+    }
 }
 
 /// An item without its secret.
@@ -84,6 +95,8 @@ public struct SecretQuery: Sendable {
     public var kind: SecretKind?
     /// Attributes that have to be there with these values.
     public var attributes: [String: SecretAttribute]
+    /// Attributes that must not be there, or be empty text.
+    public var absent: Set<String> = []
     /// Whether text is compared without regard to case.
     public var ignoresCase = false
 
@@ -96,12 +109,21 @@ public struct SecretQuery: Sendable {
     /// Whether the item is one of those.
     func matches(_ item: SecretItem) -> Bool {
         if let kind, kind != item.kind { return false }
+        guard absent.allSatisfy({ (item.attributes[$0] ?? .text("")) == .text("") }) else { return false }
         return attributes.allSatisfy { name, wanted in
             guard let value = item.attributes[name] else { return false }
             if ignoresCase, case .text(let one) = value, case .text(let other) = wanted {
-                return one.lowercased() == other.lowercased()
+                return one.lowercased().utf8.elementsEqual(other.lowercased().utf8)
             }
             return value == wanted
         }
+    }
+
+    /// Of several that match, the one whose identifying attributes are all among those given; else all.
+    public func narrowed(_ found: [SecretItem]) -> [SecretItem] {
+        let exact = found.filter { item in
+            item.kind.identifying.allSatisfy { item.attributes[$0] == nil || attributes[$0] != nil }
+        }
+        return exact.count == 1 ? exact : found
     }
 }

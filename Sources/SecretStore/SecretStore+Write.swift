@@ -6,9 +6,23 @@ public import SodiumKit
 import VolumeFormat
 
 extension SecretStore {
-    /// Stores an item; one with the same identifying attributes is `duplicate`, or replaced where that is asked for.
+    /// What stays of an item that is replaced.
+    public struct Keeping: Sendable {
+        /// Whether its class does.
+        public var keepsClass: Bool
+        /// The attributes that do not; all others do, unless the new item has them.
+        public var dropped: Set<String>
+
+        /// The class or not, and every attribute but those.
+        public init(class keepsClass: Bool, dropping dropped: Set<String> = []) {
+            self.keepsClass = keepsClass
+            self.dropped = dropped
+        }
+    }
+
+    /// Stores an item; one with the same identifying attributes is `duplicate`, or replaced where it is said what stays.
     public func add(
-        _ item: SecretItem, secret: borrowing SecretBytes, replacing: Bool = false
+        _ item: SecretItem, secret: borrowing SecretBytes, replacing: Keeping? = nil
     ) throws(SecretError) {
         guard secret.byteCount <= Self.largestSecret else { throw .tooLong }
         try makeDirectories()
@@ -19,13 +33,16 @@ extension SecretStore {
         item.modified = item.created
         switch try read(HostPath(item.file)) {
         case .gone: break
-        case .unreadable: if !replacing { throw .duplicate }
+        case .unreadable: if replacing == nil { throw .duplicate }
         case .item(let old):
-            guard replacing else { throw .duplicate }
+            guard let replacing else { throw .duplicate }
             item.created = old.created
+            if replacing.keepsClass { item.protectionClass = old.protectionClass }
+            let kept = old.attributes.filter { !replacing.dropped.contains($0.key) }
+            item.attributes.merge(kept) { given, _ in given }
         }
         try stage(item, secret) { staged throws(SystemError) in
-            try FileChange.rename(staged, to: items.appending(item.file), replacing: replacing)
+            try FileChange.rename(staged, to: items.appending(item.file), replacing: replacing != nil)
         }
         _ = consume lock
     }

@@ -49,7 +49,7 @@ struct ItemDictionary {
 
     private mutating func take(_ key: String, _ value: Any) throws(SecurityFailure) {
         if let name = Self.names[key] {
-            attributes[name] = try Self.attribute(value)
+            attributes[name] = try Self.attribute(key, value)
             return
         }
         switch key {
@@ -85,9 +85,8 @@ struct ItemDictionary {
                 default: throw SecurityFailure(errSecParam)
                 }
             } else {
-                guard case .number(let number) = try Self.attribute(value), number > 0 else {
-                    throw SecurityFailure(errSecParam)
-                }
+                let number = try Self.number(value)
+                guard number > 0 else { throw SecurityFailure(errSecParam) }
                 limit = Int(number)
             }
         case kSecMatchCaseInsensitive: ignoresCase = try Self.flag(value)
@@ -105,15 +104,26 @@ struct ItemDictionary {
         return flag
     }
 
-    private static func attribute(_ value: Any) throws(SecurityFailure) -> SecretAttribute {
+    /// A whole number; every fraction and what does not fit is refused.
+    private static func number(_ value: Any) throws(SecurityFailure) -> Int64 {
+        if let number = value as? any BinaryInteger, let small = Int64(exactly: number) { return small }
+        // A flag of Swift's would pass for a number.
+        guard type(of: value) != Bool.self, let number = value as? NSNumber,
+            Double(number.int64Value) == number.doubleValue
+        else { throw SecurityFailure(errSecParam) }
+        return number.int64Value
+    }
+
+    /// The key says what its value is: an NSNumber of 1 would pass for a flag.
+    private static func attribute(_ key: String, _ value: Any) throws(SecurityFailure) -> SecretAttribute {
+        switch key {
+        case kSecAttrPort, kSecAttrCreator, kSecAttrType: return .number(try number(value))
+        case kSecAttrIsInvisible, kSecAttrIsNegative: return .flag(try flag(value))
+        default: break
+        }
         switch value {
         case let text as String: return .text(text)
         case let data as Data: return .bytes(Array(data))
-        case let flag as Bool: return .flag(flag)
-        case let number as any BinaryInteger:
-            guard let small = Int64(exactly: number) else { throw SecurityFailure(errSecParam) }
-            return .number(small)
-        case let number as NSNumber: return .number(number.int64Value)
         default: throw SecurityFailure(errSecParam)
         }
     }

@@ -149,6 +149,16 @@ def test_queries(environment):
         ("copy class=genp r_PersistentRef=!true", f"{UNIMPLEMENTED} nil"),
         ("copy class=genp wrong=1", f"{NO_SUCH_KEY} nil"),
         ("copy class=genp m_Limit=#0", f"{PARAM} nil"),
+        ("copy class=inet port=%443 r_Data=!true", f"{SUCCESS} $3"),
+        ("copy class=inet port=%444 m_Limit=%1 r_Data=!true", f"{SUCCESS} $"),
+        ("copy class=genp m_Limit=%1.5", f"{PARAM} nil"),
+        ("copy class=inet port=%443.5", f"{PARAM} nil"),
+        ("copy class=inet port=%1e30", f"{PARAM} nil"),
+        ("copy class=inet port=!true", f"{PARAM} nil"),
+        ("copy class=inet port=443", f"{PARAM} nil"),
+        ("copy class=genp invi=%1", f"{SUCCESS} nil"),
+        ("copy class=genp invi=%2", f"{PARAM} nil"),
+        ("copy class=genp acct=#1", f"{PARAM} nil"),
         ("add class=genp acct=b icmt=" + "c" * 4000, f"{TOO_LARGE} nil"),
         ("add class=genp acct=b v_Data=$" + "d" * 65537, f"{TOO_LARGE} nil"),
         ("copy class=genp acct=b", f"{NOT_FOUND} nil"),
@@ -160,6 +170,7 @@ def test_queries(environment):
     environment.cell("the command reads it", "4", found.stdout)
     subprocess.run([*command, "set", "--internet", "-a", "server=w", "-a", "port=1", mount.path, "c"], input=b"5", check=True)
     environment.cell("the program reads the command's", f"{SUCCESS} $5", ask("copy class=inet srvr=w port=#1 r_Data=!true"))
+    environment.cell("by an NSNumber too", f"{SUCCESS} $5", ask("copy class=inet srvr=w port=%1 r_Data=!true"))
     environment.cell("deletes all", str(SUCCESS), ask("delete class=genp"))
     environment.cell("files left", 3, len(os.listdir(mount / ".secrets/items")))
     ask.close()

@@ -132,6 +132,49 @@ def test_what_is_stored(environment):
     environment.cell("a directory that others may write to", 1, command(mount, "set", mount.path, "x", secret=b"x")[0])
 
 
+def test_exact(environment):
+    """Of several items with one account, the one that has nothing more; an empty value means without."""
+    mount = environment.mount()
+    store(mount, "dup", b"plain")
+    environment.cell("only one", b"plain", command(mount, "get", mount.path, "dup")[1])
+    store(mount, "dup", b"mail", "-a", "service=mail")
+    environment.cell("exactly what is given", (0, b"plain"), command(mount, "get", mount.path, "dup")[:2])
+    environment.cell("without", (0, b"plain"), command(mount, "get", "-a", "service=", mount.path, "dup")[:2])
+    environment.cell("with", (0, b"mail"), command(mount, "get", "-a", "service=mail", mount.path, "dup")[:2])
+    environment.cell("list without", 1, len(listed(mount, "-a", "service=")))
+    environment.cell("list", 2, len(listed(mount)))
+    environment.cell("given twice", 2, command(mount, "get", "-a", "port=", "-a", "port=1", mount.path, "dup")[0])
+    store(mount, "dup", b"web", "-a", "service=web")
+    environment.cell("deletes the exact one", 0, command(mount, "delete", mount.path, "dup")[0])
+    environment.cell("the others are there", (1, b""), command(mount, "get", mount.path, "dup")[:2])
+    environment.cell("and are not without", 1, command(mount, "get", "-a", "service=", mount.path, "dup")[0])
+    # Composed and decomposed are two accounts, as their files are.
+    for name, secret in (("\u00e9", b"composed"), ("e\u0301", b"decomposed")):
+        store(mount, name, secret)
+    for name, secret in (("\u00e9", b"composed"), ("e\u0301", b"decomposed")):
+        environment.cell(f"{secret}", (0, secret), command(mount, "get", mount.path, name)[:2])
+
+
+def test_replacing_keeps(environment):
+    """Class and attributes of an item that is replaced stay, but for those given."""
+    mount = environment.mount()
+
+    def item():
+        (found,) = listed(mount, "-a", "account=kept")
+        return found["class"], {name: value for name, value in found["attributes"].items() if name != "account"}
+
+    store(mount, "kept", b"1", "--class", "C", "-a", "comment=one", "-a", "label=two")
+    store(mount, "kept", b"2")
+    environment.cell("all", ("completeUntilFirstUserAuthentication", {"comment": "one", "label": "two"}), item())
+    environment.cell("but the secret", b"2", command(mount, "get", mount.path, "kept")[1])
+    mount.lock()
+    store(mount, "kept", b"3", "-a", "comment=other", "-a", "label=")
+    environment.cell("but those given", ("completeUntilFirstUserAuthentication", {"comment": "other"}), item())
+    mount.unlock()
+    store(mount, "kept", b"4", "--class", "A")
+    environment.cell("but the class", ("complete", {"comment": "other"}), item())
+
+
 def test_typed(environment):
     mount = environment.mount()
     words = ["secret", "set", mount.path, "typed"]

@@ -3,6 +3,11 @@
 import FileProtection
 import Secrets
 
+/// An NSNumber, of a whole number or a fraction.
+func number(_ text: Substring) -> NSNumber {
+    Int(text).map { NSNumber(value: $0) } ?? NSNumber(value: Double(text) ?? 0)
+}
+
 /// "key=value" words as a dictionary; the values of flags, numbers, and data say what they are.
 func dictionary(_ words: some Sequence<Substring>) -> [String: Any] {
     var result: [String: Any] = [:]
@@ -12,6 +17,7 @@ func dictionary(_ words: some Sequence<Substring>) -> [String: Any] {
         switch value.first {
         case "!": result[String(parts[0])] = value == "!true"
         case "#": result[String(parts[0])] = Int(value.dropFirst()) ?? 0
+        case "%": result[String(parts[0])] = number(value.dropFirst())
         case "$": result[String(parts[0])] = Data(value.dropFirst().utf8)
         default: result[String(parts[0])] = value
         }

@@ -71,5 +71,9 @@ import VolumeFormat
         query.attributes["server"] = .text("x")
         #expect(!query.matches(Self.item))
         #expect(!SecretQuery(.generic).matches(Self.item))
+        // As the identity does: by bytes.
+        let decomposed = SecretItem(.generic, ["account": .text("e\u{301}")], class: .none)
+        #expect(SecretQuery(nil, ["account": .text("e\u{301}")]).matches(decomposed))
+        #expect(!SecretQuery(nil, ["account": .text("\u{e9}")]).matches(decomposed))
     }
 }

@@ -9,7 +9,8 @@ import VolumeFormat
 
 extension Option {
     fileprivate static let attribute = Option(
-        "attribute", letter: "a", value: "K=V", repeats: true, help: "an attribute, such as service=mail or comment=…")
+        "attribute", letter: "a", value: "K=V", repeats: true,
+        help: "an attribute, such as service=mail or comment=…; service= for none")
     fileprivate static let internet = Option(
         "internet", help: "a password for a server and not for a service: server=, protocol=, port=, path=")
 }
@@ -20,11 +21,14 @@ extension Command {
         details: """
             The secret is asked for on a terminal, or read from standard input or a file, to the end and with every byte:
             echo adds a newline, which --line leaves out. Account, service, group (and domain, server, protocol,
-            authentication, port, path with --internet) tell one item from another. Attributes are no secrets: they can be read
-            while the volume is locked.
+            authentication, port, path with --internet) tell one item from another. Where an item is replaced, its class and
+            its other attributes stay unless new ones are given; comment= takes one away. Attributes are no secrets: they can
+            be read while the volume is locked.
             """,
         options: [
-            Option("class", value: "CLASS", help: "the secret's protection class (default: complete)"),
+            Option(
+                "class", value: "CLASS",
+                help: "the secret's protection class (default: the one it has; of a new one complete)"),
             .attribute, .internet,
             Option("file", value: "FILE", help: "take the secret from FILE"),
             Option("line", help: "take the first line only, without its newline"),
@@ -33,7 +37,10 @@ extension Command {
 
     static let secretGet = Command(
         "secret get", "MOUNTPOINT ACCOUNT", "Writes a secret to standard output, with every byte.",
-        details: "Where several items match, give more attributes.",
+        details: """
+            Where several items match, it is the one that nothing but what is given tells from others; where there is none,
+            give more attributes.
+            """,
         options: [.attribute, .internet], run: Secrets.get)
 
     static let secretList = Command(
@@ -42,7 +49,10 @@ extension Command {
 
     static let secretDelete = Command(
         "secret delete", "MOUNTPOINT ACCOUNT", "Removes a secret; works while the volume is locked.",
-        details: "Where several items match, give more attributes, or --all.",
+        details: """
+            Where several items match, it is the one that nothing but what is given tells from others; where there is none,
+            give more attributes, or --all.
+            """,
         options: [.attribute, .internet, Option("all", help: "remove every item that matches")], run: Secrets.delete)
 }
 
@@ -50,7 +60,7 @@ extension Command {
 enum Secrets {
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
-        var wanted = ProtectionClass.complete
+        var wanted: ProtectionClass?
         if let word = try arguments.text("class") {
             guard let known = ProtectionClass(name: word) else {
                 throw .init(
@@ -60,12 +70,13 @@ enum Secrets {
             }
             wanted = known
         }
-        let item = SecretItem(
-            arguments.has("internet") ? .internet : .generic, try attributes(arguments, operands[1]), class: wanted)
+        let given = try query(arguments, operands[1])
+        let item = SecretItem(given.kind ?? .generic, given.attributes, class: wanted ?? .complete)
+        let keeping = SecretStore.Keeping(class: wanted == nil, dropping: given.absent)
         let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
         let secret = try StoredSecretInput.read(arguments, account: operands[1])
         do throws(SecretError) {
-            try store.add(item, secret: secret, replacing: !arguments.has("new"))
+            try store.add(item, secret: secret, replacing: arguments.has("new") ? nil : keeping)
         } catch {
             throw explain(error, operands[0], operands[1])
         }
@@ -77,7 +88,7 @@ enum Secrets {
         let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
-            let found = try store.list(query).items
+            let found = query.narrowed(try store.list(query).items)
             guard let item = found.first else { throw SecretError.notFound }
             guard found.count == 1 else { return refuseSeveral(found.count, operands[1]) }
             Output.print(secret: try store.secret(of: item))
@@ -120,7 +131,8 @@ enum Secrets {
         let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
-            let found = try store.list(query).items
+            let all = try store.list(query).items
+            let found = arguments.has("all") ? all : query.narrowed(all)
             guard !found.isEmpty else { throw SecretError.notFound }
             guard found.count == 1 || arguments.has("all") else {
                 return refuseSeveral(found.count, operands[1])
@@ -134,15 +146,10 @@ enum Secrets {
 
     // MARK: What was asked for
 
+    /// The attributes given, with the account among them, and those that are given as none.
     private static func query(_ arguments: Arguments, _ account: HostPath?) throws(CommandFailure) -> SecretQuery {
-        SecretQuery(arguments.has("internet") ? .internet : nil, try attributes(arguments, account))
-    }
-
-    /// The attributes given, with the account among them.
-    private static func attributes(
-        _ arguments: Arguments, _ account: HostPath?
-    ) throws(CommandFailure) -> [String: SecretAttribute] {
         var found: [String: SecretAttribute] = [:]
+        var absent: Set<String> = []
         if let account {
             guard let text = String(validating: account.bytes, as: UTF8.self) else {
                 throw .init(.usage, "\(account): an account's name is UTF-8 text")
@@ -159,16 +166,23 @@ enum Secrets {
             guard !name.isEmpty, name.utf8.count <= 64, isName else {
                 throw .init(.usage, "--attribute: \"\(HostPath(name))\" is no name; letters and digits make one")
             }
-            if name == "port" {
+            guard found[name] == nil, !absent.contains(name) else {
+                throw .init(.usage, "--attribute: \(name) is given twice")
+            }
+            if value.isEmpty {
+                absent.insert(name)
+            } else if name == "port" {
                 guard let port = UInt16(value) else {
                     throw .init(.usage, "--attribute: port is a number up to 65535")
                 }
                 found[name] = .number(Int64(port))
-            } else if found.updateValue(.text(value), forKey: name) != nil {
-                throw .init(.usage, "--attribute: \(name) is given twice")
+            } else {
+                found[name] = .text(value)
             }
         }
-        return found
+        var query = SecretQuery(arguments.has("internet") ? .internet : nil, found)
+        query.absent = absent
+        return query
     }
 
     // MARK: What is said
