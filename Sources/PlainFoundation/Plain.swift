@@ -59,8 +59,30 @@ public enum Plain {
         try url.setResourceValue(value, forKey: key)
     }
 
+    /// `NSURL.setResourceValues(_:)`.
+    public static func set(_ url: NSURL, _ values: [URLResourceKey: Any]) throws { try url.setResourceValues(values) }
+
     /// `NSURL.resourceValues(forKeys:)`.
     public static func values(_ url: NSURL, _ keys: [URLResourceKey]) throws -> [URLResourceKey: Any] {
         try url.resourceValues(forKeys: keys)
+    }
+}
+
+extension NSData {
+    /// `NSData(contentsOf:options:)`.
+    public convenience init(plainContentsOf url: URL, options: NSData.ReadingOptions) throws {
+        try self.init(contentsOf: url, options: options)
+    }
+}
+
+extension NSString {
+    /// `NSString(contentsOf:encoding:)`.
+    public convenience init(plainContentsOf url: URL, encoding: UInt) throws {
+        try self.init(contentsOf: url, encoding: encoding)
+    }
+
+    /// `NSString(contentsOf:usedEncoding:)`.
+    public convenience init(plainContentsOf url: URL, usedEncoding: UnsafeMutablePointer<UInt>?) throws {
+        unsafe try self.init(contentsOf: url, usedEncoding: usedEncoding)
     }
 }

@@ -20,7 +20,10 @@ private let classes: [(type: FileProtectionType, option: Data.WritingOptions)] =
         }
         #expect(try Data.WritingOptions().protectionClass == nil)
         #expect(try Data.WritingOptions.atomic.protectionClass == nil)
-        // Two classes at once are a third number.
+        // Two classes at once are a third number, which may be another class.
+        #expect(
+            try Data.WritingOptions([.completeFileProtection, .noFileProtection]).protectionClass
+                == .completeUnlessOpen)
         #expect(throws: FileProtectionError.unknownClass(value: "writing option 0x70000000")) {
             try Data.WritingOptions([
                 .completeFileProtectionUntilFirstUserAuthentication, .completeFileProtectionUnlessOpen,

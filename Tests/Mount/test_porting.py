@@ -43,8 +43,22 @@ def test_values(environment):
     """The class among other resource values, in all their forms."""
     mount = environment.mount()
     examples = Examples(environment, mount)
-    examples.says("UNL", ["true 3", "true", B], "values")
+    examples.says("UNL", ["true 3", "true", B, "true true", 'wrong value: “7” is not a protection class'], "values")
     examples.class_of("resource", "A")
+
+
+def test_reading_names(environment):
+    """Every way to read a file whole says the same of a locked one and of one that is not there."""
+    mount = environment.mount()
+    examples = Examples(environment, mount)
+    write_file(mount / "closed", b"abc")
+    os.setxattr(mount / "closed", "user.protection", b"complete")
+    names = ["NSData URL", "NSData path", "NSString URL", "NSString path", "NSString guessing, URL",
+             "NSString guessing, path", "String path", "String guessing, URL", "String guessing, path"]
+    examples.says("UNL", [f"{name}: ok" for name in names] + ["3 3"], "names", "closed")
+    mount.lock()
+    examples.says("LCK", [f"{name}: CocoaError 257 EACCES {A} unavailable" for name in names] + ["-1 -1"], "names", "closed")
+    examples.says("LCK", [f"{name}: CocoaError 260 errno 2" for name in names] + ["-1 -1"], "names", "missing")
 
 
 def test_trees(environment):

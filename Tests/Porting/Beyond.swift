@@ -46,6 +46,33 @@ func resourceValues(in directory: URL, _ words: [String]) throws {
     let dictionary = try (url as NSURL).resourceValues(forKeys: [.fileProtectionKey])
     print((dictionary[.fileProtectionKey] as? URLFileProtection)?.rawValue ?? "nil")
     try (url as NSURL).setResourceValue(FileProtectionType.complete.rawValue, forKey: .fileProtectionKey)
+    let date = Date(timeIntervalSince1970: 1_000_000)
+    try (url as NSURL).setResourceValues([
+        .fileProtectionKey: URLFileProtection.none, .contentModificationDateKey: date,
+    ])
+    let several = try url.resourceValues(forKeys: [.fileProtectionKey, .contentModificationDateKey])
+    print(several.fileProtection == URLFileProtection.none, several.contentModificationDate == date)
+    step("wrong value") { try (url as NSURL).setResourceValues([.fileProtectionKey: 7]) }
+    try (url as NSURL).setResourceValues([.fileProtectionKey: URLFileProtection.complete])
+}
+
+/// Every way of Foundation's classes and of String to read a file whole; each word is one.
+func readByEveryName(in directory: URL, _ words: [String]) {
+    let utf8 = String.Encoding.utf8
+    for word in words {
+        let url = directory / word
+        step("NSData URL") { _ = try NSData(contentsOf: url, options: []) }
+        step("NSData path") { _ = try NSData(contentsOfFile: url.path, options: .mappedIfSafe) }
+        step("NSString URL") { _ = try NSString(contentsOf: url, encoding: utf8.rawValue) }
+        step("NSString path") { _ = try NSString(contentsOfFile: url.path, encoding: utf8.rawValue) }
+        step("NSString guessing, URL") { _ = try NSString(contentsOf: url, usedEncoding: nil) }
+        step("NSString guessing, path") { _ = try NSString(contentsOfFile: url.path, usedEncoding: nil) }
+        step("String path") { _ = try String(contentsOfFile: url.path, encoding: utf8) }
+        var used = utf8
+        step("String guessing, URL") { _ = try String(contentsOf: url, usedEncoding: &used) }
+        step("String guessing, path") { _ = try String(contentsOfFile: url.path, usedEncoding: &used) }
+        print(NSData(contentsOf: url)?.length ?? -1, NSData(contentsOfFile: url.path)?.length ?? -1)
+    }
 }
 
 /// Each file copied, moved, and replaced by one of class none.

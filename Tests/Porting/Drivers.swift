@@ -10,7 +10,7 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "thumbnail": thumbnail, "check": check, "user": user, "launch": launch, "database": database, "lower": lower,
     "ubiquity": ubiquity, "resource": resource, "application": application, "nsdata": nsdata, "default": inDefault,
     "plain": saveWithoutClass, "attributes": attributesTogether, "values": resourceValues, "files": copyMoveReplace,
-    "trees": trees, "policy": policies, "atomic": atomicWriters, "backups": backups,
+    "trees": trees, "names": readByEveryName, "policy": policies, "atomic": atomicWriters, "backups": backups,
     "copies": copies, "permissions": permissions, "moves": moves, "places": places,
 ]
 
@@ -119,7 +119,8 @@ private func resource(in directory: URL, _ words: [String]) {
 }
 
 /// Each line that comes is an entry; "?" is none. Answered with whether the journal is open. The word is "delegate",
-/// "notifications", or "elsewhere": the delegate, while notifications come on another queue.
+/// "notifications", "dispatchMain" (these, without a run loop), or "elsewhere": the delegate, while notifications come on
+/// another queue.
 @MainActor private func application(in directory: URL, _ words: [String]) throws {
     let application = UIApplication.shared
     // Asks first, by the home directory, and is told from later on.
@@ -133,7 +134,7 @@ private func resource(in directory: URL, _ words: [String]) {
     let journal = Journal(at: directory / "journal")
     let delegate = AppDelegate(journal)
     var observers: [any NSObjectProtocol] = []
-    if words == ["notifications"] {
+    if words == ["notifications"] || words == ["dispatchMain"] {
         observers = observeProtectedData(for: journal)
     } else {
         application.delegate = delegate
@@ -151,7 +152,9 @@ private func resource(in directory: URL, _ words: [String]) {
         DispatchQueue.main.sync { MainActor.assumeIsolated { journal.close() } }
         exit(0)
     }
-    withExtendedLifetime((delegate, observers)) { RunLoop.main.run() }
+    withExtendedLifetime((delegate, observers)) {
+        if words == ["dispatchMain"] { dispatchMain() } else { RunLoop.main.run() }
+    }
 }
 
 private func nsdata(in directory: URL, _ words: [String]) {

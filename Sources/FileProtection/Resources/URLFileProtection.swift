@@ -118,6 +118,15 @@ extension NSURL {
         try (self as URL).setFileProtection(value)
     }
 
+    /// Sets the class, where the values have one, then the others.
+    ///
+    /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
+    public func setResourceValues(_ keyedValues: [URLResourceKey: Any]) throws {
+        if let type = keyedValues[.fileProtectionKey] { try (self as URL).setFileProtection(type) }
+        let rest = keyedValues.filter { $0.key != .fileProtectionKey }
+        if !rest.isEmpty { try Plain.set(self, rest) }
+    }
+
     /// The values of some keys, the class among them.
     public func resourceValues(forKeys keys: [URLResourceKey]) throws -> [URLResourceKey: Any] {
         var values = try Plain.values(self, keys.filter { $0 != .fileProtectionKey })

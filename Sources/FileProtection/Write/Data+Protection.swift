@@ -10,7 +10,8 @@ extension Data {
     ///
     /// - Throws: `CocoaError` 513 where the class is closed or permission is missing, and Foundation's other codes;
     ///   `FileProtectionError.notProtected` where a class is named off a protected mount, as the policy says;
-    ///   `FileProtectionError.unknownClass` for two classes at once.
+    ///   `FileProtectionError.unknownClass` where the options name several classes whose bits together are none. Name one:
+    ///   `[.completeFileProtection, .noFileProtection]` are the bits of `.completeFileProtectionUnlessOpen`.
     public func write(to url: URL, options: Data.WritingOptions = []) throws {
         try ProtectedWrite.write(self, to: url, options: options)
     }
