@@ -122,7 +122,7 @@ let statePrograms: [Target] = [
         name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/PortingPitfalls", swiftSettings: strict
     ),
     .executableTarget(
-        name: "porting-state", dependencies: ["FileProtection"], path: "Tests/PortingState", swiftSettings: strict),
+        name: "porting-state", dependencies: ["UIKitCompat"], path: "Tests/PortingState", swiftSettings: strict),
 ]
 
 let databasePrograms: [Target] =

@@ -118,7 +118,7 @@ public final class UIApplication: @unchecked Sendable {
         lock.withLock {
             guard observation == nil, let data = choose() else { return }
             let queue = queue
-            observation = data.observe(answering: true) { [self] event in queue.async { self.deliver(event) } }
+            observation = data.observe(answering: true) { [self] event in queue.deliver { self.deliver(event) } }
         }
     }
 

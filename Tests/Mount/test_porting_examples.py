@@ -215,6 +215,11 @@ def test_application_with_notifications(environment):
     application(environment, "notifications")
 
 
+def test_application_with_notifications_and_dispatch_main(environment):
+    """Observers on the main queue are told also where it is not on the main thread."""
+    application(environment, "dispatchMain")
+
+
 def test_application_that_asks_first(environment):
     """What changes between its question and the first event it is told all the same."""
     mount = environment.mount(unlock=False)

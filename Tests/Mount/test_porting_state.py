@@ -116,6 +116,20 @@ def test_answers(environment):
         environment.cell("[a stopped listener]", 0, spawn_lock(mount).wait(PATIENCE))
 
 
+def test_observers_on_the_main_queue(environment):
+    """In a program whose main is asynchronous; the lock ends within PATIENCE because they have returned."""
+    mount = environment.mount()
+    for form, prefix in (("main", "ProtectedData"), ("application", "UIApplicationProtectedData")):
+        with state(form, mount.path) as observing:
+            assert observing.line() == "ready"
+            for number in range(2):
+                locking = spawn_lock(mount)
+                environment.cell(f"[{form}: told, {number}]", f"{prefix}WillBecomeUnavailable", observing.line())
+                environment.cell(f"[{form}: the lock goes on, {number}]", 0, locking.wait(PATIENCE))
+                mount.unlock()
+                environment.cell(f"[{form}: and of the unlock, {number}]", f"{prefix}DidBecomeAvailable", observing.line())
+
+
 def test_waiting(environment):
     mount = environment.mount(unlock=False)
     with state("available", mount.path) as available, state("first", mount.path) as first, \

@@ -1,7 +1,7 @@
 // Drives ProtectedData for Tests/Mount/test_porting_state.py: prints what it is told, a line each.
 
 import Dispatch
-import FileProtection
+import UIKitCompat
 
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
@@ -115,6 +115,29 @@ case "notifications":
     let observation = data.postNotifications()
     for try await event in data.events { if case .connected = event { say("ready") } }
     observation.cancel()
+case "main", "application":
+    // This program's main is asynchronous; the observers ask for the main queue, from the library or from the application.
+    let names: [Notification.Name]
+    let observation: ProtectedData.Observation?
+    if words[0] == "main" {
+        names = [ProtectedData.willBecomeUnavailableNotification, ProtectedData.didBecomeAvailableNotification]
+        observation = data.postNotifications(on: .main)
+    } else {
+        try UIApplication.shared.useProtectedData(at: url)
+        observation = nil
+        names = [
+            UIApplication.protectedDataWillBecomeUnavailableNotification,
+            UIApplication.protectedDataDidBecomeAvailableNotification,
+        ]
+    }
+    for name in names {
+        _ = NotificationCenter.default.addObserver(forName: name, object: nil, queue: .main) { note in
+            let name = note.name.rawValue
+            MainActor.assumeIsolated { say(name) }
+        }
+    }
+    for try await event in data.events { if case .connected = event { say("ready") } }
+    observation?.cancel()
 default: exit(2)
 }
 

@@ -27,7 +27,7 @@ extension ProtectedData {
     ) -> Observation {
         let poster = Poster(state)
         return observe(answering: true) { [self] event in
-            (queue ?? Self.delivery).async {
+            (queue ?? Self.delivery).deliver {
                 for name in poster.names(event) { center.post(name: name, object: self) }
                 if case .willLock(let lock) = event { lock.done() }
             }
@@ -58,4 +58,23 @@ extension ProtectedData {
             }
         }
     }
+}
+
+extension DispatchQueue {
+    /// Runs `post` here later. On the main queue as an operation: an observer that asks for `OperationQueue.main` is else
+    /// waited for from within the main queue wherever the main queue is not on the main thread, which never ends.
+    package func deliver(_ post: @escaping @Sendable () -> Void) {
+        if getSpecific(key: Self.isMain) == true {
+            OperationQueue.main.addOperation(post)
+        } else {
+            async(execute: post)
+        }
+    }
+
+    /// Marks the main queue: `DispatchQueue.main` is another object each time.
+    private static let isMain: DispatchSpecificKey<Bool> = {
+        let key = DispatchSpecificKey<Bool>()
+        DispatchQueue.main.setSpecific(key: key, value: true)
+        return key
+    }()
 }
