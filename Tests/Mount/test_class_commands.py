@@ -1,9 +1,10 @@
 """`protectfs class` as a person or a script uses it."""
 
 import json
+import mmap
 import os
 
-from harness import get_class, pattern, read_file, set_class, write_file
+from harness import get_class, in_child, outcome, pattern, read_file, set_class, write_file
 from refusals import code_of
 
 NAMES = ["complete", "completeUnlessOpen", "completeUntilFirstUserAuthentication", "none"]
@@ -95,3 +96,21 @@ def test_tightening(environment):
     remounted = environment.remount(mount)
     for name in ("exposed", "tight", "one", "busy"):
         assert read_file(remounted / name) == content, name
+
+
+def test_readers_of_before(environment):
+    """`class set` gives a new inode: a handle and a mapping on the old one are held to the new class all the same."""
+    mount = environment.mount()
+    write_file(mount / "file", b"content")
+    handle = os.open(mount / "file", os.O_RDONLY)
+    memory = mmap.mmap(handle, 7, prot=mmap.PROT_READ)
+    environment.cell("[open]", (b"content", b"content"), (os.pread(handle, 7, 0), memory[:]))
+    mount.command("class", "set", "complete", mount / "file")
+    environment.cell("[class set]", b"content", os.pread(handle, 7, 0))
+    mount.lock()
+    environment.cell("[locked]", "EACCES", outcome(os.pread, handle, 7, 0))
+    environment.cell("[locked: mapping]", "SIGBUS", in_child(lambda: memory[0]))
+    mount.unlock()
+    environment.cell("[unlocked]", (b"content", b"content"), (os.pread(handle, 7, 0), memory[:]))
+    memory.close()
+    os.close(handle)

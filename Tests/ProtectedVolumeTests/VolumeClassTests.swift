@@ -204,6 +204,37 @@ import VolumeFormat
         #expect(try it.list("") == ["f", "g"])
     }
 
+    @Test func aReaderOfBeforeReencryptionIsHeldToTheNewClass() throws {
+        let it = try TestVolume()
+        try it.write("f", "content")
+        let node = try it.node("f")
+        let reader = try it.volume.open(node, writable: false)
+        try it.volume.reencrypt(node, to: .complete)
+        #expect(reader.protectionClass == .complete && node.protectionClass == .complete)
+        #expect(try reader.getAll() == Array("content".utf8))
+        _ = it.volume.keys.beginLocking()
+        _ = it.volume.keys.finishLocking { _ = it.volume.wipeAtLock() }
+        #expect(throws: VolumeError.locked(.complete)) { try reader.getAll() }
+        it.volume.release(node, writable: false)
+    }
+
+    @Test func aReencryptionThatIsRefusedLeavesTheClass() throws {
+        let it = try TestVolume()
+        try it.write("f", "content")
+        #expect(throws: VolumeError.refused(.EBUSY)) {
+            try it.volume.reencrypt(it.node("f"), to: .complete) { _ in
+                guard let node = try? it.node("f"), (try? it.volume.open(node, writable: true)) != nil else {
+                    return false
+                }
+                it.volume.release(node, writable: true)
+                return true
+            }
+        }
+        #expect(try it.getClass("f") == "completeUntilFirstUserAuthentication")
+        #expect(try it.volume.header(of: it.node("f"))?.flags.contains(.keyExposed) == false)
+        #expect(try it.read("f") == "content")
+    }
+
     @Test func reencryptionKeepsWhatIsSetMeanwhile() throws {
         let it = try TestVolume()
         try it.write("f", "content")

@@ -163,6 +163,8 @@ extension Volume {
     /// Gives a file a new key and class: a new backing file under a temporary name, renamed over the old one; the file
     /// ID, attributes, owner, mode and times stay. The node is then without a name; a lookup finds the new inode.
     ///
+    /// Where that tightens, the old inode takes the class first: who reads it through a handle of before is held to it.
+    ///
     /// - Parameter progress: told of the bytes done; false ends it with EINTR and nothing changed.
     /// - Throws: EBUSY while somebody has it open for writing, EMLINK for a file with several names.
     public func reencrypt(
@@ -174,6 +176,7 @@ extension Volume {
         try withContent(node, writable: false) { (content) throws(VolumeError) in
             let (writers, opens) = node.state.withLock { ($0.writableHandles, $0.writableOpens) }
             guard writers == 0 else { throw .refused(.EBUSY) }
+            let former = content.header
             try reach(node) { (directory, name, status) throws(VolumeError) in
                 guard status.links == 1 else { throw .refused(.EMLINK) }
                 let temporary = BackingName.temporary()
@@ -182,6 +185,10 @@ extension Volume {
                     try content.reencrypt(into: made, class: wanted, explicit: true, progress: progress)
                     try copyMetadata(from: content.backing, to: made)
                     try below { () throws(Errno) in try made.synchronize(dataOnly: false) }
+                    if ClassChange.isTightening(from: former.protectionClass, to: wanted) {
+                        try content.changeClass(to: wanted, explicit: false)
+                        node.remember(class: wanted)
+                    }
                     // No open comes between the last look and the rename, nor finds the old inode after it.
                     try stripe(node).withLock { (_) throws(VolumeError) in
                         try below { () throws(Errno) in
@@ -198,6 +205,12 @@ extension Volume {
                     }
                 } catch {
                     try? directory.unlink(temporary)
+                    if content.protectionClass != former.protectionClass {
+                        try? content.changeClass(
+                            to: former.protectionClass, explicit: false,
+                            clearingExposure: !former.flags.contains(.keyExposed))
+                        node.remember(class: content.protectionClass)
+                    }
                     throw error == .store(.EBUSY) ? .refused(.EBUSY) : error
                 }
                 try? directory.synchronize()
