@@ -11,7 +11,7 @@ final class Errands: Sendable {
     private struct Times: Sendable {
         var files: [UInt64: OpenFile] = [:]
         /// Those that the helper is telling just now.
-        var inHand: Set<UInt64> = []
+        var inHand: [UInt64: OpenFile] = [:]
         var hurries = 0
     }
     private struct Place: Sendable {
@@ -117,12 +117,16 @@ final class Errands: Sendable {
         }
     }
 
-    /// Opens the file and closes it, which says the error that the kernel keeps of it to nobody who minds.
-    func openAndClose(_ node: Node, until deadline: UInt64) {
-        _ = helper.perform(until: deadline) { [self] in
+    /// Opens the file and closes it, which says the error that the kernel keeps of it to nobody who minds; false where that
+    /// is not known to have come about by `deadline`.
+    func openAndClose(_ node: Node, until deadline: UInt64) -> Bool {
+        let isDone = Atomic(false)
+        let isOver = helper.perform(until: deadline) { [self] in
             let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
-            if let mount, let path = volume?.path(of: node) { mount.openAndClose(path) }
+            guard let mount, let path = volume?.path(of: node) else { return }
+            isDone.store(mount.openAndClose(path), ordering: .releasing)
         }
+        return isOver && isDone.load(ordering: .acquiring)
     }
 
     /// Has the kernel ask for the attributes of `nodes`, until `deadline` at most, and take what is queued before that.
@@ -159,7 +163,24 @@ final class Errands: Sendable {
     /// Whether the kernel has still to be told of a direct write to a file, open or closed since.
     func hasUntoldTime(_ number: UInt64) -> Bool {
         guard untold.load(ordering: .acquiring) > 0 else { return false }
-        return times.withLock { $0.files[number] != nil || $0.inHand.contains(number) }
+        return times.withLock { $0.files[number] != nil || $0.inHand[number] != nil }
+    }
+
+    /// Whether the helper has a time of the file in mind that is neither told nor overtaken.
+    func owesTime(_ number: UInt64) -> Bool {
+        guard untold.load(ordering: .acquiring) > 0 else { return false }
+        return owing(number).contains { $0.hasUntoldTime }
+    }
+
+    /// That time is told, or a program has set another; true when there was one.
+    func settleTime(_ number: UInt64) -> Bool {
+        guard untold.load(ordering: .acquiring) > 0 else { return false }
+        return owing(number).map { $0.timeSettled() }.contains(true)
+    }
+
+    /// The file as it was opened for the writes in question: it may be closed by now, and open again.
+    private func owing(_ number: UInt64) -> [OpenFile] {
+        times.withLock { [$0.inHand[number], $0.files[number]].compactMap { $0 } }
     }
 
     /// Has all times told that are known by now, and waits until `deadline` at most.
@@ -176,13 +197,13 @@ final class Errands: Sendable {
 
     private func tellTimes() {
         let files = times.withLock { times in
-            times.inHand = Set(times.files.keys)
+            times.inHand = times.files
             defer { times.files = [:] }
             return times.files.values.filter { $0.hasUntoldTime }
         }
         defer {
             times.withLock { times in
-                times.inHand = []
+                times.inHand = [:]
                 untold.store(times.files.count, ordering: .releasing)
             }
         }

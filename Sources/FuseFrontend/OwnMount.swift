@@ -33,9 +33,9 @@ struct OwnMount: Sendable {
         try? node(at: path).removeAttribute(Self.touchName)
     }
 
-    /// Opens the file at `path` for reading, and closes it.
-    func openAndClose(_ path: [[UInt8]]) {
-        _ = try? node(at: path).openFile(.readOnly)
+    /// Opens the file at `path` for reading, and closes it; false where it cannot be opened.
+    func openAndClose(_ path: [[UInt8]]) -> Bool {
+        (try? node(at: path).openFile(.readOnly)) != nil
     }
 
     /// Has the kernel, which has been told to forget the attributes of the file at `path`, ask for them.

@@ -84,11 +84,12 @@ extension VolumeFileSystem {
             .handleSize, class: node.protectionClass ?? .complete, state: volume.keys.state)
     }
 
-    /// How long attributes may be believed: rule 2 of the lock sequence.
+    /// How long attributes may be believed: rule 2 of the lock sequence. For one look while they lack a direct write's time.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
         let usual = options.isShared ? Self.short : Self.long
         guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
         if !options.isShared, afterChange, node.protectionClass == .complete { return 0 }
+        if errands.hasUntoldTime(node.number) { return 0 }
         return volume.keys.state == .unlocked ? usual : 0
     }
 

@@ -47,11 +47,18 @@ extension VolumeFileSystem {
         _ node: Node, _ changes: AttributeChanges, throughHandle: Bool, _ request: borrowing Request
     ) throws(VolumeError) -> ProtectedVolume.Attributes {
         let file = files.file(node.number)
-        timesDue.settle(node.number, request.process)
-        if changes.modified != nil, let file {
-            let wasUntold = file.timeSettled()
-            // The helper lost against a program that set a time meanwhile: the program's stays.
-            if request.process == errands.ownThread, !wasUntold { throw .refused(Errno(rawValue: 125)) }
+        let isKernelsOwn = timesDue.settle(node.number, request.process)
+        var changes = changes
+        if changes.modified != nil {
+            if isKernelsOwn, file?.hasUntoldTime == true || errands.owesTime(node.number) {
+                // The time that the kernel kept before a direct write of which the helper has still to tell it.
+                changes.modified = nil
+            } else {
+                let isOwed = errands.settleTime(node.number)
+                let wasUntold = file?.timeSettled() == true || isOwed
+                // The helper lost against a program that set a time meanwhile: the program's stays.
+                if request.process == errands.ownThread, !wasUntold { throw .refused(Errno(rawValue: 125)) }
+            }
         }
         var change = AttributeChange()
         change.mode = changes.mode
@@ -114,9 +121,12 @@ extension VolumeFileSystem {
     }
 
     /// Lets stat(2) see the time of a direct write that is over.
+    ///
+    /// Not for long: setxattr(2) asks for attributes with the inode's lock held, for which the helper then waits. What is
+    /// answered without the time is good for one look (`attributeTimeout`).
     func waitForTimes() {
         withWaiting {
-            errands.tellTimes(until: monotonicNanoseconds() + 200_000_000)
+            errands.tellTimes(until: monotonicNanoseconds() + 30_000_000)
         }
     }
 
@@ -127,10 +137,16 @@ extension VolumeFileSystem {
 
     /// Before an open: takes away the error that the kernel may keep of a program that was killed (`TimesDue`).
     ///
-    /// Not where the file is truncated on opening: meanwhile the kernel holds the inode's lock, which closing takes.
+    /// Not where the file is truncated on opening: meanwhile the kernel holds the inode's lock, which closing takes. Where the
+    /// helper may not open the file, or not in time, the next open tries again.
     func clearError(_ node: Node, _ request: borrowing Request) {
-        guard request.process != errands.ownThread, timesDue.remove(node.number) else { return }
-        withWaiting { errands.openAndClose(node, until: monotonicNanoseconds() + 200_000_000) }
+        guard request.process != errands.ownThread, let last = timesDue.lastChange(node.number),
+            Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
+        else { return }
+        withWaiting {
+            guard errands.openAndClose(node, until: monotonicNanoseconds() + 200_000_000) else { return }
+            timesDue.remove(node.number, until: last)
+        }
     }
 
     // MARK: seeking

@@ -54,7 +54,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     override func forget(_ number: NodeID, count: UInt64) {
         guard let node = volume.node(number) else { return }
         volume.forget(node, count: count)
-        if volume.node(number) == nil { _ = timesDue.remove(number) }
+        if volume.node(number) == nil { timesDue.remove(number) }
     }
 
     override func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {

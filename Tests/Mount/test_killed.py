@@ -51,3 +51,47 @@ def test_killed_while_changing(environment):
         for what, results in seen.items():
             environment.cell(f"class {letter}: {what} after a kill", {"works": len(results)},
                              {result: results.count(result) for result in set(results)})
+
+
+def renamer(path):
+    """A process that renames the file to and fro."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        while True:
+            os.rename(path, path + " away")
+            os.rename(path + " away", path)
+    finally:
+        os._exit(1)
+
+
+def test_killed_while_locked(environment):
+    """An open that the class refuses meanwhile leaves nothing behind for the one that opens the file after the unlock."""
+    mount = environment.mount()
+    choice = random.Random(20_251_123)
+    count = int(os.environ.get("PROTECTFS_KILLS", "150"))
+    for letter in "AB":
+        paths = [mount / f"{letter}{number}" for number in range(count)]
+        for path in paths:
+            write_file(path, pattern(5000))
+            set_class(path, letter)
+        mount.lock()
+        refused = []
+        for number, path in enumerate(paths):
+            process = renamer(path)
+            time.sleep(0.001 + choice.random() * 0.004)
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            if not os.path.exists(path):
+                paths[number] = path + " away"
+            refused.append(outcome(os.open, paths[number], os.O_RDONLY))
+        environment.cell(f"class {letter}: opening while locked", {"EACCES"}, set(refused))
+        mount.unlock()
+        results = []
+        for path in paths:
+            handle = os.open(path, os.O_RDONLY)
+            results.append(outcome(os.read, handle, 100))
+            results.append(outcome(os.close, handle))
+        environment.cell(f"class {letter}: reading and closing after the unlock", {"works": len(results)},
+                         {result: results.count(result) for result in set(results)})
