@@ -144,7 +144,7 @@ extension VolumeFileSystem {
             Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
         else { return }
         withWaiting {
-            guard errands.openAndClose(node, until: monotonicNanoseconds() + 200_000_000) else { return }
+            guard errands.openAndClose(node, until: monotonicNanoseconds() + 2_000_000_000) else { return }
             timesDue.remove(node.number, until: last)
         }
     }

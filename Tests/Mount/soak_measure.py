@@ -13,14 +13,14 @@ LONG = 30  # rows from which on the narrow limits hold: a short run is still fil
 
 
 def fields(pid):
-    """KiB resident, KiB locked, threads, descriptors of a process."""
+    """KiB resident, KiB locked, threads, descriptors of a process; without those of directories, which are cached."""
     found = {}
     with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
         for line in file:
             name, value = line.split(":", 1)
             if name in ("VmRSS", "VmLck", "Threads"):
                 found[name] = int(value.split()[0])
-    found["descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
+    found["descriptors"] = sum(not os.path.isdir(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd"))
     return found
 
 
