@@ -24,6 +24,7 @@ final class Errands: Sendable {
     private let place = Lock(Place())
     private let notifier = JobThread(name: "pfs-notifier")
     private let helper = JobThread(name: "pfs-helper")
+    private let keeper = JobThread(name: "pfs-late")
     private let helperNumber = Atomic<Int32>(0)
     private let times = Lock(Times())
     /// Files in `times`, so that nobody takes its lock where there are none.
@@ -48,6 +49,7 @@ final class Errands: Sendable {
     func end() {
         notifier.stop()
         helper.stop()
+        keeper.stop()
         place.withLock { $0 = Place() }
     }
 
@@ -59,6 +61,13 @@ final class Errands: Sendable {
     /// Queues that the pages and attributes of an inode are dropped, after what is dirty has been written back.
     func invalidate(_ number: UInt64) {
         notifier.add { [self] in session?.invalidate(node: number) }
+    }
+
+    /// A late record was made of a page: queues that it is written to the store, and that the page is dropped.
+    func keepLateRecords(of number: UInt64) {
+        keeper.add { [self] in try? place.withLock { $0.volume }?.persistLateRecords() }
+        invalidate(number)
+        wipeBuffersSoon()
     }
 
     /// Queues that the attributes of an inode are asked for again.

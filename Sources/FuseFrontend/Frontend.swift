@@ -130,7 +130,7 @@ public final class Frontend: Sendable {
         var given: VolumeKeys? = consume keys
         return try turn.withLock { _ throws(KeyError) in
             guard let keys = given.take() else { return UnlockOutcome.alreadyUnlocked }
-            let outcome = try volume.keys.unlock(with: keys)
+            let outcome = try volume.unlock(with: keys)
             guard outcome != .alreadyUnlocked else { return outcome }
             system.refusals.reset()
             keeper.unlocked()

@@ -67,6 +67,9 @@ struct LockSequence {
         }
         // 4
         _ = keys.waitForReads(until: max(deadline, monotonicNanoseconds() + 100_000_000))
+        do throws(VolumeError) { try system.volume.beginLateRecords() } catch {
+            system.log("writes that come after this lock will be refused: \(error)")
+        }
         _ = keys.finishLocking { _ = system.volume.wipeAtLock() }
         // 5
         let patience = report.isComplete ? Self.limit : Self.limit / 10

@@ -176,13 +176,25 @@ extension VolumeFileSystem {
 
     // MARK: refusals
 
-    /// A page of class A that came too late: said once, and the page, which nobody may see, is dropped.
+    /// A page that the kernel writes back. One that comes after its keys went is sealed as a late record, and dropped from
+    /// the cache, where nobody may see it.
+    func writeBack(_ file: OpenFile, _ data: RawSpan, at offset: UInt64) throws(VolumeError) {
+        do throws(VolumeError) {
+            try file.content.write(data, at: offset, access: .writeBack)
+        } catch {
+            guard case .locked = error else { throw error }
+            try volume.writeLate(data, at: offset, to: file.content)
+            errands.keepLateRecords(of: file.node.number)
+        }
+    }
+
+    /// A late page could not be sealed: said once, and the page is dropped all the same.
     func lateWriteRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
-        guard case .locked = error else { return }
+        guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
         let number = file.node.number
         let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
         refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {
-            "a write to \(describe(number)) reached the volume after it was locked and is lost; fsync or close says so"
+            "a write to \(describe(number)) reached the volume after it was locked, and could not be kept: \(error); fsync or close says so"
         }
         errands.invalidate(number)
         errands.wipeBuffersSoon()

@@ -279,7 +279,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let use = activity.begin(file.node)
             if handle.isWritePage {
                 if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
-                try file.content.write(data, at: offset, access: .writeBack)
+                try writeBack(file, data, at: offset)
             } else {
                 try file.content.write(data, at: offset, access: .write)
                 // With write-back the kernel moves the time of cached writes itself, of direct ones never.

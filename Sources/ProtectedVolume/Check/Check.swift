@@ -222,6 +222,10 @@ public final class Check: Sendable {
 
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
         var summary = state.withLock { $0.summary }
+        if mends, summary.isComplete, summary.remaining == 0 {
+            // Every file was opened, and has what it was owed. What is left belongs to none.
+            _ = try volume.late.drop(exceptFor: state.withLock { $0.seenIDs })
+        }
         if mends { try volume.close() }
         guard mends, let states, summary.isComplete, summary.remaining == 0 else { return summary }
         try volume.content.epochs.closeEndedBadly()
@@ -260,6 +264,7 @@ extension Finding.Kind {
         case .symlink: self = .symlink
         case .attribute: self = .attribute
         case .kind, .state: self = .kind
+        case .late: self = .lateRecords
         }
     }
 }

@@ -96,6 +96,7 @@ extension Volume {
                 if node.state.withLock({ $0.isSuperseded }) { throw .stale }
                 if let content = node.state.withLock({ $0.content }) {
                     try judgeOpen(content.protectionClass)
+                    if content.owesLateRecords { try late.apply(to: content) }
                     if writable, node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
                     count(node, writable: writable)
                     return content
@@ -112,6 +113,7 @@ extension Volume {
                 do throws(VolumeError) {
                     // The lock may have come while the file was being opened: then its walk has not seen this content.
                     try judgeOpen(content.protectionClass)
+                    try late.apply(to: content)
                 } catch {
                     detach(node, writable: writable)
                     throw error
@@ -278,6 +280,7 @@ extension Volume {
             directory = current.state.withLock { $0.place?.parent }
         }
         if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
+        try synchronizeLateRecords()
     }
 
     private func synchronizeRecords(_ node: Node) throws(VolumeError) {

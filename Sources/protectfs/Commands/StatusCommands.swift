@@ -112,6 +112,7 @@ enum Statuses {
         case .unlocked: "unlocked"
         case .locking: "locking"
         case .locked: "locked"
+        case .sweeping: "locked; the page cache is not empty yet"
         }
     }
 

@@ -203,7 +203,19 @@ enum Daemon {
         case .missingRecord(let inode):
             "backing directory \(inode) has entries and no record: nothing can be created in it"
         case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
+        case .late(let number, let notice): "writes after lock \(number): \(describe(notice))"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
+        }
+    }
+
+    private static func describe(_ notice: LateNotice) -> String {
+        switch notice {
+        case .waits: "they go into their files at the next writable mount"
+        case .missing: "their file is missing, and they are lost"
+        case .refused: "their file was not made by this volume's lock, or was used before; nothing of it is applied"
+        case .cutOff: "their file is cut off or changed; what stands before that place is applied"
+        case .applied(let count): "\(count) went into their files"
+        case .failed(let error): "they could not be put into a file, which stays closed: \(error)"
         }
     }
 }
