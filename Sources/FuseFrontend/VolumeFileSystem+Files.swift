@@ -24,6 +24,7 @@ extension VolumeFileSystem {
             isDirect: node.protectionClass ?? .complete == .complete, isWritable: isWritable,
             process: request.process)
         activity.begin(node).end()
+        if !handle.isDirect { node.notePages() }
         files.add(handle, node: node, content: content)
         return handle
     }

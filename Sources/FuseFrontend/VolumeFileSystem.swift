@@ -257,6 +257,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
             let use = activity.begin(file.node)
+            if handle.isReadPage { file.node.notePages() }
             let result = try file.content.read(into: &buffer, at: offset, count: count)
             reply.data(buffer.bytes.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }

@@ -48,16 +48,18 @@ public final class Node: Sendable {
     /// What only directories have.
     let directory: DirectoryState?
     let state: Lock<NodeState>
-    /// 0: not read yet; else the class's number. For replies without a lock.
-    private let classNumber: Atomic<UInt8>
+    /// The class's number, 0: not read yet; and `pagesBit`. For replies without a lock.
+    let looks: Atomic<UInt8>
+    let holders: PageHolders
 
-    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?) {
+    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?, holders: PageHolders) {
         self.number = number
         self.kind = kind
         self.key = key
         directory = kind == .directory ? DirectoryState() : nil
         state = Lock(NodeState(place: place))
-        classNumber = Atomic(0)
+        looks = Atomic(0)
+        self.holders = holders
     }
 
     /// The inode number as programs see it: the backing store's.
@@ -65,11 +67,7 @@ public final class Node: Sendable {
 
     /// The class of a regular file; nil when it has not been read yet, which replies treat as class A.
     public var protectionClass: ProtectionClass? {
-        ProtectionClass(rawValue: classNumber.load(ordering: .acquiring))
-    }
-
-    func remember(class protectionClass: ProtectionClass) {
-        classNumber.store(protectionClass.rawValue, ordering: .releasing)
+        ProtectionClass(rawValue: looks.load(ordering: .acquiring) & ~Self.pagesBit)
     }
 
     /// Handles open on the file.

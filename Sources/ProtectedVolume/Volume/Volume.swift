@@ -139,7 +139,8 @@ public final class Volume: Sendable {
         directories = DirectoryCache(capacity: min(limit, 2048))
         pins = PinCount(limit: min(limit, 2048))
         stripes = (0..<64).map { _ in Lock(()) }
-        nodes = NodeTable(root: Node(number: 1, kind: .directory, key: InodeKey(status), place: nil))
+        nodes = NodeTable(
+            root: Node(number: 1, kind: .directory, key: InodeKey(status), place: nil, holders: PageHolders()))
         // Mounted with a passphrase, or without device key: there is no unlock to come.
         if keys.state == .unlocked { takeLateRecords() }
     }
@@ -175,8 +176,8 @@ public final class Volume: Sendable {
     /// Counts one more lookup of a node, as a further reply about it does.
     public func addLookup(_ node: Node) { nodes.addLookup(node) }
 
-    /// The known nodes that `isWanted` accepts, for the lock sequence.
-    public func knownNodes(where isWanted: (Node) -> Bool) -> [Node] { nodes.all(where: isWanted) }
+    /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
+    public var pageHolders: [Node] { nodes.holders.all.compactMap { nodes.node($0) } }
 
     /// Nodes that the kernel knows now.
     public var knownNodeCount: Int { nodes.count }

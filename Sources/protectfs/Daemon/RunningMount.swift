@@ -141,7 +141,8 @@ final class RunningMount: Sendable {
         report.cutOff = done.cutOff
         report.processes = done.processes
         report.milliseconds = Int64(done.milliseconds)
-        report.isComplete = done.isComplete
+        report.state = volume.keys.state
+        report.files = done.files
         report.wasLocked = !done.wasUnlocked
         return report
     }
