@@ -23,7 +23,9 @@ public struct StateFileLayout: Sendable {
         public static let length = 16
         /// The lock's number.
         public var number: UInt64
-        /// Durable records of kind `done` in its late file.
+        /// In place of a count: all its records are used, and its late file goes.
+        public static let isUsed: UInt32 = .max
+        /// Durable records of kind `done` in its late file, or `isUsed`.
         public var done: UInt32
 
         /// An entry.

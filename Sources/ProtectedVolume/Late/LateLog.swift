@@ -38,6 +38,7 @@ final class LateLog: Sendable {
     }
     private struct Writing {
         var file: BackingFile?
+        var hasHeader = false
         /// Entries that are durable.
         var synced = 0
         var isListed = false
@@ -75,7 +76,7 @@ final class LateLog: Sendable {
         state.isClosed = true
         state.doneRecords = found.done
         self.state = Lock(state)
-        writing = Lock(Writing(file: file, synced: found.entries.count, isListed: true))
+        writing = Lock(Writing(file: file, hasHeader: true, synced: found.entries.count, isListed: true))
     }
 
     var number: UInt64 { key.number }
@@ -192,16 +193,17 @@ final class LateLog: Sendable {
     }
 
     private func open(_ writing: inout Writing) throws(VolumeError) -> BackingFile {
-        if let file = writing.file { return file }
+        if let file = writing.file, writing.hasHeader { return file }
         if !writing.isListed {
             try list()
             writing.isListed = true
         }
         do throws(Errno) {
-            let file = try root.createFile(name, mode: 0o600)
+            let file = if let file = writing.file { file } else { try root.createFile(name, mode: 0o600) }
+            writing.file = file
             let header = key.header.bytes
             try unsafe file.write(header.span.bytes, at: 0)
-            writing.file = file
+            writing.hasHeader = true
             return file
         } catch { throw .store(error) }
     }
@@ -265,16 +267,29 @@ final class LateLog: Sendable {
         }
     }
 
-    /// Every file has its data: the lock leaves the state file, durably, and then its file the store.
+    /// Every file has its data: its records are used, durably, and it goes.
     func finish() throws(VolumeError) {
         try writing.withLock { (writing: inout Writing) throws(VolumeError) in
             if writing.isListed {
-                try states?.update { state in state?.layout.openLocks.removeAll { $0.number == number } }
-                writing.isListed = false
+                try states?.update { state in
+                    guard let index = state?.layout.openLocks.firstIndex(where: { $0.number == number }) else { return }
+                    state?.layout.openLocks[index].done = StateFileLayout.OpenLock.isUsed
+                }
             }
-            guard writing.file != nil else { return }
-            writing.file = nil
-            do throws(Errno) { try root.unlink(name) } catch { if error != .ENOENT { throw .store(error) } }
+            if writing.file != nil || writing.isListed { try Self.remove(number, root, states) }
+            writing = Writing()
         }
+    }
+
+    /// Removes the file of a lock whose records are used, and then the lock from the state file: in this order, so that no
+    /// file is left that nobody knows of.
+    static func remove(_ number: UInt64, _ root: BackingDirectory, _ states: StateFileStore?) throws(VolumeError) {
+        do throws(Errno) {
+            do throws(Errno) {
+                try root.unlink(BackingName.known(LateFileName.bytes(of: number)))
+                try root.synchronize()
+            } catch { if error != .ENOENT { throw error } }
+        } catch { throw .store(error) }
+        try states?.update { state in state?.layout.openLocks.removeAll { $0.number == number } }
     }
 }

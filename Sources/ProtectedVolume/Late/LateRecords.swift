@@ -121,6 +121,7 @@ final class LateRecords: Sendable {
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {
         state.withLock { $0.highest = max($0.highest, number) }
+        if done == StateFileLayout.OpenLock.isUsed { return try LateLog.remove(number, root, states) }
         let file: BackingFile
         let found: LateFileContent
         let key: LateKey
