@@ -22,6 +22,7 @@ final class Errands: Sendable {
     let limits: WorkerLimits
     var workers: Int { limits.workers }
     private let place = Lock(Place())
+    let flusher = Flusher()
     private let notifier = JobThread(name: "pfs-notifier")
     private let helper = JobThread(name: "pfs-helper")
     private let helperNumber = Atomic<Int32>(0)
@@ -37,22 +38,27 @@ final class Errands: Sendable {
     /// From here on there is a mount to work on.
     func begin(_ session: Session, _ volume: Volume) {
         place.withLock { $0 = Place(session: session, volume: volume) }
+        flusher.begin(session, volume)
     }
 
     /// From here on it can be called, too.
     func begin(_ mount: OwnMount) {
         place.withLock { $0.mount = mount }
+        flusher.begin(mount)
     }
 
     /// The mount has ended; waits for the errand in hand.
     func end() {
         notifier.stop()
         helper.stop()
+        flusher.end()
         place.withLock { $0 = Place() }
     }
 
-    /// The thread whose requests come from this process itself.
-    var ownThread: Int32 { helperNumber.load(ordering: .relaxed) }
+    /// Whether requests of this thread come from this process itself.
+    func isOwn(_ process: Int32) -> Bool {
+        process == helperNumber.load(ordering: .relaxed) || flusher.isOwn(process)
+    }
 
     // MARK: notifying
 
@@ -82,11 +88,6 @@ final class Errands: Sendable {
         }
     }
 
-    /// Has the kernel write back what is dirty of an inode; false when `deadline` passes first.
-    func writeBack(_ number: UInt64, until deadline: UInt64) -> Bool {
-        invalidate([number], until: deadline)
-    }
-
     /// Has every worker wipe what requests left in its buffer; false when `deadline` passes first.
     func wipeBuffers(until deadline: UInt64) -> Bool {
         session?.wipeBuffers(until: deadline) ?? true
@@ -100,6 +101,7 @@ final class Errands: Sendable {
     /// Waits until the own mount is left alone, so that it can be unmounted; at most until `deadline`.
     func settle(until deadline: UInt64) {
         _ = helper.perform(until: deadline) {}
+        flusher.settle(until: deadline)
     }
 
     private var session: Session? { place.withLock { $0.session } }
