@@ -41,7 +41,7 @@ struct Descriptor: ~Copyable {
 
     /// The path through which calls without an `*at` form reach the object; the link is followed to the object itself,
     /// a symlink included, and no further (proc_pid_fd(5)).
-    private var magicPath: String { "/proc/self/fd/\(number)" }
+    var magicPath: String { "/proc/self/fd/\(number)" }
 
     func status() throws(Errno) -> Status {
         var result = stat()

@@ -24,6 +24,7 @@ final class Errands: Sendable {
     let limits: WorkerLimits
     var workers: Int { limits.workers }
     private let place = Lock(Place())
+    let flusher = Flusher()
     private let notifier = JobThread(name: "pfs-notifier")
     private let helper = JobThread(name: "pfs-helper")
     private let late = JobThread(name: "pfs-late")
@@ -44,11 +45,13 @@ final class Errands: Sendable {
     /// From here on there is a mount to work on.
     func begin(_ session: Session, _ volume: Volume) {
         place.withLock { $0 = Place(session: session, volume: volume) }
+        flusher.begin(session, volume)
     }
 
     /// From here on it can be called, too.
     func begin(_ mount: OwnMount) {
         place.withLock { $0.mount = mount }
+        flusher.begin(mount)
     }
 
     /// The mount has ended; waits for the errand in hand.
@@ -56,12 +59,15 @@ final class Errands: Sendable {
         notifier.stop()
         helper.stop()
         late.stop()
+        flusher.end()
         evictor.stop()
         place.withLock { $0 = Place() }
     }
 
-    /// The thread whose requests come from this process itself.
-    var ownThread: Int32 { helperNumber.load(ordering: .relaxed) }
+    /// Whether requests of this thread come from this process itself.
+    func isOwn(_ process: Int32) -> Bool {
+        process == helperNumber.load(ordering: .relaxed) || flusher.isOwn(process)
+    }
 
     // MARK: notifying
 
@@ -92,15 +98,6 @@ final class Errands: Sendable {
         }
     }
 
-    /// Has the kernel write back what is dirty of an inode; false when `deadline` passes first.
-    func writeBack(_ number: UInt64, until deadline: UInt64) -> Bool {
-        evictor.evict([number], until: deadline, patience: .max).isEmpty
-    }
-
-    /// Has the kernel write back what is dirty of `nodes`, in large requests; until `deadline` at most.
-    func flush(_ nodes: [Node], until deadline: UInt64, patience: UInt64) {
-    }
-
     /// Runs what writes to the store, and waits until `deadline` at most; it goes on all the same.
     func beforeKeysGo(until deadline: UInt64, _ body: @escaping @Sendable () -> Void) {
         _ = late.perform(until: deadline, body)
@@ -119,6 +116,7 @@ final class Errands: Sendable {
     /// Waits until the own mount is left alone, so that it can be unmounted; at most until `deadline`.
     func settle(until deadline: UInt64) {
         _ = helper.perform(until: deadline) {}
+        flusher.settle(until: deadline)
     }
 
     private var session: Session? { place.withLock { $0.session } }

@@ -83,7 +83,7 @@ struct LockSequence {
         // From here on each buffered write asks for attributes first, and is refused.
         for node in dirty { errands.forgetAttributesNow(node.number) }
         errands.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
-        if !dirty.isEmpty { errands.flush(dirty, until: deadline, patience: Self.patience) }
+        flush(dirty, until: deadline)
         while true {
             let before = system.writeBacks.load(ordering: .acquiring)
             let targets = targets.map(\.number)
@@ -97,6 +97,18 @@ struct LockSequence {
             if passes >= Self.mostPasses || now >= deadline { return false }
             if !writers.isEmpty { errands.touch(writers, until: min(deadline, now + Self.touchLimit)) }
             sleep(milliseconds: Self.betweenPasses)
+        }
+    }
+
+    /// Has the kernel write back what is dirty, until `deadline` or until nothing comes any more.
+    private func flush(_ nodes: [Node], until deadline: UInt64) {
+        var left = nodes
+        while !left.isEmpty {
+            let before = system.writeBacks.load(ordering: .acquiring)
+            let now = monotonicNanoseconds()
+            let flushed = errands.flusher.flush(left, until: min(deadline, now + Self.patience))
+            left.removeAll { flushed.contains($0.number) }
+            if now >= deadline || system.writeBacks.load(ordering: .acquiring) == before { return }
         }
     }
 

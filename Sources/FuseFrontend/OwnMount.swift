@@ -2,7 +2,7 @@
 
 internal import BackingStore
 
-/// The mount seen from outside. Only for the helper thread: a worker that calls its own mount waits for itself.
+/// The mount seen from outside. Only for the helper thread and the flusher's: a worker that calls its own mount waits for itself.
 ///
 /// Opened anew for each errand: a descriptor kept would keep the mount from being unmounted.
 struct OwnMount: Sendable {
@@ -36,6 +36,15 @@ struct OwnMount: Sendable {
     /// Opens the file at `path` for reading, and closes it; false where it cannot be opened.
     func openAndClose(_ path: [[UInt8]]) -> Bool {
         (try? node(at: path).openFile(.readOnly)) != nil
+    }
+
+    /// Opens the file at `path` so that the kernel can be told to write it back; nil where it cannot be opened, or where
+    /// another one is there.
+    func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
+        guard let root = try? HostDirectory.open(path: mountPoint), (try? root.status().device) == device else {
+            return nil
+        }
+        return try? root.openForWriteBack(path, inode: inode)
     }
 
     /// Has the kernel, which has been told to forget the attributes of the file at `path`, ask for them.

@@ -31,8 +31,10 @@ extension VolumeFileSystem {
 
     /// Ends a handle: gives the content back, and has pages dropped that nobody may see any more.
     func close(_ handle: Handle, _ number: NodeID) {
+        if handle.isFlushers { return closeFlushers(number) }
         guard let (file, wasLast) = files.remove(handle, node: number) else { return }
         let node = file.node
+        if wasLast { errands.flusher.closed(number) }
         if wasLast, file.hasUntoldTime { errands.tellTime(of: file) }
         volume.release(node, writable: handle.isWritable)
         // A class B file closes with its last handle; the volume has wiped its key. Never from a handler: queued.
@@ -58,7 +60,7 @@ extension VolumeFileSystem {
                 let isOwed = errands.settleTime(node.number)
                 let wasUntold = file?.timeSettled() == true || isOwed
                 // The helper lost against a program that set a time meanwhile: the program's stays.
-                if request.process == errands.ownThread, !wasUntold { throw .refused(Errno(rawValue: 125)) }
+                if errands.isOwn(request.process), !wasUntold { throw .refused(Errno(rawValue: 125)) }
             }
         }
         var change = AttributeChange()
@@ -141,38 +143,13 @@ extension VolumeFileSystem {
     /// Not where the file is truncated on opening: meanwhile the kernel holds the inode's lock, which closing takes. Where the
     /// helper may not open the file, or not in time, the next open tries again.
     func clearError(_ node: Node, _ request: borrowing Request) {
-        guard request.process != errands.ownThread, let last = timesDue.lastChange(node.number),
+        guard !errands.isOwn(request.process), let last = timesDue.lastChange(node.number),
             Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
         else { return }
         withWaiting {
             guard errands.openAndClose(node, until: monotonicNanoseconds() + 2_000_000_000) else { return }
             timesDue.remove(node.number, until: last)
         }
-    }
-
-    // MARK: seeking
-
-    /// SEEK_DATA and SEEK_HOLE. Dirty pages may stand in the page cache only: they are written back first, for which the
-    /// notifier is asked while this worker waits; where that does not come to its end, all counts as data.
-    func seek(_ file: OpenFile, _ offset: UInt64, _ whence: Int32) throws(VolumeError) -> UInt64 {
-        let target: SeekTarget
-        switch whence {
-        case 3: target = .data
-        case 4: target = .hole
-        default: throw .invalid
-        }
-        if isClosed(file.node) { throw .locked(file.node.protectionClass ?? .complete) }
-        if !options.isShared, file.hasCachedWriter {
-            let number = file.node.number
-            var isFlushed = false
-            withWaiting { isFlushed = errands.writeBack(number, until: monotonicNanoseconds() + 2_000_000_000) }
-            if !isFlushed {
-                let size = file.content.size
-                guard offset < size else { throw .refused(.ENXIO) }
-                return target == .hole ? size : offset
-            }
-        }
-        return try file.content.seek(target, from: offset)
     }
 
     // MARK: refusals
@@ -189,10 +166,12 @@ extension VolumeFileSystem {
         }
     }
 
-    /// A late page could not be sealed: said once, and the page is dropped all the same.
-    func lateWriteRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
-        guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
+    /// A page that is written back is refused. One of class A that came after a lock and could not be kept: said once, and
+    /// the page, which nobody may see, is dropped.
+    func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
         let number = file.node.number
+        errands.flusher.refused(number)
+        guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
         let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
         refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {
             "a write to \(describe(number)) reached the volume after it was locked, and could not be kept: \(error); fsync or close says so"
@@ -228,6 +207,17 @@ extension AllocationMode {
         case punch | keepSize: self = .punch
         case zero: self = .zero
         case zero | keepSize: self = .zeroKeepingSize
+        default: return nil
+        }
+    }
+}
+
+extension SeekTarget {
+    /// From the last argument of lseek(2); nil for those that are not of this kind.
+    init?(whence: Int32) {
+        switch whence {
+        case 3: self = .data
+        case 4: self = .hole
         default: return nil
         }
     }

@@ -140,7 +140,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             // The kernel asks with a handle before a buffered write and for SEEK_END; stat(2) comes without.
             if handle != nil, isClosed(node) { throw .locked(.complete) }
             // The helper itself asks on its way, and must not wait for itself.
-            if errands.hasUntoldTime(number), request.process != errands.ownThread { waitForTimes() }
+            if errands.hasUntoldTime(number), !errands.isOwn(request.process) { waitForTimes() }
             reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
         } catch {
             reply.error(refusal(error, number, request, "use"))
@@ -222,6 +222,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let node = try node(number)
             if flags & OpenFlags.truncate == 0 { clearError(node, request) }
             let isWritable = flags & OpenFlags.accessMode != OpenFlags.readOnly
+            if errands.flusher.isOwn(request.process) { return openForWriteBack(node, request, reply) }
             let content = try volume.open(
                 node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
                 clearsSetID: request.user != 0)
@@ -293,7 +294,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             reply.written(count)
         } catch {
             if mustNotLinger(file) { wipeRequestData(data.byteCount) }
-            if handle.isWritePage { lateWriteRefused(error, file, request) }
+            if handle.isWritePage { pageRefused(error, file, request) }
             reply.error(refusal(error, number, request, "write"))
         }
     }
@@ -333,11 +334,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         guard offset >= 0 else { return reply.error(Errno.ENXIO.rawValue) }
-        do throws(VolumeError) {
-            reply.offset(Int64(try seek(file, UInt64(offset), whence)))
-        } catch {
-            reply.error(refusal(error, number, request, "seek in"))
-        }
+        guard let target = SeekTarget(whence: whence) else { return reply.error(Errno.EINVAL.rawValue) }
+        seek(target, from: UInt64(offset), in: file, request, reply)
     }
 
     override func copyFileRange(

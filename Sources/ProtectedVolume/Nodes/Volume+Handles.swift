@@ -34,6 +34,26 @@ extension Volume {
         }
     }
 
+    /// Retains the content of a file that is open, in every state of the volume and without a use of its key: for a handle
+    /// through which nothing is read or written, only what programs have written is had written back. Give it back with
+    /// `release`, as not writable.
+    ///
+    /// - Throws: `.stale` where the file is not open.
+    public func retainForWriteBack(_ node: Node) throws(VolumeError) {
+        nodes.hold(node)
+        let isOpen = stripe(node).withLock { _ in
+            node.state.withLock { state in
+                guard state.content != nil else { return false }
+                state.count(writable: false)
+                return true
+            }
+        }
+        guard isOpen else {
+            nodes.unhold(node)
+            throw .stale
+        }
+    }
+
     /// The shared content of a file that is open.
     public func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
 
