@@ -37,18 +37,20 @@ enum Daemon {
         if isStarted { detach(log) }
         if !isWanted {
             log.write("the mount command was interrupted: unmounting")
-            mount.unmountForSignal()
+            kill(getpid(), SIGTERM)
         }
         if !isGuarded {
             log.write("no process to guard the mount: programs on it may hang if this daemon is killed", .warning)
         }
         let watcher = BackgroundThread(name: "signals") { [mount] in
             while let signal = signals.wait() {
-                log.write("signal \(signal): unmounting")
-                mount.unmountForSignal()
+                log.write("signal \(signal): locking and unmounting")
+                mount.end { _ = signals.wait(timeout: $0) }
             }
         }
-        if watcher == nil { log.write("no thread for signals: SIGTERM will not unmount", .warning) }
+        // Not kept: it ends with the process.
+        _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
+        if watcher == nil { log.write("no thread for signals: SIGTERM will neither lock nor unmount", .warning) }
         let code = mount.serve()
         // Not before: the guard takes the end of the pipe for the end of the daemon.
         _ = consume connectionGuard
