@@ -28,7 +28,7 @@ final class ControlService: ControlHandler, Sendable {
                 String(modeBefore, radix: 8))
             let server = try ControlServer(socket: socket, handler: self)
             self.server.withLock { $0 = server }
-            server.start()
+            try server.start()
         } catch {
             throw .init(.failure, "the control socket cannot be made: \(error)")
         }
