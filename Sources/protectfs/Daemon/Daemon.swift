@@ -61,6 +61,7 @@ enum Daemon {
         _ request: MountRequest, _ credential: consuming Credential?, _ log: DaemonLog
     ) throws(CommandFailure) -> RunningMount {
         try checkLockedMemory()
+        try checkDescriptors()
         let access = try request.check()
         var options = VolumeOptions()
         options.isReadOnly = request.options.isReadOnly
@@ -82,8 +83,15 @@ enum Daemon {
         let state = try stateStore(access, request)
         let volume: Volume
         let damage = DamageCount()
+        let plan = DescriptorPlan.ofThisProcess
+        let directory: HostDirectory
+        do throws(Errno) {
+            directory = try access.directory.limited(by: DescriptorQuota(files: plan.files, all: plan.store))
+        } catch {
+            throw Explain.store(error, access.path)
+        }
         do throws(VolumeError) {
-            volume = try Volume.open(directory: access.directory, keys: ring, state: state, options: options) {
+            volume = try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                 notice in
                 damage.add()
                 log.write(describe(notice), .warning)
@@ -107,6 +115,16 @@ enum Daemon {
         throw .init(
             .failure,
             "the limit of locked memory, \(limit / 1024) KiB, is too low: a mount keeps keys and contents out of swap with \(least / 1024) KiB and more; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
+        )
+    }
+
+    /// Else nobody could reach the mount while programs have files open.
+    private static func checkDescriptors() throws(CommandFailure) {
+        let limit = DescriptorPlan.ofThisProcess.limit
+        guard limit < DescriptorPlan.least else { return }
+        throw .init(
+            .failure,
+            "the limit of open files, \(limit), is too low: a mount needs \(DescriptorPlan.least) and more; raise it (ulimit -Hn, or LimitNOFILE= in systemd)"
         )
     }
 

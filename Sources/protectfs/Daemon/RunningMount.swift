@@ -36,6 +36,8 @@ final class RunningMount: Sendable {
     /// Whether the session still serves. Whoever locks or unmounts by himself, and is not asked to over the socket, holds
     /// the shared side: the session is not freed under him.
     let serving = RWLock(true)
+    /// Held while the keybag and the device key are read.
+    private let reading = Lock(())
     /// Whether the mount has been told to end: keys that are wiped stay so.
     let ending = Lock(false)
 
@@ -162,8 +164,11 @@ final class RunningMount: Sendable {
     /// Unlocks by a credential, with growing delays after wrong ones.
     func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
         // Read again: a passphrase may have been changed beside the mount.
-        let current = try VolumeAccess(rereading: access)
-        let deviceKey = try current.deviceKey(request.deviceKey)
+        // One at a time, as descriptors are kept for one.
+        let current = try reading.withLock { (_) throws(CommandFailure) in try VolumeAccess(rereading: access) }
+        let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
+            try current.deviceKey(request.deviceKey)
+        }
         let keys = try throttle.attempt(
             countsAsFailure: { (error: CommandFailure) in error.code == .authentication },
             { () throws(CommandFailure) in try current.unlock(credential, deviceKey) })
