@@ -53,6 +53,7 @@ extension Command {
                     "protectfs: \(path): the keys are gone, but programs were still writing; see the log for what was refused"
                 )
             }
+            FreedMemory.noteOnce()
             return .success
         })
 
