@@ -116,14 +116,17 @@ struct NodeState: Sendable {
 final class PinCount: Sendable {
     private let count = Atomic<Int>(0)
     let limit: Int
+    private let isShort: @Sendable () -> Bool
 
-    init(limit: Int) {
+    /// - Parameter isShort: whether descriptors are wanted more for something else.
+    init(limit: Int, isShort: @escaping @Sendable () -> Bool) {
         self.limit = limit
+        self.isShort = isShort
     }
 
     /// A pin, unless there are too many.
     func pin(_ make: () throws(Errno) -> BackingNode) -> Pin? {
-        guard count.load(ordering: .relaxed) < limit, let node = try? make() else { return nil }
+        guard count.load(ordering: .relaxed) < limit, !isShort(), let node = try? make() else { return nil }
         count.add(1, ordering: .relaxed)
         return Pin(node, self)
     }

@@ -196,7 +196,7 @@ extension Volume {
         } catch {
             switch error {
             case .store(.ELOOP), .store(.ENXIO), .store(.EISDIR): throw damaged(.kind, node)
-            case .store(.EMFILE):
+            case .store(.EMFILE), .store(.ENFILE):
                 directories.removeAll()
                 return (try openBackingOnce(node, access), options.isReadOnly)
             case .store(.EROFS) where access == .readWrite:

@@ -137,7 +137,8 @@ public final class Volume: Sendable {
         ) { report(.departure($0)) }
         let limit = options.directoryDescriptors ?? Self.descriptorLimit() / 4
         directories = DirectoryCache(capacity: min(limit, 2048))
-        pins = PinCount(limit: min(limit, 2048))
+        pins = PinCount(limit: min(limit, 2048)) { directory.isShort }
+        directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
         nodes = NodeTable(
             root: Node(number: 1, kind: .directory, key: InodeKey(status), place: nil, holders: PageHolders()))

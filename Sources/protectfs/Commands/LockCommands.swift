@@ -53,6 +53,7 @@ extension Command {
                     "protectfs: \(path): the keys are gone, but \(Statuses.plaintext(report.files)): the store does not answer. \"protectfs wait --locked\" waits until it is gone"
                 )
             }
+            FreedMemory.noteOnce()
             return code
         })
 
