@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import threading
 
+import device
 import harness
 from harness import PAGE, PATIENCE
 
@@ -33,6 +35,27 @@ def freezing(place):
         os.killpg(watchdog.pid, signal.SIGKILL)
         watchdog.wait()
         thaw()
+
+
+class LoopStore:
+    """A volume on a file system of its own in a file, which can be frozen; device key and state file lie elsewhere."""
+
+    def __init__(self, environment, kind="ext4", size=2 << 30, parent=None):
+        if os.geteuid() != 0:
+            raise harness.Skip("loop devices need root")
+        self.image, self.backing = environment.new_path("image"), environment.new_path("backing")
+        if parent:
+            self.image = os.path.join(parent, f"protectfs-image-{os.getpid()}")
+        device.make_image(kind, self.image, size)
+        device.mount_disk(kind, self.image, self.backing, "loop")
+        host = environment.volume()
+        shutil.copytree(host.path, self.backing + "/volume", symlinks=True)
+        self.volume = harness.Volume(self.backing + "/volume", host.data, host.code_file, host.passphrase_file)
+
+    def close(self):
+        """What was mounted from it must be unmounted."""
+        device.unmount_disk(self.backing)
+        os.unlink(self.image)
 
 
 class Holder:
