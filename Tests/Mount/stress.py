@@ -351,7 +351,14 @@ class Changer:
             self.rename_over(account)
         else:
             second = account.path + ".second"
-            os.link(account.path, second)
+            try:
+                os.link(account.path, second)
+            except FileNotFoundError:
+                # Linux drops the attributes in LINK's answer where a write ended meanwhile, counts the next unlink all the
+                # same, and takes the file for unlinked (vfs_link) until it asks for its attributes again.
+                os.stat(account.path)
+                self.count("refused")
+                return
             os.rename(second, second + ".moved")
             os.unlink(second + ".moved")
             self.count("linked")
