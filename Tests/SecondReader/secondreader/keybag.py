@@ -199,10 +199,31 @@ class State:
     def __init__(self, data):
         if data[:8] != b"PFSSTAT1" or u16(data, 8) != 1:
             raise Refused("state: magic or version")
-        count = u16(data, 10)
-        if count > 4096 or len(data) != 104 + 4 * count or u32(data, 12) > 1:
+        count, flags = u16(data, 10), u32(data, 12)
+        at = 104 + 4 * count
+        if count > 4096 or len(data) < at or flags > 3:
             raise Refused("state: length or flags")
-        self.tolerates_all = u32(data, 12) == 1
+        self.tolerates_all = bool(flags & 1)
         self.uuid, self.serial = data[16:32], u64(data, 32)
         self.pk, self.second_mac = data[40:72], data[72:104]
         self.open_epochs = [u32(data, 104 + 4 * number) for number in range(count)]
+        #: (number, done records) of the locks that may have a late file (section 8).
+        self.open_locks = []
+        if flags & 2:
+            if not 1 <= u32(data, at) <= 64 or len(data) < at + 4 + 16 * u32(data, at):
+                raise Refused("state: number of open locks")
+            for place in range(at + 4, at + 4 + 16 * u32(data, at), 16):
+                if u32(data, place + 12) or (self.open_locks and u64(data, place) <= self.open_locks[-1][0]):
+                    raise Refused("state: open locks")
+                self.open_locks.append((u64(data, place), u32(data, place + 8)))
+            at += 4 + 16 * len(self.open_locks)
+        if at != len(data):
+            raise Refused("state: length or flags")
+
+
+def with_open_locks(data, locks):
+    """The state file's bytes with other open locks: (number, done records), ascending."""
+    end = 104 + 4 * u16(data, 10)
+    flags = u32(data, 12) & ~2 | (2 if locks else 0)
+    tail = b"".join(le(number, 8) + le(done, 4) + bytes(4) for number, done in locks)
+    return data[:12] + le(flags, 4) + data[16:end] + (le(len(locks), 4) + tail if locks else b"")

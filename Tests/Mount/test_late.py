@@ -1,0 +1,197 @@
+"""Late records: what was written after the keys were gone is there after the unlock, and nobody else's records are."""
+
+import glob
+import os
+import signal
+import subprocess
+
+import harness
+import reader
+from frozen import Case, count_in
+from stores import store
+
+KINDS = ["class", "rename", "unlinked", "linked"]
+
+
+def late_files(volume):
+    return sorted(os.path.basename(path) for path in glob.glob(glob.escape(volume.path) + "/.protectfs.late.*"))
+
+
+def listed(mount):
+    return [name for name in os.listdir(mount.path) if "protectfs" in name]
+
+
+def read_by_the_second_reader(volume):
+    """(pieces by file ID, reports) of the late files on the store, and the bytes that they hold in all."""
+    secondreader = reader.load()
+    opened = reader.unlock(volume)
+    with open(reader.state_file(volume), "rb") as file:
+        state = secondreader.State(file.read())
+    from secondreader.late import pending
+    return pending(volume.path, opened.keys, state)
+
+
+def lock_late(environment, case, label, sync=True):
+    """Locks with the store frozen, and looks at what the calls said; a clean unmount has to do without the fsync."""
+    said = case.lock()
+    if said[case.kind] == "EACCES":
+        raise AssertionError(f"{label}: the lock came before the change of class; the case was not reached: {said}")
+    environment.cell(f"{label}: write", "works", said["write"])
+    environment.cell(f"{label}: the change of class", "works", said[case.kind])
+    environment.cell(f"{label}: lock's exit code", True, said["lock"] in (0, 10))
+    environment.cell(f"{label}: the lock ended with the store frozen", True, said["ended while frozen"])
+    if sync:
+        environment.cell(f"{label}: fsync after the lock", "works", case.holder.ask("fsync"))
+    case.finish_sweeping()
+    environment.cell(f"{label}: class", "EACCES", case.holder.ask("count", case.LENGTH, case.seed))
+    environment.cell(f"{label}: nothing of it in the root's listing", [], listed(case.mount))
+    return said
+
+
+def check_store(environment, case, label):
+    """What fsync has promised is on the store, in the file or in a late record, sealed."""
+    names = late_files(case.mount.volume)
+    environment.cell(f"{label}: there is a late file", 1, len(names))
+    pieces, reports = read_by_the_second_reader(case.mount.volume)
+    environment.cell(f"{label}: the second reader reports nothing", [], reports)
+    environment.cell(f"{label}: one file is in it", 1, len(pieces))
+    wanted, found = harness.pattern(case.LENGTH, case.seed), 0
+    for offset, data in (piece for own in pieces.values() for piece in own):
+        environment.cell(f"{label}: record at {offset}", True, data == wanted[offset:offset + len(data)])
+        found += len(data)
+    print(f"        {label}: {found} bytes in {sum(map(len, pieces.values()))} late records", flush=True)
+
+
+def test_deterministic(environment):
+    """A file becomes class A while its dirty pages wait for a frozen store, and the volume is locked."""
+    for filesystem in ("ext4",) if environment.mode == "quick" else ("ext4", "xfs"):
+        with store(environment, filesystem) as below:
+            mount = below.mount()
+            for seed, kind in enumerate(KINDS, 1):
+                label = f"{filesystem}, {kind}"
+                case = Case(mount, below.backing, kind, seed)
+                try:
+                    lock_late(environment, case, label)
+                    check_store(environment, case, label)
+                    mount.unlock()
+                    environment.cell(f"{label}: pages after unlock", case.PAGES, case.count())
+                    environment.cell(f"{label}: by the handle from before", case.PAGES,
+                                     case.holder.ask("count", case.LENGTH, seed))
+                    environment.cell(f"{label}: a later fsync", "works", case.holder.ask("fsync"))
+                    environment.cell(f"{label}: late files after unlock", [], late_files(mount.volume))
+                    environment.cell(f"{label}: listed after unlock", [], listed(mount))
+                finally:
+                    case.holder.close()
+            mount = environment.remount(mount)
+            for seed, kind in enumerate(KINDS, 1):
+                if kind != "unlinked":
+                    environment.cell(f"{filesystem}, {kind}: after mounting again", Case.PAGES,
+                                     count_in(Case.name_of(mount, kind), Case.LENGTH, seed))
+            mount.unmount()
+            below.check(filesystem)
+
+
+test_deterministic.time_limit = 1800
+
+
+def kill(case, _below):
+    """kill -9 of the daemon."""
+    mount = case.mount
+    os.kill(mount.pid, signal.SIGKILL)
+    harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
+    case.holder.close()
+    mount.command("unmount", mount.path, ok=False)
+
+
+def unmount(case, _below):
+    """A clean end while locked."""
+    case.holder.close()
+    harness.wait_until(lambda: not any(case.mount.status()["openHandles"].values()), what="closed handles")
+    case.mount.unmount()
+
+
+def cut(case, below):
+    """The disk keeps what was flushed, and any part of the rest."""
+    mount = case.mount
+    below.disk.order("cut", case.seed)
+    for pid in harness.daemons(mount.path):
+        os.kill(pid, signal.SIGKILL)
+    harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
+    case.holder.close()
+    subprocess.run(["umount", "-l", mount.path], check=False, capture_output=True)
+    below.detach()
+    below.attach()
+
+
+def end_while_locked(environment, end, label, filesystem="ext4", data_below=False):
+    """The mount ends while late records wait; they are there after the next unlock, once the file is opened."""
+    with store(environment, filesystem) as below:
+        if data_below:
+            # Device key and state file lose power with the volume.
+            subprocess.run(["cp", "-a", below.volume.data, below.backing + "/data"], check=True)
+            below.volume.data = below.backing + "/data"
+            subprocess.run(["sync", "-f", below.backing], check=True)
+        mount = below.mount()
+        harness.write_file(mount / "beside", harness.pattern(100_000))
+        harness.set_class(mount / "beside", "A")
+        for seed, kind in enumerate(("class",) if environment.mode == "quick" else ("class", "rename", "linked"), 1):
+            name = f"{label}, {kind}"
+            case = Case(mount, below.backing, kind, seed)
+            try:
+                lock_late(environment, case, name, sync=end is not unmount)
+                end(case, below)
+            finally:
+                case.holder.close()
+            check_store(environment, case, name)
+            mount = below.mount()
+            environment.cell(f"{name}: nothing is listed", [], listed(mount))
+            environment.cell(f"{name}: pages after mounting and unlocking again", Case.PAGES,
+                             count_in(Case.name_of(mount, kind), Case.LENGTH, seed))
+            environment.cell(f"{name}: another file", True,
+                             harness.read_file(mount / "beside") == harness.pattern(100_000))
+            mount.unmount()
+            environment.cell(f"{name}: late files in the end", [], late_files(below.volume))
+            below.check(name)
+            mount = below.mount()
+            environment.cell(f"{name}: mounted once more", Case.PAGES,
+                             count_in(Case.name_of(mount, kind), Case.LENGTH, seed))
+        mount.unmount()
+
+
+def test_killed_while_locked(environment):
+    end_while_locked(environment, kill, "killed")
+
+
+def test_unmounted_while_locked(environment):
+    end_while_locked(environment, unmount, "unmounted")
+
+
+def test_power_cut_while_locked(environment):
+    end_while_locked(environment, cut, "power cut")
+    end_while_locked(environment, cut, "power cut, state file too", data_below=True)
+    if environment.mode != "quick":
+        end_while_locked(environment, cut, "power cut on XFS", "xfs")
+
+
+def test_fsck_applies(environment):
+    """What waits in a late file after an unmount while locked is written to its file by fsck as well."""
+    with store(environment) as below:
+        case = Case(below.mount(), below.backing, "class", 1)
+        try:
+            lock_late(environment, case, "fsck", sync=False)
+            unmount(case, below)
+        finally:
+            case.holder.close()
+        below.check("before it is mounted again")
+        environment.cell("late files after fsck", [], late_files(below.volume))
+        reader.load()
+        opened = reader.unlock(below.volume)
+        contents = opened.file(opened.backing_path("class file")).contents()
+        environment.cell("the file, by the second reader", True, contents == harness.pattern(Case.LENGTH, 1))
+        mount = below.mount()
+        environment.cell("the file, on the mount", Case.PAGES, count_in(mount / "class file", Case.LENGTH, 1))
+        mount.unmount()
+
+
+for each in (test_killed_while_locked, test_unmounted_while_locked, test_power_cut_while_locked):
+    each.time_limit = 1800
