@@ -177,6 +177,9 @@ public enum LateFileName {
         return result
     }
 
+    /// The same as text.
+    public static func text(of number: UInt64) -> String { String(decoding: bytes(of: number), as: UTF8.self) }
+
     /// The number in a late file's name; nil when it is none.
     public static func number(of name: RawSpan) -> UInt64? {
         let prefix = ReservedName.latePrefix.utf8CodeUnitCount

@@ -17,6 +17,8 @@ public enum LateNotice: Sendable, Equatable {
     /// Its header, or its key, is not one that this volume made, or it has fewer done records than were counted: nothing of
     /// it is applied.
     case refused
+    /// The state file does not list it: nothing of it is applied.
+    case notListed
     /// It ends with what does not verify; the records before are applied.
     case cutOff
     /// So many records went into their files.
@@ -103,8 +105,13 @@ final class LateRecords: Sendable {
     func load() {
         guard state.withLock({ !$0.isLoaded }) else { return }
         do throws(VolumeError) {
-            for (number, done) in try listed() { try load(number, done) }
+            let listed = try listed()
+            for (number, done) in listed { try load(number, done) }
             state.withLock { $0.isLoaded = true }
+            for number in Self.numbers(in: root, atMost: Self.mostEntries)
+            where !listed.contains(where: { $0.number == number }) {
+                report(.late(number: number, .notListed))
+            }
         } catch {
             report(.late(number: 0, .failed(error)))
         }
@@ -113,10 +120,22 @@ final class LateRecords: Sendable {
     /// Numbers and done records, in ascending order: those that the state file lists, or, where there is none, all there are.
     func listed() throws(VolumeError) -> [(number: UInt64, done: UInt32)] {
         if let state = try states?.load() { return state.layout.openLocks.map { ($0.number, $0.done) } }
-        do throws(Errno) {
-            return try root.entries().compactMap { unsafe LateFileName.number(of: $0.name.bytes.span.bytes) }.sorted()
-                .map { ($0, 0) }
-        } catch { throw .store(error) }
+        return Self.numbers(in: root).map { ($0, 0) }
+    }
+
+    /// Entries of the root that a mount looks through for late files that it does not know of; a check looks at all.
+    private static let mostEntries = 65536
+
+    /// Numbers of the late files in a volume's root, in ascending order.
+    static func numbers(in root: BackingDirectory, atMost limit: Int = .max) -> [UInt64] {
+        var numbers: [UInt64] = []
+        var seen = 0
+        try? root.forEachEntry { entry in
+            if let number = unsafe LateFileName.number(of: entry.name.bytes.span.bytes) { numbers.append(number) }
+            seen += 1
+            return seen < limit
+        }
+        return numbers.sorted()
     }
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {

@@ -1,8 +1,9 @@
 // Late records as a mount sees them: before a lock, while locked, at an unlock.
 
+public import BackingStore
 public import Keybag
 internal import Locks
-internal import VolumeFormat
+public import VolumeFormat
 
 extension Volume {
     /// Begins the log of a lock that is under way, so that no write is lost from the moment on in which the keys go.
@@ -36,6 +37,11 @@ extension Volume {
 
     func synchronizeLateRecords() throws(VolumeError) {
         if let log = late.current, log.count > 0 { try log.synchronize() }
+    }
+
+    /// What a state file that is made anew lists: every late file there is, as nobody knows which of them were used.
+    public static func openLocks(in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
+        LateRecords.numbers(in: root).suffix(StateFileLayout.maximumLocks).map { .init(number: $0) }
     }
 
     /// Takes keys in. Late records go into the files that are open before anything else is granted, and into others before

@@ -78,7 +78,7 @@ enum Daemon {
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
         let outcome = try KnownState.check(access, accept: request.acceptKeybag || request.usePrevious)
         if isUnlocked, outcome != .current || request.acceptKeybag, !options.isReadOnly {
-            try KnownState.pin(access.bag)
+            try KnownState.pin(access.bag, access.directory)
         }
         let state = try stateStore(access, request)
         let volume: Volume
@@ -194,7 +194,7 @@ enum Daemon {
         }
         do throws(CommandFailure) {
             let store = try KnownState.store(access.bag.volumeID)
-            try KnownState.touch(store, access.bag)
+            try KnownState.touch(store, access.bag, access.directory)
             return store
         } catch {
             if request.options.recover { return nil }
@@ -223,7 +223,7 @@ enum Daemon {
         case .missingRecord(let inode):
             "backing directory \(inode) has entries and no record: nothing can be created in it"
         case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
-        case .late(let number, let notice): "writes after lock \(number): \(describe(notice))"
+        case .late(let number, let notice): "\(LateFileName.text(of: number)), writes after a lock: \(describe(notice))"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
         }
     }
@@ -231,9 +231,10 @@ enum Daemon {
     private static func describe(_ notice: LateNotice) -> String {
         switch notice {
         case .waits: "they go into their files at the next writable mount"
-        case .missing: "their file is missing, and they are lost"
-        case .refused: "their file was not made by this volume's lock, or was used before; nothing of it is applied"
-        case .cutOff: "their file is cut off or changed; what stands before that place is applied"
+        case .missing: "the file is missing, and so are they"
+        case .refused: "the file was not made by a lock of this volume, or was changed; nothing of it is applied"
+        case .notListed: "the file was used before, or is another machine's; nothing of it is applied"
+        case .cutOff: "the file is cut off or changed; what stands before that place is applied"
         case .applied(let count): "\(count) went into their files"
         case .failed(let error): "they could not be put into a file, which stays closed: \(error)"
         }

@@ -14,7 +14,7 @@ enum FreedMemory {
         case unknown
     }
 
-    /// Says once for each user that freed memory is not wiped, on standard error.
+    /// Says once for each user, until the next boot or login, that freed memory is not wiped; on standard error.
     static func noteOnce() {
         let text: String
         switch wiping() {
@@ -25,13 +25,14 @@ enum FreedMemory {
         // Where that cannot be remembered it would be said at every lock: then the manual alone says it.
         guard isFirst() else { return }
         Output.note(
-            "protectfs: note: \(text). What was read of locked files may stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note is shown once."
+            "protectfs: note: \(text). What was read of locked files may stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note comes once after each boot or login."
         )
     }
 
     private static func isFirst() -> Bool {
-        guard (try? makeDirectories(SystemPaths.data)) != nil else { return false }
-        let marker = SystemPaths.data.appending("init-on-free.told")
+        // In memory, and not beside the state file: a lock must not wait for a disk that does not answer.
+        guard let directory = try? SystemPaths.makeRuntime() else { return false }
+        let marker = directory.appending("init-on-free.told")
         return (try? Descriptor(opening: marker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)) != nil
     }
 
