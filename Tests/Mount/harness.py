@@ -18,6 +18,8 @@ CLASSES = {
     "C": "completeUntilFirstUserAuthentication",
     "D": "none",
 }
+# The file beside the device key that says that lock has told its note about freed memory.
+TOLD = "init-on-free.told"
 PASSPHRASE = "correct horse battery staple"
 # Seconds for what comes by itself: however slow the machine is, only what hangs takes so long.
 PATIENCE = 120
@@ -317,6 +319,9 @@ def make_template(place):
     made = json.loads(protectfs("init", "--json", "--passphrase-file", secret, volume, env=environment).stdout)
     with open(os.path.join(place, "code"), "w", encoding="ascii") as file:
         file.write(made["recoveryCode"] + "\n")
+    # What lock says once, of the kernel, has been said: see test_freed_memory.py.
+    with open(os.path.join(place, "data/protectfs", TOLD), "w", encoding="ascii"):
+        pass
 
 
 def wait_until(condition, seconds=PATIENCE, what="the condition"):
