@@ -22,7 +22,7 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             if arguments.has("started-by-mount") {
                 guard DaemonStart.isStarted else {
-                    throw .init(.usage, "mount: --started-by-mount is what protectfs gives to the daemon that it starts")
+                    throw .init(.usage, "mount: --started-by-mount is for the daemon that protectfs mount starts")
                 }
                 // A shell's lock file, say, which the mount would keep locked.
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
