@@ -190,3 +190,7 @@ def test_other_descriptors(environment):
         environment.cell(f"{label}: a second mount is refused", 6, second_mount(environment, mount))
         environment.cell(f"{label}: writing", "works", harness.outcome(harness.write_file, mount / "file", CONTENT))
         mount.unmount()
+    # Without the pipes the volume's directory would be taken for one of them.
+    code, _ = without((), harness.binary(), "mount", "--started-by-mount", "--no-unlock", volume.path, path,
+                      environment=volume.environment)
+    environment.cell("a daemon that nobody has started", 2, code)

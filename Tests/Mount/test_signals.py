@@ -115,6 +115,25 @@ while True:
 """
 
 
+def test_unlock_under_way(environment):
+    """A passphrase that is just being tried when the signal comes opens nothing any more."""
+    mount, handles = filled(environment)
+    pid = mount.pid
+    mount.lock()
+    # The password hash takes its time; where it was over before the signal came, the lock comes after it.
+    unlocking = subprocess.Popen([harness.binary(), "unlock", "--passphrase-file", mount.volume.passphrase_file, mount.path],
+                                 env=mount.volume.environment, stderr=subprocess.PIPE, text=True)
+    time.sleep(0.2)
+    os.kill(pid, signal.SIGTERM)
+    _, said = unlocking.communicate(timeout=harness.PATIENCE)
+    harness.wait_until(lambda: state(mount) != "unlocked", what="the lock")
+    environment.cell("it is refused, and says why", (6, True), (unlocking.returncode, "told to end" in said))
+    closed(environment, mount, handles, "after the unlock")
+    for handle in handles.values():
+        os.close(handle)
+    harness.wait_until(lambda: gone(pid), what="the end of the daemon")
+
+
 def test_detached_by_somebody_else(environment):
     """umount -l while in use: no command finds the mount any more, so it is locked, and the daemon ends with the last handle."""
     mount, handles = filled(environment)
