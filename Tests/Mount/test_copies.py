@@ -9,10 +9,12 @@ import subprocess
 import threading
 import time
 
-from harness import PAGE, PATIENCE, in_child, outcome, pattern, read_file, run, set_class, wait_until
+from harness import PAGE, PATIENCE, Skip, outcome, pattern, read_file, run, set_class, wait_until
 from stores import store
 
 MEGABYTE = 1 << 20
+# Before, a seek in a file that is being written is answered EINVAL, as nothing can be waited for.
+ANSWERS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 16)
 # Data, a hole, data: what a copy may tell from zeros, and must not confuse. So much that flushing takes a while.
 FIRST, HOLE, LAST = MEGABYTE, 60 * PAGE, MEGABYTE // 2
 CONTENT = [pattern(FIRST, seed) + bytes(HOLE) + pattern(LAST, seed + 100) for seed in range(16)]
@@ -199,6 +201,8 @@ def test_appended(environment):
 
 def test_many_seeks(environment):
     """However many seeks wait, each is answered from all of its file, and other files go on."""
+    if not ANSWERS:
+        raise Skip("this kernel lets no seek wait")
     mount = environment.mount()
     amount = (4 if environment.mode == "quick" else 12) * MEGABYTE
     part = pattern(MEGABYTE)
@@ -253,13 +257,14 @@ def test_big_and_small(environment):
             jobs[names[seed % len(names)]].append((path, os.path.join(place, f"{seed}")))
 
         def seek():
-            found.append(os.lseek(big, 0, os.SEEK_HOLE))
+            with contextlib.nullcontext() if ANSWERS else contextlib.suppress(OSError):
+                found.append(os.lseek(big, 0, os.SEEK_HOLE))
             print(f"        SEEK_HOLE with {amount // MEGABYTE} MiB dirty: {time.monotonic() - begun:.2f} s", flush=True)
 
         problems += at_once([seek] + [lambda name=name: problems.extend(copy(name, jobs[name])) for name in names])
         problems += [f"{seed} differs" for seed in range(16)
                      if not problems and read_file(os.path.join(place, f"{seed}")) != CONTENT[seed]]
-    environment.cell("[the big file's end]", [amount], found)
+    environment.cell("[the big file's end]", [amount] if ANSWERS else [], found)
     environment.cell("[the small ones are copied whole]", [], problems)
     os.close(big)
 
@@ -322,8 +327,9 @@ def test_mapped(environment):
         os.close(handle)
         memory[2 * MEGABYTE:2 * MEGABYTE + 5] = b"there"
         reader = os.open(path, os.O_RDONLY)
-        found = os.lseek(reader, MEGABYTE, os.SEEK_DATA)
-        environment.cell(f"[{letter}]", True, found <= 2 * MEGABYTE)
+        found = []
+        said = outcome(lambda: found.append(os.lseek(reader, MEGABYTE, os.SEEK_DATA)))
+        environment.cell(f"[{letter}]", True, found[0] <= 2 * MEGABYTE if found else said == "EINVAL" and not ANSWERS)
         environment.cell(f"[{letter}: read]", b"there", os.pread(reader, 5, 2 * MEGABYTE))
         os.close(reader)
         memory.close()
@@ -372,7 +378,7 @@ def test_cannot_be_known(environment):
             environment.cell("[frozen]", ({"EINVAL"}, True), (found, waited < PATIENCE / 2))
             for handle in handles.values():
                 os.fsync(handle)
-            environment.cell("[thawed]", {"works"}, answers())
+            environment.cell("[thawed]", {"works" if ANSWERS else "EINVAL"}, answers())
         with open(below.backing + "/filler", "wb") as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(MEGABYTE))
