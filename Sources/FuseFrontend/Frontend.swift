@@ -41,6 +41,7 @@ public final class Frontend: Sendable {
     private let session: Session
     let errands: Errands
     private let keeper: Keeper
+    private let mender: Mender
     private let log: @Sendable (String) -> Void
     private let events: @Sendable (FrontendEvent) -> Void
     /// One lock or unlock at a time.
@@ -61,6 +62,7 @@ public final class Frontend: Sendable {
         self.log = log
         self.events = events
         errands = Errands(limits: .ofThisProcess())
+        mender = Mender(volume)
         system = VolumeFileSystem(volume: volume, options: options, errands: errands, log: log)
         session = Session(system)
         keeper = Keeper(
@@ -86,6 +88,7 @@ public final class Frontend: Sendable {
             log("the mount is not in the mount table: times of direct writes will be told late")
         }
         keeper.start()
+        mender.start()
         for line in Tuning.apply(mountPoint: mountPoint) { log(line) }
         if session.unlockedBuffers > 0 {
             log("the limit of locked memory (ulimit -l) leaves \(session.unlockedBuffers) request buffers unlocked")
@@ -104,6 +107,7 @@ public final class Frontend: Sendable {
 
     /// Frees the session, after `wait`. Closing the volume is the caller's.
     public func close() {
+        mender.stop()
         keeper.stop()
         errands.end()
         session.close()

@@ -44,7 +44,7 @@ extension FileContent {
                     try buffer.sealPage(
                         0..<PageGeometry.pageSize, 0..<geometry.suite.nonceLength, &codec,
                         plain.bytes.extracting(0..<geometry.firstCapacity), 0,
-                        BlockField(payloadLength: length, isLast: isLast, epoch: epoch))
+                        BlockField(payloadLength: length, isLast: isLast, epoch: self.epoch(for: 0, epoch, in: now)))
                 }
             }
             try store { () throws(Errno) in
@@ -80,7 +80,7 @@ extension FileContent {
         let oldLength = now.size > start ? Int(min(start + UInt64(capacity), now.size) - start) : 0
         let field = BlockField(
             payloadLength: length, isLast: block == lastBlock(size: newSize),
-            epoch: try context.epochs.epoch(encryptions: 1))
+            epoch: epoch(for: block, try context.epochs.epoch(encryptions: 1), in: now))
         try context.buffers.withBuffer(pageCount: 1) { (buffer: inout CipherBuffer) throws(VolumeError) in
             try readPages(&buffer, at: 0, block..<block + 1)
             drawNonces(1, into: &buffer)
@@ -162,6 +162,8 @@ extension FileContent {
         try refresh(access)
         let now = snapshot
         if now.repair == .none, now.pageZero != .missing { return }
+        // What a process that was killed has left may take long to reach the disk: not with everything held.
+        if now.repair == .full, lastBlock(size: now.size) > context.mendAtOnce { try synchronizeBacking(dataOnly: true) }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
             try mend(access)
         }

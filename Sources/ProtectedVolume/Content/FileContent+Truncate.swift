@@ -58,6 +58,7 @@ extension FileContent {
             }
             return
         }
+        try makeFirm(newLast, now, access)
         try mark(access)
         try rewritePage(newLast, in: now, toSize: size, access) { () throws(VolumeError) in
             try cut(toSize: size)
