@@ -130,10 +130,22 @@ extension FileContent {
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
         state.withLock { state in
             state.syncedGrowth = max(state.syncedGrowth, before.growth)
+            state.unsyncedPages &-= before.unsyncedPages
             if before.holesMayBeLost { state.holesMayBeLost = false }
             if before.pageZeroIsOurs, before.pageZero == .written { state.isMarked = true }
         }
     }
+
+    /// To be called before the whole file is held for something that has to sync: what is written and not on the disk yet
+    /// goes there while others read. Files that are short, or have little to sync, have it done once.
+    func syncAhead() throws(VolumeError) {
+        let now = snapshot
+        guard lastBlock(size: now.size) > Self.mostUnsynced, now.unsyncedPages > Self.mostUnsynced else { return }
+        try synchronizeBacking(dataOnly: true)
+    }
+
+    /// Pages that reach the disk in a moment.
+    private static var mostUnsynced: UInt64 { 4096 }
 
     /// Writes a page 0 that waits since the file was created: before link, setxattr, class change, lock and release.
     public func flushHeader() throws(VolumeError) {
@@ -163,7 +175,9 @@ extension FileContent {
         let now = snapshot
         if now.repair == .none, now.pageZero != .missing { return }
         // What a process that was killed has left may take long to reach the disk: not with everything held.
-        if now.repair == .full, lastBlock(size: now.size) > context.mendAtOnce { try synchronizeBacking(dataOnly: true) }
+        if now.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
+            try synchronizeBacking(dataOnly: true)
+        }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
             try mend(access)
         }

@@ -104,6 +104,20 @@ extension FileContent {
         }
     }
 
+    /// The first position from `position` on where there may be something to verify: pages that the store holds no data for are
+    /// skipped, where they may be holes. Where a crash has left them they are reported, by the first one.
+    func skippingHoles(from position: UInt64) -> UInt64 {
+        let now = snapshot
+        let last = lastBlock(size: now.size)
+        guard now.isTolerant || now.header.flags.contains(.holes) else { return position }
+        let block = geometry.locate(position).block
+        guard block > 0, block < last else { return position }
+        let data = nextDataBlock(from: block, below: last)
+        guard data > block else { return position }
+        if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
+        return geometry.start(ofBlock: data)
+    }
+
     /// What was mended is durable first; then page 0 gets this mount's epoch, and nothing is tolerated any more.
     private func finishMending() throws(VolumeError) {
         try synchronizeBacking(dataOnly: true)

@@ -140,6 +140,7 @@ extension FileContent {
         state.withLock { state in
             state.size = max(state.size, plan.newSize)
             if grows { state.growth += 1 }
+            state.unsyncedPages += UInt64(plan.count)
             if touchesFirst {
                 state.pageZero = .written
                 state.pageZeroIsOurs = true

@@ -39,6 +39,8 @@ struct FileState: Sendable {
     /// Counts growth; equal to `syncedGrowth` when nothing grew since the last sync.
     var growth: UInt64 = 1
     var syncedGrowth: UInt64 = 0
+    /// Pages written since the last sync; of a file just opened nobody knows.
+    var unsyncedPages = UInt64.max / 2
     /// The page 0 with HOLES may still be lost: nothing may be punched before it is durable.
     var holesMayBeLost = false
     var repair: RepairNeed = .none
