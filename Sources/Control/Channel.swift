@@ -48,6 +48,12 @@ final class Channel: Sendable {
         return unsafe pfs_peer(socket.number, &user, &process) == 0 ? user : nil
     }
 
+    /// Whether the other end is gone altogether: not one that only sends no more.
+    var isAbandoned: Bool {
+        var request = pollfd(fd: socket.number, events: 0, revents: 0)
+        return unsafe poll(&request, 1, 0) > 0 && request.revents & Int16(POLLHUP | POLLERR) != 0
+    }
+
     /// Ends the connection in both directions; whoever waits in it returns.
     func shutDown() {
         shutdown(socket.number, Int32(SHUT_RDWR))

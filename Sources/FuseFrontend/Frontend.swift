@@ -6,6 +6,7 @@ public import Keybag
 internal import Locks
 public import ProtectedVolume
 internal import SodiumKit
+internal import Synchronization
 public import VolumeFormat
 
 /// What happens to a mount.
@@ -44,6 +45,8 @@ public final class Frontend: Sendable {
     private let mender: Mender
     private let log: @Sendable (String) -> Void
     private let events: @Sendable (FrontendEvent) -> Void
+    /// The mount has ended: what still runs on it gives up.
+    let isEnding = Atomic(false)
     /// One lock or unlock at a time.
     private let turn = Lock(())
 
@@ -98,6 +101,7 @@ public final class Frontend: Sendable {
     /// Returns when the mount has ended: unmounted, or its connection aborted.
     public func wait() {
         session.wait()
+        isEnding.store(true, ordering: .relaxed)
     }
 
     /// Waits, a second at most, until this process itself does not use the mount: before unmounting.
@@ -108,6 +112,8 @@ public final class Frontend: Sendable {
     /// Frees the session, after `wait`. Closing the volume is the caller's.
     public func close() {
         mender.stop()
+        // Nobody holds a file's pages any more: everything that was parked has come to its turn.
+        system.readers.stop()
         keeper.stop()
         errands.end()
         session.close()

@@ -123,6 +123,7 @@ extension FileContent {
         guard let length = geometry.backingLength(size: seen.size) else { throw .damaged(.length) }
         try store { () throws(Errno) in try target.truncate(to: length) }
         var block: UInt64 = 0
+        var unsynced: UInt64 = 0
         while block <= last {
             let end = min(block + 64, last + 1)
             // Held by steps, so that a writer waits for one of them and readers not for the writer.
@@ -130,6 +131,12 @@ extension FileContent {
                 let now = snapshot
                 guard now.size == seen.size else { throw .refused(.EBUSY) }
                 try reencryptStep(block..<end, now, header, keys, into: target)
+            }
+            // In parts, as nothing ends a long sync.
+            unsynced += end - block
+            if unsynced >= 16_384 {
+                try store { () throws(Errno) in try target.synchronize(dataOnly: true) }
+                unsynced = 0
             }
             // Pages that the store holds no data for stay holes, where they may be some.
             block = flags.contains(.holes) && end < last ? nextDataBlock(from: end, below: last) : end
