@@ -8,8 +8,8 @@ internal import ProtectedVolume
 internal import VolumeFormat
 
 extension VolumeFileSystem {
-    /// Workers that one file may keep waiting before its reads are parked.
-    var workersPerFile: Int { readers.canWork ? max(1, errands.workers / 2) : .max }
+    /// Workers that busy files may keep waiting, all together, before reads of them are parked.
+    var waitingWorkers: Int { readers.canWork ? max(1, errands.workers / 2) : .max }
 
     /// Puts a read aside until its file has come to it. Its place in the line is that of a read that waits.
     func park(

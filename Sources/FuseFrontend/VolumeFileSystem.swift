@@ -261,7 +261,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
             let use = activity.begin(file.node)
-            let share = workersPerFile
+            let share = waitingWorkers
             guard
                 let result = try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: share)
             else { return park(file, at: offset, count: count, request, reply) }

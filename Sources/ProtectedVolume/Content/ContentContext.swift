@@ -34,6 +34,7 @@ public final class ContentContext: Sendable {
     public let mending = MendingLog()
 
     let buffers = CipherBufferPool()
+    let waitingThreads = WaitingThreads()
     let scratch: BufferPool
 
     /// The context of a mount.

@@ -10,7 +10,7 @@ public struct ReadTurn: Sendable {
 }
 
 extension FileContent {
-    /// `read`, or nil where it would have to wait and `limit` threads wait for this file already: then `park` is the way.
+    /// `read`, or nil where it would have to wait and `limit` threads wait for pages already: then `park` is the way.
     public func readUnlessBusy(
         into buffer: inout MutableRawSpan, at offset: UInt64, count: Int, limit: Int
     ) throws(VolumeError) -> ReadResult? {

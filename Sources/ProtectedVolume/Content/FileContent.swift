@@ -73,7 +73,7 @@ public final class FileContent: Sendable {
     public let backing: BackingFile
 
     let inode: UInt64
-    let ranges = RangeLock()
+    let ranges: RangeLock
     let state: Lock<FileState>
     let grown = Condition()
     let fileKeys: FileKeys
@@ -83,6 +83,7 @@ public final class FileContent: Sendable {
         self.backing = backing
         self.inode = inode
         fileKeys = keys
+        ranges = RangeLock(context.waitingThreads)
         self.state = Lock(state)
     }
 

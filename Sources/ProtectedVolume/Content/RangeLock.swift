@@ -1,6 +1,14 @@
 // Locks on ranges of an inode's pages, granted in the order in which they were asked for.
 
 import Locks
+import Synchronization
+
+/// Threads that wait for pages of any file of a mount.
+final class WaitingThreads: Sendable {
+    fileprivate let count = Atomic<Int>(0)
+
+    init() {}
+}
 
 /// A shared or exclusive hold on a range of pages; `RangeLock.release` ends it.
 struct RangeHold: ~Copyable {
@@ -31,6 +39,11 @@ final class RangeLock: Sendable {
         /// Threads that wait.
         var waiting = 0
 
+        mutating func countWaiting(_ change: Int, _ all: WaitingThreads) {
+            waiting += change
+            all.count.add(change, ordering: .relaxed)
+        }
+
         /// Adds a request at the end of the line; whether nothing stands in its way.
         mutating func add(
             _ pages: Range<UInt64>, exclusive: Bool, _ granted: (@Sendable (UInt64) -> Void)? = nil
@@ -51,6 +64,9 @@ final class RangeLock: Sendable {
 
     private let state = Lock(State())
     private let released = Condition()
+    private let all: WaitingThreads
+
+    init(_ all: WaitingThreads = WaitingThreads()) { self.all = all }
 
     /// From a page to the end of all files.
     static func onwards(from page: UInt64) -> Range<UInt64> { page..<UInt64.max }
@@ -61,23 +77,25 @@ final class RangeLock: Sendable {
     func acquire(_ pages: Range<UInt64>, exclusive: Bool) -> RangeHold {
         let (ticket, isGranted) = state.withLock { state in
             let result = state.add(pages, exclusive: exclusive)
-            if !result.isGranted { state.waiting += 1 }
+            if !result.isGranted { state.countWaiting(1, all) }
             return result
         }
         if !isGranted { wait(for: ticket) }
         return RangeHold(ticket: ticket)
     }
 
-    /// The same, shared; nil at once where it would have to wait, and `limit` threads wait already.
+    /// The same, shared; nil at once where it would have to wait, and `limit` threads wait already, for this file or another.
     func acquireUnlessBusy(_ pages: Range<UInt64>, limit: Int) -> RangeHold? {
         let (ticket, isGranted) = state.withLock { state -> (UInt64, Bool) in
             let (ticket, isGranted) = state.add(pages, exclusive: false)
             if isGranted { return (ticket, true) }
-            guard state.waiting < limit else {
+            state.countWaiting(1, all)
+            // Counted first: those who come at once, for other files, see each other.
+            guard all.count.load(ordering: .relaxed) <= limit else {
+                state.countWaiting(-1, all)
                 state.entries.removeLast()
                 return (0, false)
             }
-            state.waiting += 1
             return (ticket, false)
         }
         guard ticket > 0 else { return nil }
@@ -89,7 +107,7 @@ final class RangeLock: Sendable {
         let granted: Void? = state.wait(on: released) { state in
             let place = state.entries.firstIndex { $0.ticket == ticket }
             guard let place, state.isGranted(at: place) else { return nil }
-            state.waiting -= 1
+            state.countWaiting(-1, all)
             return ()
         }
         _ = granted
