@@ -33,6 +33,7 @@ public struct KernelVersion: Sendable, Comparable {
         return KernelVersion(release: release)
     }()
 
+    /// Older kernels come first.
     public static func < (one: KernelVersion, other: KernelVersion) -> Bool {
         (one.major, one.minor) < (other.major, other.minor)
     }

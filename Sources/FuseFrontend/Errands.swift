@@ -65,9 +65,10 @@ final class Errands: Sendable {
     }
 
     /// Whether requests of this thread come from this process itself.
-    func isOwn(_ process: Int32) -> Bool {
-        process == helperNumber.load(ordering: .relaxed) || flusher.isOwn(process)
-    }
+    func isOwn(_ process: Int32) -> Bool { isHelper(process) || flusher.isOwn(process) }
+
+    /// Whether it is the helper, which tells times.
+    func isHelper(_ process: Int32) -> Bool { process == helperNumber.load(ordering: .relaxed) }
 
     // MARK: notifying
 

@@ -14,11 +14,13 @@ internal import ProtectedVolume
 /// flushed after that, and seeks cannot wait for it (`isLockFree`).
 ///
 /// What has no path, or may not be opened, is flushed by the notification that drops its pages: page by page. So is a file
-/// of which a write-back was refused: both calls above take the error that the kernel keeps for the writer's close(2).
-/// (fsync(2) has a record of its own and says it in any case.)
+/// of which a write-back was refused: the calls above take the error that the kernel keeps for the writer's close(2).
+/// (fsync(2) has a record of its own and says it in any case.) An error that comes about meanwhile is given back.
 final class Flusher: Sendable {
-    /// Threads at most: more files than that are stuck together only where the store is, and then all are.
-    private static let mostThreads = 8
+    /// Threads that flush, at most: more files than that are stuck together only where the store is, and then all are.
+    private static let mostFlushing = 8
+    /// Threads at most. Those that close are not counted above: each may wait for a seek that needs a flush first.
+    private static let mostThreads = 64
     /// Whether files are flushed without the inode's lock.
     static let isLockFree = KernelVersion.running.map { $0 >= KernelVersion(6, 16) } ?? false
 
@@ -37,6 +39,8 @@ final class Flusher: Sendable {
         var isRunning = false
         /// A page was refused since the pass in hand began.
         var isRefused = false
+        /// A page was refused while a descriptor of ours was open: the error has been taken from the writer.
+        var owesError = false
         /// A thread closes descriptors of the file; what the next pass leaves is closed by it too.
         var isClosing = false
         var toClose: [HostFile] = []
@@ -49,11 +53,13 @@ final class Flusher: Sendable {
         var jobs: [UInt64: Job] = [:]
         /// Jobs whose turn has not come, in the order in which they came.
         var queue: [UInt64] = []
-        /// Files of which a write-back was refused since they were opened.
-        var refused: Set<UInt64> = []
+        /// Files of which a write-back was refused since they were opened, and why at last.
+        var refused: [UInt64: Int32] = [:]
         var threads: [BackgroundThread] = []
         var numbers: Set<Int32> = []
         var idle = 0
+        /// Threads that close descriptors.
+        var closing = 0
         var clock: BackgroundThread?
         /// When the clock looks next.
         var wake = UInt64.max
@@ -112,16 +118,27 @@ final class Flusher: Sendable {
     // MARK: what is known of refusals
 
     /// A page of the file was refused: the kernel keeps an error for the writer. Before the kernel is told.
-    func refused(_ number: UInt64) {
+    func refused(_ number: UInt64, _ errno: Int32) {
         state.withLock { state in
-            state.refused.insert(number)
+            state.refused[number] = errno
             state.jobs[number]?.isRefused = true
+            state.jobs[number]?.owesError = true
         }
+    }
+
+    /// Whether pages of the file were refused since it was opened. What the kernel has of it is then not what we have.
+    func hasRefused(_ number: UInt64) -> Bool {
+        state.withLock { $0.refused[number] != nil }
+    }
+
+    /// What a request of one of these threads to set the file's time is answered (`OwnMount.keepError`).
+    func owedError(_ number: UInt64) -> Int32? {
+        state.withLock { $0.jobs[number]?.owesError == true ? $0.refused[number] : nil }
     }
 
     /// The file's last handle is gone.
     func closed(_ number: UInt64) {
-        state.withLock { _ = $0.refused.remove(number) }
+        state.withLock { $0.refused[number] = nil }
     }
 
     // MARK: flushing
@@ -176,6 +193,7 @@ final class Flusher: Sendable {
 
     private func startThreadIfNeeded(_ state: inout State) {
         guard state.idle < state.queue.count, state.threads.count < Self.mostThreads,
+            state.threads.count - state.closing < Self.mostFlushing,
             let thread = BackgroundThread(name: "pfs-flusher", { [self] in work() })
         else { return }
         state.threads.append(thread)
@@ -203,27 +221,34 @@ final class Flusher: Sendable {
         return taken ?? nil
     }
 
-    /// One flush of a file, for those that had asked for it before it began.
     private func pass(_ number: UInt64) {
+        let (served, isFlushed, isCloser) = flushed(number)
+        changed.broadcast()
+        finished.broadcast()
+        for waiter in served { waiter.then(isFlushed) }
+        if isCloser { close(number) }
+    }
+
+    /// One flush of a file, for those that had asked for it before it began; whether the caller has to close what it leaves.
+    ///
+    /// A function of its own, after which no reference is left but the one in the job: the last one closes.
+    private func flushed(_ number: UInt64) -> (served: [Waiter], isFlushed: Bool, isCloser: Bool) {
         let job = state.withLock { state in
             state.jobs[number]?.begin()
             return state.jobs[number]
         }
-        guard let job else { return }
-        var file = state.withLock { $0.refused.contains(number) } ? nil : open(job.node)
+        guard let job else { return ([], false, false) }
+        var file = hasRefused(number) ? nil : open(job.node)
         let isDone = handOver(job.node, file)
         if !Self.isLockFree { file = nil }
         let left = file
-        let (served, isFlushed, isCloser) = state.withLock { state in
-            let result = state.passed(number, leaving: left)
+        return state.withLock { state in
+            var result = state.passed(number, leaving: left)
+            if !isDone { result.isFlushed = false }
+            if result.isCloser { state.closing += 1 }
             startThreadIfNeeded(&state)
             return result
         }
-        file = nil
-        changed.broadcast()
-        finished.broadcast()
-        for waiter in served { waiter.then(isDone && isFlushed) }
-        if isCloser { close(number) }
     }
 
     private func open(_ node: Node) -> HostFile? {
@@ -243,18 +268,31 @@ final class Flusher: Sendable {
     /// Closes what passes over the file leave, outside of all locks: it may wait for a seek that another pass will answer.
     private func close(_ number: UInt64) {
         while true {
-            let files = state.withLock { state in
+            let (files, debtor) = state.withLock { state in
                 let files = state.jobs[number]?.toClose ?? []
                 state.jobs[number]?.toClose = []
-                if files.isEmpty {
+                let debtor = files.isEmpty && state.jobs[number]?.owesError == true ? state.jobs[number]?.node : nil
+                if files.isEmpty && debtor == nil {
+                    state.closing -= 1
                     state.jobs[number]?.isClosing = false
                     state.removeIfOver(number)
                 }
-                return files
+                return (files, debtor)
             }
-            if files.isEmpty { break }
+            if let debtor {
+                giveBackError(debtor)
+            } else if files.isEmpty {
+                break
+            }
         }
         finished.broadcast()
+    }
+
+    /// Has the kernel keep the error again that our calls have taken, for the writer's close(2).
+    private func giveBackError(_ node: Node) {
+        let (volume, mount) = state.withLock { ($0.volume, $0.mount) }
+        if let mount, let path = volume?.path(of: node) { mount.keepError(path) }
+        state.withLock { $0.jobs[node.number]?.owesError = false }
     }
 
     /// The clock: answers those whose deadline has passed.

@@ -10,6 +10,9 @@ struct OwnMount: Sendable {
     /// queues behind writers in flight.
     static let touchName = Array("user.protectfs.touch".utf8)
 
+    /// The same, but removing it succeeds.
+    static let errorName = Array("user.protectfs.error".utf8)
+
     let mountPoint: String
     /// `st_dev` of everything in it. What somebody has mounted over it, or put in its place, is another's.
     let device: UInt64
@@ -45,6 +48,12 @@ struct OwnMount: Sendable {
             return nil
         }
         return try? root.openForWriteBack(path, inode: inode)
+    }
+
+    /// Has the kernel keep an error of the file at `path`, as of a write-back that failed: removing an attribute succeeds, and
+    /// the time that the kernel then sends is refused (`TimesDue` tells what comes of that).
+    func keepError(_ path: [[UInt8]]) {
+        try? node(at: path).removeAttribute(Self.errorName)
     }
 
     /// Has the kernel, which has been told to forget the attributes of the file at `path`, ask for them.

@@ -60,7 +60,7 @@ extension VolumeFileSystem {
                 let isOwed = errands.settleTime(node.number)
                 let wasUntold = file?.timeSettled() == true || isOwed
                 // The helper lost against a program that set a time meanwhile: the program's stays.
-                if errands.isOwn(request.process), !wasUntold { throw .refused(Errno(rawValue: 125)) }
+                if errands.isHelper(request.process), !wasUntold { throw .refused(Errno(rawValue: 125)) }
             }
         }
         var change = AttributeChange()
@@ -170,7 +170,7 @@ extension VolumeFileSystem {
     /// the page, which nobody may see, is dropped.
     func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
         let number = file.node.number
-        errands.flusher.refused(number)
+        errands.flusher.refused(number, error.errno.rawValue)
         guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
         let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
         refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {

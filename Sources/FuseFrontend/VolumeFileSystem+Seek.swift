@@ -16,7 +16,8 @@ extension VolumeFileSystem {
     /// The request is parked meanwhile: the flush needs workers, and any number of seeks may wait.
     ///
     /// The kernel holds the inode's lock until the answer, and so write(2) adds nothing meanwhile. A file that cannot be
-    /// flushed, or not in time, is answered EINVAL, as by a file system that cannot seek: programs then read all of it.
+    /// flushed, or not in time, or of which the store took not all, is answered EINVAL, as by a file system that cannot seek:
+    /// programs then read all of it.
     func seek(
         _ target: SeekTarget, from offset: UInt64, in file: OpenFile, _ request: borrowing Request,
         _ reply: consuming Reply
@@ -25,7 +26,9 @@ extension VolumeFileSystem {
         if isClosed(file.node) || !mayHaveDirtyPages(file) {
             return answerSeek(target, from: offset, in: file, of: process, reply)
         }
-        guard Flusher.isLockFree else { return reply.error(Errno.EINVAL.rawValue) }
+        guard Flusher.isLockFree, !errands.flusher.hasRefused(file.node.number) else {
+            return reply.error(Errno.EINVAL.rawValue)
+        }
         let parked = ParkedReply(reply)
         errands.flusher.flush(file.node, until: monotonicNanoseconds() + Self.seekPatience) { [self] isFlushed in
             guard let reply = parked.take() else { return }
@@ -65,6 +68,11 @@ extension VolumeFileSystem {
             isDirect: node.protectionClass ?? .complete == .complete, isWritable: false, isFlushers: true,
             process: request.process)
         if !reply.opened(handle.reply(keepCache: true)) { closeFlushers(node.number) }
+    }
+
+    /// The error that the kernel is to keep of a file, asked for by the flusher on its way. (What it sent is done all the same.)
+    func owedError(_ node: Node, _ request: borrowing Request) -> Int32? {
+        errands.flusher.isOwn(request.process) ? errands.flusher.owedError(node.number) : nil
     }
 
     /// Ends such a handle: it may be the file's last.
