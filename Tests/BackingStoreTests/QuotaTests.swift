@@ -51,10 +51,10 @@ import Testing
             let again = try directory.reopen()
             #expect(quota.isShort)
             defer { withExtendedLifetime(again) {} }
-            var files = [try own.createFile(name("a"), mode: 0o600), try own.createFile(name("b"), mode: 0o600)]
+            let files = [try own.createFile(name("a"), mode: 0o600), try own.createFile(name("b"), mode: 0o600)]
+            defer { withExtendedLifetime(files) {} }
             #expect(throws: Errno.ENFILE) { _ = try own.createFile(name("c"), mode: 0o600) }
             #expect(throws: Errno.ENFILE) { _ = try directory.openFile(name("a"), .readOnly) }
-            files = []
         }
     }
 
