@@ -91,6 +91,8 @@ public class BackingDirectory: BackingNode, @unchecked Sendable {
 
     /// Sets what gives up descriptors that are kept for speed, for when they are short.
     public func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
+    /// The same directory for files of the volume's own, for which descriptors are kept.
+    public func reserved() throws(Errno) -> BackingDirectory { self }
     /// Whether no further file can be opened for want of descriptors.
     public var isShort: Bool { false }
 

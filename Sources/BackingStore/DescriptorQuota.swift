@@ -11,19 +11,24 @@ public final class DescriptorQuota: Sendable {
         case file
         /// A directory, or a handle on the way of an operation.
         case passing
+        /// A file of the volume's own, without which something that was promised would be lost.
+        case reserve
     }
 
     private let used = Atomic<Int>(0)
     private let files: Int
     private let all: Int
+    private let reserve: Int
     private let reclaim = Lock<@Sendable () -> Void>({})
 
     /// - Parameters:
     ///   - files: no file is opened when so many descriptors are held.
     ///   - all: nothing is; operations on names need a few while files have all of theirs.
-    public init(files: Int, all: Int) {
+    ///   - reserve: so many more for files that are opened through `BackingDirectory.reserved`.
+    public init(files: Int, all: Int, reserve: Int = 0) {
         self.files = files
         self.all = all
+        self.reserve = reserve
     }
 
     /// What to call when descriptors are short: gives up those that are kept for speed only. Called by whoever opens
@@ -50,7 +55,13 @@ public final class DescriptorQuota: Sendable {
     func giveBack() { used.subtract(1, ordering: .relaxed) }
 
     private func take(_ use: Use) -> Bool {
-        guard used.add(1, ordering: .relaxed).oldValue < (use == .file ? files : all) else {
+        let limit =
+            switch use {
+            case .file: files
+            case .passing: all
+            case .reserve: all + reserve
+            }
+        guard used.add(1, ordering: .relaxed).oldValue < limit else {
             giveBack()
             return false
         }

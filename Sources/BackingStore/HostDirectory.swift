@@ -6,9 +6,12 @@ import Glibc
 /// An open directory of the host.
 public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     let descriptor: Descriptor
+    /// What files that are opened by their names count as.
+    private let fileUse: DescriptorQuota.Use
 
-    init(_ descriptor: consuming Descriptor) {
+    init(_ descriptor: consuming Descriptor, fileUse: DescriptorQuota.Use = .file) {
         self.descriptor = descriptor
+        self.fileUse = fileUse
     }
 
     private static let flags = O_RDONLY | O_NONBLOCK | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC
@@ -25,6 +28,10 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             try openBeneath(dot, Self.flags, permission: 0o500)
         }
         return HostDirectory(Descriptor(number, quota: quota))
+    }
+
+    public override func reserved() throws(Errno) -> BackingDirectory {
+        HostDirectory(try open(dot, Self.flags, permission: 0o500), fileUse: .reserve)
     }
 
     public override func whenShort(_ reclaim: @escaping @Sendable () -> Void) {
@@ -105,7 +112,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
         do throws(Errno) {
-            let file = HostFile(try open(name.terminated, access.flags | pfs_O_NOFOLLOW, for: .file))
+            let file = HostFile(try open(name.terminated, access.flags | pfs_O_NOFOLLOW, for: fileUse))
             try checkIsFile(file.status().kind)
             return file
         } catch {
@@ -118,7 +125,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     public override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {
         let flags = FileAccess.readWrite.flags | O_CREAT | O_EXCL | pfs_O_NOFOLLOW
         return try writing { () throws(Errno) in
-            HostFile(try open(name.terminated, flags, for: .file, mode: mode & 0o7777))
+            HostFile(try open(name.terminated, flags, for: fileUse, mode: mode & 0o7777))
         }
     }
 

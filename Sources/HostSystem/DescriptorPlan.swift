@@ -9,6 +9,8 @@ public struct DescriptorPlan: Sendable {
     /// control socket, the mount table, the system log; and for a moment an unlock (keybag, device key, state file and its
     /// lock and directory: 5), the helper's calls on the mount (4), and unmounting through fusermount3 (5).
     public static let own = 32
+    /// Late files: what a lock that found pages still to be written has written them to.
+    public static let late = 8
     /// With fewer in all a mount is refused.
     public static let least = 80
 
@@ -28,7 +30,7 @@ public struct DescriptorPlan: Sendable {
         self.limit = limit
         connections = min(64, max(8, limit / 32))
         desk = connections / 4
-        store = max(limit - Self.own - 2 * connections - 2 * desk, 16)
+        store = max(limit - Self.own - Self.late - 2 * connections - 2 * desk, 16)
         files = store - min(store / 4, 64)
     }
 

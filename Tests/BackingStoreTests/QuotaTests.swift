@@ -9,7 +9,7 @@ import Testing
     private func withDirectory(_ files: Int, _ all: Int, _ body: (HostDirectory, DescriptorQuota) throws -> Void) throws
     {
         let place = try TemporaryDirectory()
-        let quota = DescriptorQuota(files: files, all: all)
+        let quota = DescriptorQuota(files: files, all: all, reserve: 2)
         try body(try place.directory.limited(by: quota), quota)
     }
 
@@ -42,6 +42,19 @@ import Testing
                 _ = try directory.entries()
             }
             #expect(!quota.isShort)
+        }
+    }
+
+    @Test func theVolumesOwnFilesHaveAReserve() throws {
+        try withDirectory(2, 3) { directory, quota in
+            let own = try directory.reserved()
+            let again = try directory.reopen()
+            #expect(quota.isShort)
+            defer { withExtendedLifetime(again) {} }
+            let files = [try own.createFile(name("a"), mode: 0o600), try own.createFile(name("b"), mode: 0o600)]
+            defer { withExtendedLifetime(files) {} }
+            #expect(throws: Errno.ENFILE) { _ = try own.createFile(name("c"), mode: 0o600) }
+            #expect(throws: Errno.ENFILE) { _ = try directory.openFile(name("a"), .readOnly) }
         }
     }
 

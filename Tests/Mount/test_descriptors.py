@@ -7,7 +7,10 @@ import subprocess
 import time
 
 import harness
+from frozen import Case
+from stores import store
 from test_control import connect
+from test_late import check_store, lock_late
 
 SOON = 8
 
@@ -205,3 +208,25 @@ def test_limits(environment):
     done = run(60, 60)
     environment.cell("too low", 1, done.returncode)
     environment.cell("it says why, and what to do", True, "limit of open files" in done.stderr and "raise" in done.stderr)
+
+
+def test_late_records_have_theirs(environment):
+    """A lock that finds pages still to be written puts them into a late file, whatever is open."""
+    with store(environment) as below_it:
+        limit = 128
+        mount = limited_mount(environment, limit, below_it.volume)
+        for number in range(limit):
+            harness.write_file(mount / f"file {number}", b"content")
+        case = Case(mount, below_it.backing, "class", 1)
+        try:
+            handles, answers = open_all([mount / f"file {number}" for number in range(limit)])
+            environment.cell("the rest is refused", {"ENFILE"}, answers)
+            lock_late(environment, case, "full")
+            check_store(environment, case, "full")
+            mount.unlock()
+            environment.cell("pages after unlock", case.PAGES, case.holder.ask("count", case.LENGTH, 1))
+        finally:
+            case.holder.close()
+        for handle in handles:
+            os.close(handle)
+        mount.unmount()

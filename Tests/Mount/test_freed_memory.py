@@ -20,6 +20,7 @@ def lock(mount, *words, before=None):
 
 
 def forget(mount):
+    # Another run of the tests on this machine has the same file.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(harness.told())
 

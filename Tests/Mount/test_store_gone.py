@@ -207,7 +207,7 @@ def test_few_descriptors(environment):
         except OSError as error:
             answers.add(harness.errno.errorcode[error.errno])
     environment.cell("opening more than there are descriptors for", {"ENFILE"}, answers)
-    environment.cell("many could be opened", True, len(handles) > limit // 3)
+    environment.cell("many could be opened", True, len(handles) > limit // 4)
     environment.cell("creating", "ENFILE", harness.outcome(harness.write_file, mount / "new", b"x"))
     environment.cell("nothing is left of it", False, os.path.exists(mount / "new"))
     environment.cell("what is open is read", True,

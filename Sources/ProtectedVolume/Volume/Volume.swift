@@ -129,7 +129,9 @@ public final class Volume: Sendable {
         self.options = options
         self.report = report
         rootDirectory = directory
-        late = LateRecords(root: directory, states: states, keys: keys, report: report)
+        let reserved: BackingDirectory
+        do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
+        late = LateRecords(root: reserved, states: states, keys: keys, report: report)
         names = NameCipher(keys: keys.metadata)
         content = ContentContext(
             keys: keys, epochs: epochs, isReadOnly: options.isReadOnly, cutNeedsSync: !directory.keepsOrder,

@@ -86,7 +86,8 @@ enum Daemon {
         let plan = DescriptorPlan.ofThisProcess
         let directory: HostDirectory
         do throws(Errno) {
-            directory = try access.directory.limited(by: DescriptorQuota(files: plan.files, all: plan.store))
+            let quota = DescriptorQuota(files: plan.files, all: plan.store, reserve: DescriptorPlan.late)
+            directory = try access.directory.limited(by: quota)
         } catch {
             throw Explain.store(error, access.path)
         }
