@@ -29,7 +29,6 @@ do {
     // Detached: the main actor is held by reading lines.
     Task.detached {
         for try await event in events {
-            if case .connected(let state) = event { say("the volume is \(state.rawValue)") }
             switch event {
             case .connected(.unlocked), .firstUnlock, .unlocked: await merge(recorder)
             case .willLock(let lock):
@@ -37,6 +36,8 @@ do {
                 lock.done()
             default: break
             }
+            // Last: what is recorded from now on is merged at the next event.
+            if case .connected(let state) = event { say("the volume is \(state.rawValue)") }
         }
     }
     while let line = readLine() {
