@@ -9,7 +9,7 @@ internal import ProtectedVolume
 ///
 /// A file is flushed through the own mount: opened for reading, and sync_file_range(2), which sends requests as large as an
 /// fsync does and takes no lock of the inode. While the kernel waits for the answer to a LSEEK it holds that lock; close(2)
-/// may wait for it, and so comes last, when the answer has been given. Before Linux 6.16 sync_file_range(2) does not wait
+/// waits for it on older kernels (6.18 was seen not to), and so comes last, when the answer is given. Before Linux 6.16 sync_file_range(2) does not wait
 /// for FUSE's requests to be answered (they were sent from copies of the pages), but close(2) does: there a file counts as
 /// flushed after that, and seeks cannot wait for it (`isLockFree`).
 ///
