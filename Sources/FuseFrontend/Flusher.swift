@@ -9,7 +9,7 @@ internal import ProtectedVolume
 ///
 /// A file is flushed through the own mount: opened for reading, and sync_file_range(2), which sends requests as large as an
 /// fsync does and takes no lock of the inode. While the kernel waits for the answer to a LSEEK it holds that lock; close(2)
-/// may wait for it, and so comes last, when the answer has been given. Before Linux 6.16 sync_file_range(2) does not wait
+/// waits for it on older kernels (6.18 was seen not to), and so comes last, when the answer is given. Before Linux 6.16 sync_file_range(2) does not wait
 /// for FUSE's requests to be answered (they were sent from copies of the pages), but close(2) does: there a file counts as
 /// flushed after that, and seeks cannot wait for it (`isLockFree`).
 ///
@@ -21,6 +21,8 @@ final class Flusher: Sendable {
     private static let mostFlushing = 8
     /// Threads at most. Those that close are not counted above: each may wait for a seek that needs a flush first.
     private static let mostThreads = 64
+    /// How long a thread waits for a job before it ends.
+    private static let idleTime: UInt64 = 5_000_000_000
     /// Whether files are flushed without the inode's lock.
     static let isLockFree = KernelVersion.running.map { $0 >= KernelVersion(6, 16) } ?? false
 
@@ -55,7 +57,10 @@ final class Flusher: Sendable {
         var queue: [UInt64] = []
         /// Files of which a write-back was refused since they were opened, and why at last.
         var refused: [UInt64: Int32] = [:]
-        var threads: [BackgroundThread] = []
+        /// By a number that is counted up, as a thread that is started does not know its own yet.
+        var threads: [UInt64: BackgroundThread] = [:]
+        var started: UInt64 = 0
+        /// As requests name them.
         var numbers: Set<Int32> = []
         var idle = 0
         /// Threads that close descriptors.
@@ -96,7 +101,7 @@ final class Flusher: Sendable {
         changed.broadcast()
         hurried.broadcast()
         for waiter in waiters { waiter.then(false) }
-        for thread in threads { thread.join() }
+        for thread in threads.values { thread.join() }
         clock?.join()
         state.withLock { state in
             state.session = nil
@@ -193,32 +198,44 @@ final class Flusher: Sendable {
 
     private func startThreadIfNeeded(_ state: inout State) {
         guard state.idle < state.queue.count, state.threads.count < Self.mostThreads,
-            state.threads.count - state.closing < Self.mostFlushing,
-            let thread = BackgroundThread(name: "pfs-flusher", { [self] in work() })
+            state.threads.count - state.closing < Self.mostFlushing
         else { return }
-        state.threads.append(thread)
+        let id = state.started
+        guard let thread = BackgroundThread(name: "pfs-flusher", { [self] in work(id) }) else { return }
+        state.started += 1
+        state.threads[id] = thread
         // It takes a job as soon as it runs.
         state.idle += 1
     }
 
-    private func work() {
+    private func work(_ id: UInt64) {
         let me = BackgroundThread.currentNumber
         state.withLock { _ = $0.numbers.insert(me) }
-        while let number = next() {
+        while let number = next(id) {
             pass(number)
             state.withLock { $0.idle += 1 }
         }
         state.withLock { _ = $0.numbers.remove(me) }
     }
 
-    private func next() -> UInt64? {
-        let taken = state.wait(on: changed) { state -> UInt64?? in
+    /// The next job; nil, and the thread is counted no more, where there is none for a while or the mount has ended.
+    private func next(_ id: UInt64) -> UInt64? {
+        let taken = state.wait(on: changed, until: monotonicNanoseconds() + Self.idleTime) { state -> UInt64?? in
             if state.isStopping { return .some(nil) }
             guard !state.queue.isEmpty else { return nil }
             state.idle -= 1
             return .some(state.queue.removeFirst())
         }
-        return taken ?? nil
+        if let taken { return taken }
+        // Looked for once more, in one step with leaving: a job that came since was left to this thread.
+        return state.withLock { state in
+            state.idle -= 1
+            if state.isStopping { return nil }
+            guard state.queue.isEmpty else { return state.queue.removeFirst() }
+            // Nobody joins it then.
+            state.threads[id] = nil
+            return nil
+        }
     }
 
     private func pass(_ number: UInt64) {

@@ -26,7 +26,6 @@ struct FlusherTests {
         try body(volume, path, handle, node)
         close(handle)
         volume.volume.forget(node, count: 1)
-        volume.frontend.settle()
         #expect(try volume.end())
     }
 

@@ -56,6 +56,8 @@ final class MountedVolume: Sendable {
 
     /// Unmounts and takes everything away; false where the mount was busy.
     func end() throws -> Bool {
+        // As unmounting does: the front end's own calls on the mount come to their end.
+        frontend.settle()
         let isClean = unsafe umount2(path, 0) == 0
         if !isClean { unsafe umount2(path, Int32(MNT_DETACH)) }
         frontend.wait()

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+from copying import SEEKING, TOOLS, at_once, copy, elsewhere, tools
 from harness import PAGE, PATIENCE, Skip, outcome, pattern, read_file, run, set_class, wait_until
 from stores import store
 
@@ -34,86 +35,6 @@ def dirty(path, seed):
     return handle
 
 
-def by_descriptors(copy):
-    """A copy by a call that takes two descriptors, until it gives 0."""
-    def act(source, target):
-        with open(source, "rb") as one, open(target, "wb") as other:
-            while copy(one.fileno(), other.fileno()):
-                pass
-    return act
-
-
-def splice(source, target):
-    ends = os.pipe()
-    try:
-        def once(one, other):
-            count = os.splice(one, ends[1], 1 << 16)
-            left = count
-            while left:
-                left -= os.splice(ends[0], other, left)
-            return count
-        by_descriptors(once)(source, target)
-    finally:
-        for end in ends:
-            os.close(end)
-
-
-# Scripts for the shell, with the source and the target; or functions.
-TOOLS = {
-    "cp": 'cp "$1" "$2"',
-    "cp --sparse=always": 'cp --sparse=always "$1" "$2"',
-    # 1: the file grew while it was read, which is so where a writer appends.
-    "tar -cS": '{ tar -C "${1%/*}" -cSf "$2.tar" "${1##*/}" 2>"$2.said" || [ $? = 1 ]; } && tar -xOf "$2.tar" >"$2"',
-    "tar -c": '{ tar -C "${1%/*}" -cf "$2.tar" "${1##*/}" 2>"$2.said" || [ $? = 1 ]; } && tar -xOf "$2.tar" >"$2"',
-    "qemu-img convert": 'qemu-img convert -f raw -O raw "$1" "$2"',
-    "rsync -S": 'rsync -LS "$1" "$2"',
-    "dd": 'dd if="$1" of="$2" bs=64k status=none',
-    "shutil.copyfile": shutil.copyfile,
-    "sendfile": by_descriptors(lambda one, other: os.sendfile(other, one, None, 1 << 18)),
-    "splice": splice,
-    "copy_file_range": by_descriptors(lambda one, other: os.copy_file_range(one, other, 1 << 24)),
-}
-# Those that ask where the holes are.
-SEEKING = ("cp", "cp --sparse=always", "tar -cS", "qemu-img convert")
-
-
-def tools(environment, names=TOOLS):
-    for name in names:
-        if name.startswith("qemu-img") and not shutil.which("qemu-img"):
-            environment.skip(f"[{name}]", "qemu-utils is not installed")
-        elif name != "splice" or hasattr(os, "splice"):
-            yield name
-
-
-def copy(name, pairs):
-    """Copies each (source, target), all at the same time; what went wrong."""
-    tool = TOOLS[name]
-    if callable(tool):
-        return at_once([lambda pair=pair: tool(*pair) for pair in pairs])
-    words = ["xargs", "-P", str(len(pairs)), "-n", "2", "sh", "-c", tool, "sh"]
-    done = subprocess.run(words, input="\n".join(" ".join(pair) for pair in pairs), capture_output=True, text=True,
-                          timeout=PATIENCE)
-    return [] if done.returncode == 0 else [done.stderr]
-
-
-def at_once(actions):
-    """Runs all at the same time; what went wrong."""
-    problems, ready = [], threading.Barrier(len(actions))
-
-    def act(action):
-        ready.wait()
-        try:
-            action()
-        except Exception as error:  # noqa: a thread's failure would be lost
-            problems.append(repr(error))
-    threads = [threading.Thread(target=act, args=(action,)) for action in actions]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return problems
-
-
 def target_of(name, place, source):
     """Within the mount where the call is one between two of its files."""
     return source + ".copy" if name == "copy_file_range" else os.path.join(place, os.path.basename(source) + ".copy")
@@ -124,9 +45,7 @@ def copied(environment, name, directory, count):
     place = environment.new_path("copies")
     os.makedirs(place)
     pairs = [(path, target_of(name, place, path)) for path in (os.path.join(directory, f"{seed}") for seed in range(count))]
-    with contextlib.ExitStack() as held:
-        for seed, (path, _) in enumerate(pairs):
-            held.callback(os.close, dirty(path, seed))
+    with elsewhere(lambda: [dirty(path, seed) for seed, (path, _) in enumerate(pairs)]):
         problems = copy(name, pairs)
         for seed, (_, target) in enumerate(pairs):
             if not problems and read_file(target) != CONTENT[seed]:
@@ -166,37 +85,32 @@ def test_appended(environment):
     content = pattern(64 * MEGABYTE, seed=7)
     for letter in "CBA":
         path = mount / f"growing-{letter}"
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
         set_class(path, letter)
-        os.close(handle)
-        handle = os.open(path, os.O_RDWR)
-        size, ends = [0], threading.Event()
+        size, handle = mmap.mmap(-1, 8), []
+
+        def length():
+            return int.from_bytes(size[:], "little")
 
         def append():
-            while not ends.is_set() and size[0] < len(content) - 3 * PAGE:
-                part = content[size[0]:size[0] + 3 * PAGE - 5]
-                os.pwrite(handle, part, size[0])
-                size[0] += len(part)
-                time.sleep(0.0005)
-        writer = threading.Thread(target=append)
-        writer.start()
-        try:
+            begin = length()
+            if begin < len(content) - 3 * PAGE:
+                part = content[begin:begin + 3 * PAGE - 5]
+                write_all(handle[0], part, begin)
+                size[:] = (begin + len(part)).to_bytes(8, "little")
+
+        with elsewhere(lambda: handle.append(os.open(path, os.O_RDWR)), append):
             for name in tools(environment, [name for name in TOOLS if name != "tar -cS"]):
-                before = size[0]
-                wait_until(lambda: size[0] > before + MEGABYTE // 4, what="some more")
-                sure, target = size[0], target_of(name, place, path)
+                before = length()
+                wait_until(lambda: length() > before + MEGABYTE // 4, what="some more")
+                sure, target = length(), target_of(name, place, path)
                 problems = copy(name, [(path, target)])
                 environment.cell(f"[{letter}, {name}]", [], problems)
                 found = read_file(target)
                 environment.cell(f"[{letter}, {name}: what was there]", True, found[:sure] == content[:sure])
                 # A whole page may be there before the size of it is; qemu-img fills up its last 512 bytes.
                 end = len(found) - 511 if name.startswith("qemu") else len(found)
-                environment.cell(f"[{letter}, {name}: no more than was written]", True,
-                                 end <= size[0] and found[:end] == content[:end])
-        finally:
-            ends.set()
-            writer.join()
-            os.close(handle)
+                environment.cell(f"[{letter}, {name}: nothing else]", True, found[:end] == content[:end])
 
 
 def test_many_seeks(environment):
@@ -243,44 +157,56 @@ def test_big_and_small(environment):
     mount = environment.mount()
     amount = (256 if environment.mode == "quick" else 640) * MEGABYTE
     part = pattern(8 * MEGABYTE)
-    big = os.open(mount / "big", os.O_RDWR | os.O_CREAT, 0o644)
-    for offset in range(0, amount, len(part)):
-        write_all(big, part, offset)
     place = environment.new_path("copies")
     os.makedirs(place)
     names = list(tools(environment, SEEKING))
-    jobs, problems, found, begun = {name: [] for name in names}, [], [], time.monotonic()
-    with contextlib.ExitStack() as held:
+    jobs = {name: [] for name in names}
+    for seed in range(16):
+        jobs[names[seed % len(names)]].append((mount / f"{seed}", os.path.join(place, f"{seed}")))
+
+    def write():
+        big = os.open(mount / "big", os.O_RDWR | os.O_CREAT, 0o644)
+        for offset in range(0, amount, len(part)):
+            write_all(big, part, offset)
         for seed in range(16):
-            path = mount / f"{seed}"
-            held.callback(os.close, dirty(path, seed))
-            jobs[names[seed % len(names)]].append((path, os.path.join(place, f"{seed}")))
+            dirty(mount / f"{seed}", seed)
 
-        def seek():
-            with contextlib.nullcontext() if ANSWERS else contextlib.suppress(OSError):
-                found.append(os.lseek(big, 0, os.SEEK_HOLE))
-            print(f"        SEEK_HOLE with {amount // MEGABYTE} MiB dirty: {time.monotonic() - begun:.2f} s", flush=True)
+    found, problems = [], []
 
-        problems += at_once([seek] + [lambda name=name: problems.extend(copy(name, jobs[name])) for name in names])
-        problems += [f"{seed} differs" for seed in range(16)
-                     if not problems and read_file(os.path.join(place, f"{seed}")) != CONTENT[seed]]
-    environment.cell("[the big file's end]", [amount] if ANSWERS else [], found)
+    def ask():
+        try:
+            return os.lseek(os.open(mount / "big", os.O_RDONLY), 0, os.SEEK_HOLE)
+        except OSError as error:
+            return errno.errorcode[error.errno]
+
+    def seek():
+        begun = time.monotonic()
+        with elsewhere(ask) as answer:
+            found.append(answer)
+        print(f"        SEEK_HOLE with {amount // MEGABYTE} MiB dirty: {time.monotonic() - begun:.2f} s", flush=True)
+
+    with elsewhere(write):
+        seeker = threading.Thread(target=seek)
+        seeker.start()
+        time.sleep(0.1)
+        problems += at_once([lambda name=name: problems.extend(copy(name, jobs[name])) for name in names])
+        seeker.join()
+    problems += [f"{seed} differs" for seed in range(16)
+                 if not problems and read_file(os.path.join(place, f"{seed}")) != CONTENT[seed]]
+    environment.cell("[the big file's end]", [str(amount) if ANSWERS else "EINVAL"], found)
     environment.cell("[the small ones are copied whole]", [], problems)
-    os.close(big)
 
 
 def test_blocks(environment):
     """A file never seems to be nothing but a hole: not when it is new, and not before its first page is written."""
     mount = environment.mount()
-    path = mount / "file"
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    environment.cell("[new]", True, os.stat(path).st_blocks > 0)
-    write_all(handle, CONTENT[0], 0)
-    environment.cell("[dirty]", True, os.stat(path).st_blocks > 0 and os.fstat(handle).st_blocks > 0)
     archive = environment.new_path("tar")
-    run("tar", "-cSf", archive, "-C", mount.path, "file")
+    with elsewhere(lambda: os.fstat(os.open(mount / "new", os.O_RDWR | os.O_CREAT, 0o644)).st_blocks > 0) as answer:
+        environment.cell("[new]", "True", answer)
+    with elsewhere(lambda: os.fstat(dirty(mount / "file", 0)).st_blocks > 0) as answer:
+        environment.cell("[dirty]", ("True", True), (answer, os.stat(mount / "file").st_blocks > 0))
+        run("tar", "-cSf", archive, "-C", mount.path, "file")
     environment.cell("[archived with its data]", True, os.path.getsize(archive) > FIRST + LAST)
-    os.close(handle)
     # A real hole stays one, for tar too.
     with open(mount / "hole", "wb") as file:
         file.truncate(64 * MEGABYTE)
@@ -294,18 +220,21 @@ def test_unlinked(environment):
     target = environment.new_path("copy")
     for letter in "CBA":
         path = mount / letter
-        for name in ("cp", "cp --sparse=always", "rsync -S", "dd", "shutil.copyfile"):
+
+        def write():
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o644))
             set_class(path, letter)
             handle = os.open(path, os.O_RDWR)
             os.unlink(path)
             write_all(handle, CONTENT[5][:FIRST], 0)
             write_all(handle, CONTENT[5][-LAST:], FIRST + HOLE)
-            source = f"/proc/{os.getpid()}/fd/{handle}"
-            environment.cell(f"[{letter}, {name}]", ([], True),
-                             (copy(name, [(source, target)]), read_file(target) == CONTENT[5]))
+            return f"/proc/{os.getpid()}/fd/{handle}"
+
+        for name in ("cp", "cp --sparse=always", "rsync -S", "dd", "shutil.copyfile"):
+            with elsewhere(write) as source:
+                problems = copy(name, [(source, target)])
+            environment.cell(f"[{letter}, {name}]", ([], True), (problems, read_file(target) == CONTENT[5]))
             os.unlink(target)
-            os.close(handle)
 
 
 def test_mapped(environment):
