@@ -89,6 +89,11 @@ public class BackingDirectory: BackingNode, @unchecked Sendable {
     /// and FUSE file systems, where every cut needs an fdatasync.
     public var keepsOrder: Bool { true }
 
+    /// Sets what gives up descriptors that are kept for speed, for when they are short.
+    public func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
+    /// Whether no further file can be opened for want of descriptors.
+    public var isShort: Bool { false }
+
     /// Another handle on the same directory.
     public func reopen() throws(Errno) -> BackingDirectory { throw .ENOSYS }
     /// Opens a subdirectory: ENOTDIR or ELOOP for another kind.

@@ -29,19 +29,29 @@ struct Descriptor: ~Copyable {
     let number: Int32
     /// Opened with O_PATH: it names an object and can neither read nor write it.
     let isPath: Bool
+    /// What it is counted in, as are those opened through it.
+    let quota: DescriptorQuota?
 
-    init(_ number: Int32, isPath: Bool = false) {
+    init(_ number: Int32, isPath: Bool = false, quota: DescriptorQuota? = nil) {
         self.number = number
         self.isPath = isPath
+        self.quota = quota
     }
 
     deinit {
         close(number)
+        quota?.giveBack()
+    }
+
+    /// Runs `body`, which opens a descriptor, where the quota has room.
+    func counting(_ use: DescriptorQuota.Use, _ body: () throws(Errno) -> Int32) throws(Errno) -> Int32 {
+        guard let quota else { return try body() }
+        return try quota.opening(use, body)
     }
 
     /// The path through which calls without an `*at` form reach the object; the link is followed to the object itself,
     /// a symlink included, and no further (proc_pid_fd(5)).
-    private var magicPath: String { "/proc/self/fd/\(number)" }
+    var magicPath: String { "/proc/self/fd/\(number)" }
 
     func status() throws(Errno) -> Status {
         var result = stat()
@@ -126,7 +136,10 @@ struct Descriptor: ~Copyable {
         // Not through the magic link unless it is a file: opening a FIFO or device would have effects.
         try checkIsFile(status().kind)
         return try withOwnerAccess(access.permission) { () throws(Errno) in
-            HostFile(Descriptor(try retrying { unsafe open(magicPath, access.flags) }))
+            let number = try counting(.file) { () throws(Errno) in
+                try retrying { unsafe open(magicPath, access.flags) }
+            }
+            return HostFile(Descriptor(number, quota: quota))
         }
     }
 

@@ -51,6 +51,8 @@ extension Errno {
     public static let EINVAL = Errno(rawValue: Glibc.EINVAL)
     /// Too many open files in the process.
     public static let EMFILE = Errno(rawValue: Glibc.EMFILE)
+    /// Too many open files in the system; also: no room for one more in the store's quota.
+    public static let ENFILE = Errno(rawValue: Glibc.ENFILE)
     /// File too large.
     public static let EFBIG = Errno(rawValue: Glibc.EFBIG)
     /// No space left.

@@ -19,6 +19,20 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         return HostDirectory(Descriptor(try retrying { unsafe Glibc.open(path, flags) }))
     }
 
+    /// The same directory, from which on all that is opened counts in `quota`.
+    public func limited(by quota: DescriptorQuota) throws(Errno) -> HostDirectory {
+        let number = try quota.opening(.passing) { () throws(Errno) in
+            try openBeneath(dot, Self.flags, permission: 0o500)
+        }
+        return HostDirectory(Descriptor(number, quota: quota))
+    }
+
+    public override func whenShort(_ reclaim: @escaping @Sendable () -> Void) {
+        descriptor.quota?.whenShort(reclaim)
+    }
+
+    public override var isShort: Bool { descriptor.quota?.isShort ?? false }
+
     // MARK: The directory itself
 
     public override func status() throws(Errno) -> Status { try descriptor.status() }
@@ -91,7 +105,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
         do throws(Errno) {
-            let file = HostFile(try open(name.terminated, access.flags | pfs_O_NOFOLLOW))
+            let file = HostFile(try open(name.terminated, access.flags | pfs_O_NOFOLLOW, for: .file))
             try checkIsFile(file.status().kind)
             return file
         } catch {
@@ -104,7 +118,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     public override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {
         let flags = FileAccess.readWrite.flags | O_CREAT | O_EXCL | pfs_O_NOFOLLOW
         return try writing { () throws(Errno) in
-            HostFile(try open(name.terminated, flags, mode: mode & 0o7777))
+            HostFile(try open(name.terminated, flags, for: .file, mode: mode & 0o7777))
         }
     }
 
@@ -113,14 +127,23 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     private func open(
-        _ name: [UInt8], _ flags: Int32, mode: UInt32 = 0, isPath: Bool = false, permission: UInt32 = 0o100
+        _ name: [UInt8], _ flags: Int32, for use: DescriptorQuota.Use = .passing, mode: UInt32 = 0,
+        isPath: Bool = false, permission: UInt32 = 0o100
     ) throws(Errno) -> Descriptor {
-        let number = try descriptor.withOwnerAccess(permission) { () throws(Errno) in
+        let number = try descriptor.counting(use) { () throws(Errno) in
+            try openBeneath(name, flags, mode: mode, permission: permission)
+        }
+        return Descriptor(number, isPath: isPath, quota: descriptor.quota)
+    }
+
+    private func openBeneath(
+        _ name: [UInt8], _ flags: Int32, mode: UInt32 = 0, permission: UInt32
+    ) throws(Errno) -> Int32 {
+        try descriptor.withOwnerAccess(permission) { () throws(Errno) in
             try retryingShim {
                 unsafe withCString(name) { unsafe pfs_open_beneath(descriptor.number, $0, flags, mode) }
             }
         }
-        return Descriptor(number, isPath: isPath)
     }
 
     /// Runs a call that changes the directory's entries.

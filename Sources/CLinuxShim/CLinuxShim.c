@@ -58,6 +58,11 @@ int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length
 
 int32_t pfs_syncfs(int32_t fd) { return (int32_t)result(syncfs(fd)); }
 
+int32_t pfs_write_back(int32_t fd) {
+    unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+    return (int32_t)result(sync_file_range(fd, 0, 0, all));
+}
+
 int64_t pfs_filesystem_type(int32_t fd) {
     struct statfs status;
     return fstatfs(fd, &status) < 0 ? -errno : (int64_t)status.f_type;

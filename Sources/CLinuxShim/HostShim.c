@@ -59,4 +59,16 @@ int pfs_lremovexattr(const char *path, const char *name) { return lremovexattr(p
 
 int pfs_close_from(int first) { return (int)syscall(SYS_close_range, (unsigned)first, ~0U, 0U); }
 
+int pfs_open_standard_streams(void) {
+    for (int stream = 0; stream <= 2; stream++) {
+        if (fcntl(stream, F_GETFD) >= 0) continue;
+        /* The lowest number that is free, and so this one. */
+        int got = open("/dev/null", O_RDONLY | O_NOCTTY);
+        if (got == stream) continue;
+        if (got >= 0) close(got);
+        return -1;
+    }
+    return 0;
+}
+
 int pfs_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }

@@ -42,11 +42,14 @@ final class Channel: Sendable {
         self.socket = socket
     }
 
-    /// The user at the other end; nil when the kernel does not say.
-    var peerUser: UInt32? {
+    /// The user and process at the other end when it connected; nil when the kernel does not say.
+    var peer: (user: UInt32, process: Int32)? {
         var (user, process): (UInt32, Int32) = (0, 0)
-        return unsafe pfs_peer(socket.number, &user, &process) == 0 ? user : nil
+        return unsafe pfs_peer(socket.number, &user, &process) == 0 ? (user, process) : nil
     }
+
+    /// The socket, for poll(2) only.
+    var number: Int32 { socket.number }
 
     /// Ends the connection in both directions; whoever waits in it returns.
     func shutDown() {
@@ -104,6 +107,24 @@ final class Channel: Sendable {
             return .success(())
         }
         try result.get()
+    }
+
+    /// Takes of a frame what is there, and nothing behind it; never waits.
+    func receive(into partial: inout PartialFrame) -> PartialFrame.Progress {
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let missing = partial.missing
+            if missing == 0 { return .whole(partial.content) }
+            guard partial.length <= Self.maximumFrame else { return .tooLarge }
+            let got = unsafe recv(socket.number, &chunk, min(missing, chunk.count), Int32(MSG_DONTWAIT))
+            if got > 0 {
+                partial.bytes += chunk[..<got]
+            } else if got == 0 {
+                return .closed
+            } else if errno != EINTR {
+                return errno == EAGAIN ? .more : .closed
+            }
+        }
     }
 
     /// Sends one frame, and `secret` behind it. A failure ends the connection: half a frame may be out.
@@ -186,6 +207,25 @@ final class Channel: Sendable {
         }
         try result.get()
     }
+}
+
+/// A frame of which only the beginning may be there.
+struct PartialFrame {
+    enum Progress {
+        /// The rest is still to come.
+        case more
+        case whole([UInt8])
+        case tooLarge
+        case closed
+    }
+
+    fileprivate var bytes: [UInt8] = []
+
+    var hasBegun: Bool { !bytes.isEmpty }
+    /// Bytes of JSON; 0 until the length is there.
+    fileprivate var length: Int { bytes.count < 4 ? 0 : bytes[..<4].reversed().reduce(0) { $0 << 8 | Int($1) } }
+    fileprivate var missing: Int { bytes.count < 4 ? 4 - bytes.count : 4 + length - bytes.count }
+    fileprivate var content: [UInt8] { Array(bytes.dropFirst(4)) }
 }
 
 /// Waits in poll(2); nil when ready.

@@ -46,7 +46,7 @@ public struct ControlClient: ~Copyable {
         }
         let channel = Channel(socket)
         // Without XDG_RUNTIME_DIR the directory lies in /tmp, where anybody may have made it.
-        guard let user = channel.peerUser, user == geteuid() || user == 0 || user == owner else {
+        guard let user = channel.peer?.user, user == geteuid() || user == 0 || user == owner else {
             throw .unreachable(SystemError(code: ECONNREFUSED, call: "connect", subject: path.description))
         }
         self.channel = channel

@@ -7,18 +7,27 @@ import VolumeFormat
 
 extension ControlServer {
     /// Serves `channel` until its other end is gone, too slow, or says what is no request.
-    func serve(_ channel: Channel) {
+    ///
+    /// - Parameter first: the first request, where it has come already.
+    func serve(_ channel: Channel, first: [UInt8]? = nil) {
         var isSubscriber = false
+        var given = first
         while true {
             let frame: [UInt8]
-            do throws(ChannelError) {
-                let start = isSubscriber ? nil : monotonicNanoseconds() + Self.nanoseconds(limits.idle)
-                frame = try channel.receive(start: start, duration: Self.nanoseconds(limits.transfer))
-            } catch .tooLarge {
-                answer(channel, Self.refusal(ControlFailure(code: "tooLarge", message: "a request has 64 KiB at most")))
-                return
-            } catch {
-                return
+            if let first = given.take() {
+                frame = first
+            } else {
+                note(channel, isIdle: true)
+                do throws(ChannelError) {
+                    let start = isSubscriber ? nil : monotonicNanoseconds() + Self.nanoseconds(limits.idle)
+                    frame = try channel.receive(start: start, duration: Self.nanoseconds(limits.transfer))
+                } catch .tooLarge {
+                    answer(channel, Self.tooLarge)
+                    return
+                } catch {
+                    return
+                }
+                note(channel, isIdle: false)
             }
             let request: JSONValue
             do throws(JSONError) {
@@ -34,6 +43,7 @@ extension ControlServer {
             switch name {
             case "subscribe":
                 isSubscriber = subscribe(channel, request) || isSubscriber
+                if isSubscriber { noteSubscriber(channel) }
             case "done":
                 if let id = request["id"]?.integer { subscribers.done(channel, id) }
             default:
@@ -42,7 +52,7 @@ extension ControlServer {
         }
     }
 
-    private static func nanoseconds(_ seconds: Double) -> UInt64 { UInt64(seconds * 1e9) }
+    static func nanoseconds(_ seconds: Double) -> UInt64 { UInt64(seconds * 1e9) }
 
     @discardableResult
     private func answer(_ channel: Channel, _ value: JSONValue) -> Bool {
@@ -60,7 +70,7 @@ extension ControlServer {
         return added
     }
 
-    private static func success(_ value: JSONValue) -> JSONValue {
+    static func success(_ value: JSONValue) -> JSONValue {
         .object([JSONMember("ok", true)] + (value.members ?? []))
     }
 

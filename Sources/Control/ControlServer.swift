@@ -24,8 +24,15 @@ public protocol ControlHandler: AnyObject, Sendable {
 
 /// Bounds of the server.
 public struct ControlLimits: Sendable {
-    /// Connections at a time; more are told `busy` and closed.
+    /// Connections that have made a request, at a time. Beyond them a lock and a look at the state are answered, and all
+    /// else is told `busy` unless one of them is idle.
     public var connections = 64
+    /// Connections at a time whose first request is still to come.
+    public var waiting = 64
+    /// Requests at a time that wait to be answered beyond `connections`, of each kind that is.
+    public var desk = 16
+    /// Seconds after which an idle connection makes room where there are too many.
+    public var leastIdle = 1.0
     /// Of these, subscribers.
     public var subscribers = 32
     /// Seconds in which a connection must begin its next request.
@@ -47,16 +54,26 @@ public final class ControlServer: Sendable {
     let handler: any ControlHandler
     let limits: ControlLimits
     let subscribers = Subscribers()
+    let lockDesk: Desk
+    let statusDesk: Desk
     private let path: HostPath
-    private let listener: Descriptor
+    let listener: Descriptor
     /// The socket's own inode: a mount that comes after this one may have the same number, and so the same path.
     private let inode = Lock<UInt64?>(nil)
-    private let connections = Lock(Connections())
-    private let finished = Condition()
+    let connections = Lock(Connections())
+    let finished = Condition()
 
-    private struct Connections {
-        var open: [ObjectIdentifier: Channel] = [:]
-        var accepting = false
+    struct Connection {
+        let channel: Channel
+        /// Since when it has been waiting for a request; nil while it does something.
+        var idleSince: UInt64?
+        var isSubscriber = false
+    }
+
+    struct Connections {
+        var open: [ObjectIdentifier: Connection] = [:]
+        /// Threads of the server's own: the door and the desks.
+        var threads = 0
         var stopping = false
     }
 
@@ -68,6 +85,8 @@ public final class ControlServer: Sendable {
         self.path = path
         self.handler = handler
         self.limits = limits
+        lockDesk = Desk(longest: limits.desk)
+        statusDesk = Desk(longest: limits.desk)
         listener = Descriptor(taking: pfs_unix_socket())
         guard listener.number >= 0 else { throw .last("socket") }
         // Through the directory's descriptor: sun_path holds 108 bytes only.
@@ -80,7 +99,7 @@ public final class ControlServer: Sendable {
         }
         // Nobody can connect before listen.
         let isReady = unsafe unready.withCString { from in
-            guard unsafe chmod(from, 0o600) == 0, listen(listener.number, 64) == 0 else { return false }
+            guard unsafe chmod(from, 0o600) == 0, listen(listener.number, Self.backlog) == 0 else { return false }
             return unsafe path.withCString { unsafe rename(from, $0) } == 0
         }
         guard isReady else { throw .last("listen", path.description) }
@@ -88,15 +107,28 @@ public final class ControlServer: Sendable {
         inode.withLock { $0 = bound }
     }
 
-    /// Begins to serve.
-    public func start() {
-        connections.withLock { $0.accepting = true }
-        let started = startThread { [self] in
-            acceptConnections()
-            connections.withLock { $0.accepting = false }
-            finished.broadcast()
+    /// Who connects while so many others do waits his turn in the order of coming; beyond it, in no order.
+    private static let backlog: Int32 = 4096
+
+    /// Begins to serve: with threads for what always is answered, which cannot be made when they are needed.
+    public func start() throws(SystemError) {
+        for work in [keepDoor, keepLockDesk, keepStatusDesk] {
+            connections.withLock { $0.threads += 1 }
+            let isStarted = startThread { [self] in
+                work()
+                ended()
+            }
+            guard isStarted else {
+                ended()
+                stop()
+                throw SystemError(code: EAGAIN, call: "pthread_create")
+            }
         }
-        if !started { connections.withLock { $0.accepting = false } }
+    }
+
+    private func ended() {
+        connections.withLock { $0.threads -= 1 }
+        finished.broadcast()
     }
 
     /// Takes no more requests, answers those that run, removes the socket and returns when all connections have ended, at
@@ -104,14 +136,16 @@ public final class ControlServer: Sendable {
     public func stop() {
         let open = connections.withLock { connections in
             connections.stopping = true
-            return Array(connections.open.values)
+            return connections.open.values.map(\.channel)
         }
         shutdown(listener.number, Int32(SHUT_RDWR))
         // Who asked to unmount is still to be answered.
         for channel in open { channel.endReading() }
         subscribers.close()
+        lockDesk.close()
+        statusDesk.close()
         _ = connections.wait(on: finished, until: monotonicNanoseconds() + 10_000_000_000) { connections in
-            connections.open.isEmpty && !connections.accepting ? true : nil
+            connections.open.isEmpty && connections.threads == 0 ? true : nil
         }
         if let bound = inode.withLock({ $0 }), Self.inode(of: path) == bound {
             _ = unsafe path.withCString { unsafe unlink($0) }
@@ -139,43 +173,19 @@ public final class ControlServer: Sendable {
         return subscribers.announce(grace: seconds.isFinite ? seconds : Self.usualGrace)
     }
 
-    private func acceptConnections() {
-        while true {
-            let number = pfs_accept(listener.number)
-            guard number >= 0 else {
-                if errno == EINTR || errno == ECONNABORTED { continue }
-                if errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS {
-                    // Descriptors are short: they come back when connections end.
-                    usleep(50_000)
-                    if connections.withLock({ $0.stopping }) { return }
-                    continue
-                }
-                return
-            }
-            let channel = Channel(Descriptor(taking: number))
-            guard let user = channel.peerUser, user == geteuid() || user == 0 else { continue }
-            admit(channel)
+    /// Notes whether a connection waits for its next request.
+    func note(_ channel: Channel, isIdle: Bool) {
+        connections.withLock { connections in
+            connections.open[ObjectIdentifier(channel)]?.idleSince = isIdle ? monotonicNanoseconds() : nil
         }
     }
 
-    private func admit(_ channel: Channel) {
-        let admitted = connections.withLock { connections in
-            guard !connections.stopping, connections.open.count < limits.connections else { return false }
-            connections.open[ObjectIdentifier(channel)] = channel
-            return true
-        }
-        guard admitted else {
-            channel.sendAtOnce(Self.refusal(ControlFailure(code: "busy", message: "too many connections")))
-            return
-        }
-        let started = startThread { [self] in
-            serve(channel)
-            leave(channel)
-        }
-        if !started { leave(channel) }
+    /// Notes that a connection listens to events, and may be idle.
+    func noteSubscriber(_ channel: Channel) {
+        connections.withLock { $0.open[ObjectIdentifier(channel)]?.isSubscriber = true }
     }
 
-    private func leave(_ channel: Channel) {
+    func leave(_ channel: Channel) {
         subscribers.remove(channel)
         channel.shutDown()
         connections.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(channel)) }

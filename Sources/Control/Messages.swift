@@ -29,6 +29,8 @@ public struct StatusReport: Sendable, Equatable {
     public var volumeID = ""
     /// The state.
     public var state = VolumeState.beforeFirstUnlock
+    /// Files of which the kernel still holds plaintext; 0 but in the state `sweeping`.
+    public var sweepingFiles = 0
     /// Since when, in seconds since 1970.
     public var since: Int64 = 0
     /// Open handles by class.
@@ -57,7 +59,8 @@ public struct StatusReport: Sendable, Equatable {
     public var json: JSONValue {
         [
             "volume": .string(volume), "mountPoint": .string(mountPoint), "uuid": .string(volumeID),
-            "state": .string("\(state.attributeValue)"), "since": .integer(since),
+            "state": .string("\(state.attributeValue)"), "sweepingFiles": .integer(Int64(sweepingFiles)),
+            "since": .integer(since),
             "openHandles": .object(
                 ProtectionClass.allCases.map { JSONMember($0.canonicalName, .integer(Int64(openHandles[$0] ?? 0))) }),
             "defaultClass": .string(defaultClass.canonicalName), "readOnly": .bool(isReadOnly),
@@ -77,6 +80,7 @@ public struct StatusReport: Sendable, Equatable {
         self.mountPoint = mountPoint
         volumeID = uuid
         self.state = state
+        sweepingFiles = Int(clamping: json["sweepingFiles"]?.integer ?? 0)
         self.since = since
         for protectionClass in ProtectionClass.allCases {
             let count = json["openHandles"]?[protectionClass.canonicalName]?.integer ?? 0
@@ -101,8 +105,10 @@ public struct LockReport: Sendable, Equatable {
     public var processes: [Int32] = []
     /// How long it took.
     public var milliseconds: Int64 = 0
-    /// Whether the page cache came to rest in time; the volume is locked either way.
-    public var isComplete = true
+    /// The state after it: `locked`, `sweeping`, or before first unlock.
+    public var state = VolumeState.locked
+    /// Files of which the kernel still holds plaintext: above 0 in the state `sweeping` only.
+    public var files = 0
     /// Whether there was nothing to do.
     public var wasLocked = false
 
@@ -113,7 +119,8 @@ public struct LockReport: Sendable, Equatable {
     public var json: JSONValue {
         [
             "cutOff": .integer(Int64(cutOff)), "processes": .array(processes.map { .integer(Int64($0)) }),
-            "milliseconds": .integer(milliseconds), "complete": .bool(isComplete), "wasLocked": .bool(wasLocked),
+            "milliseconds": .integer(milliseconds), "state": .string("\(state.attributeValue)"),
+            "files": .integer(Int64(files)), "wasLocked": .bool(wasLocked),
         ]
     }
 
@@ -123,7 +130,8 @@ public struct LockReport: Sendable, Equatable {
         self.cutOff = Int(clamping: cutOff)
         processes = json["processes"]?.elements?.compactMap { $0.integer.map { Int32(clamping: $0) } } ?? []
         milliseconds = json["milliseconds"]?.integer ?? 0
-        isComplete = json["complete"]?.bool ?? true
+        state = VolumeState(json["state"]) ?? .locked
+        files = Int(clamping: json["files"]?.integer ?? 0)
         wasLocked = json["wasLocked"]?.bool ?? false
     }
 }
@@ -134,6 +142,8 @@ public enum ControlEvent: Sendable, Equatable {
     case willLock(id: Int64, grace: Double)
     /// The volume is locked.
     case locked
+    /// The keys are gone, and the kernel still holds plaintext of so many files; `locked` follows when it does not.
+    case sweeping(files: Int)
     /// Keys are about to come in.
     case willUnlock
     /// The volume is unlocked again.
@@ -146,6 +156,7 @@ public enum ControlEvent: Sendable, Equatable {
         switch self {
         case .willLock(let id, let grace): ["event": "willLock", "id": .integer(id), "grace": .number(grace)]
         case .locked: ["event": "locked"]
+        case .sweeping(let files): ["event": "sweeping", "files": .integer(Int64(files))]
         case .willUnlock: ["event": "willUnlock"]
         case .unlocked: ["event": "unlocked"]
         case .firstUnlock: ["event": "firstUnlock"]
@@ -159,6 +170,7 @@ public enum ControlEvent: Sendable, Equatable {
             guard let id = json["id"]?.integer, let grace = json["grace"]?.number else { return nil }
             self = .willLock(id: id, grace: grace)
         case "locked": self = .locked
+        case "sweeping": self = .sweeping(files: Int(clamping: json["files"]?.integer ?? 0))
         case "willUnlock": self = .willUnlock
         case "unlocked": self = .unlocked
         case "firstUnlock": self = .firstUnlock

@@ -18,7 +18,7 @@ extension HandleInfo {
     fileprivate init(_ info: UnsafeMutablePointer<fuse_file_info>) {
         self.init(
             handle: unsafe info.pointee.fh, flags: unsafe info.pointee.flags,
-            isWritePage: unsafe info.pointee.writepage != 0)
+            isWritePage: unsafe info.pointee.writepage != 0, isReadPage: unsafe info.pointee.lock_owner == 0)
     }
 
     fileprivate static func optional(_ info: UnsafeMutablePointer<fuse_file_info>?) -> HandleInfo? {

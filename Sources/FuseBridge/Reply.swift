@@ -2,9 +2,12 @@
 
 internal import CFuse3
 internal import Glibc
+internal import Locks
 
 /// An answer that is owed. Consumed by one of its methods; dropped unanswered it sends EIO and says so on stderr.
-@safe public struct Reply: ~Copyable {
+///
+/// libfuse takes an answer from any thread: the request is memory of its own, and the worker's buffer has no part in it.
+@safe public struct Reply: ~Copyable, @unchecked Sendable {
     private let request: fuse_req_t
 
     init(_ request: fuse_req_t) {
@@ -117,6 +120,19 @@ internal import Glibc
         discard self
         return result == 0
     }
+}
+
+/// An answer that is given later, by another thread than the worker's, so that no worker waits for it.
+public final class ParkedReply: Sendable {
+    private let reply: Lock<Reply?>
+
+    /// Takes the reply over; it has to be taken out and answered before the session is closed.
+    public init(_ reply: consuming Reply) {
+        self.reply = Lock(reply)
+    }
+
+    /// The reply, for the first caller.
+    public func take() -> Reply? { reply.withLock { $0.take() } }
 }
 
 extension fuse_file_info {

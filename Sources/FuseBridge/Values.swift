@@ -120,6 +120,8 @@ public struct HandleInfo: Sendable {
     public var flags: Int32
     /// WRITE only: the data comes from the page cache, and handle and caller are any of the inode's.
     public var isWritePage: Bool
+    /// READ only: for the page cache. A program's own READ, past the cache, names the owner of its locks.
+    public var isReadPage: Bool
 }
 
 /// How a file is opened: the answer to OPEN and CREATE.

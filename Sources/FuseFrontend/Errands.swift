@@ -1,12 +1,14 @@
 // What request handlers may not do themselves: notify the kernel, and call the own mount.
 
 internal import FuseBridge
+internal import Keybag
 internal import Locks
 internal import ProtectedVolume
 internal import Synchronization
+internal import VolumeFormat
 
-/// Two threads: one notifies (and may block until the kernel has written back), one calls the own mount (and may block
-/// behind a program that holds an inode's lock). Neither holds a lock of ours meanwhile.
+/// Threads that notify (and may block until the kernel has written back), one that calls the own mount (and may block behind
+/// a program that holds an inode's lock), one that writes late records. None holds a lock of ours meanwhile.
 final class Errands: Sendable {
     private struct Times: Sendable {
         var files: [UInt64: OpenFile] = [:]
@@ -22,8 +24,12 @@ final class Errands: Sendable {
     let limits: WorkerLimits
     var workers: Int { limits.workers }
     private let place = Lock(Place())
+    let flusher = Flusher()
     private let notifier = JobThread(name: "pfs-notifier")
     private let helper = JobThread(name: "pfs-helper")
+    private let late = JobThread(name: "pfs-late")
+    /// Drops pages: the lock's, and of those that come after it.
+    let evictor: Evictor
     private let helperNumber = Atomic<Int32>(0)
     private let times = Lock(Times())
     /// Files in `times`, so that nobody takes its lock where there are none.
@@ -31,40 +37,59 @@ final class Errands: Sendable {
 
     init(limits: WorkerLimits) {
         self.limits = limits
+        let place = place
+        evictor = Evictor { number in place.withLock { $0.session }?.invalidate(node: number) }
         helper.add { [self] in helperNumber.store(BackgroundThread.currentNumber, ordering: .relaxed) }
     }
 
     /// From here on there is a mount to work on.
     func begin(_ session: Session, _ volume: Volume) {
         place.withLock { $0 = Place(session: session, volume: volume) }
+        flusher.begin(session, volume)
     }
 
     /// From here on it can be called, too.
     func begin(_ mount: OwnMount) {
         place.withLock { $0.mount = mount }
+        flusher.begin(mount)
     }
 
     /// The mount has ended; waits for the errand in hand.
     func end() {
         notifier.stop()
         helper.stop()
+        late.stop()
+        flusher.end()
+        evictor.stop()
         place.withLock { $0 = Place() }
     }
 
-    /// The thread whose requests come from this process itself.
-    var ownThread: Int32 { helperNumber.load(ordering: .relaxed) }
+    /// Whether requests of this thread come from this process itself.
+    func isOwn(_ process: Int32) -> Bool { isHelper(process) || flusher.isOwn(process) }
+
+    /// Whether it is the helper, which tells times.
+    func isHelper(_ process: Int32) -> Bool { process == helperNumber.load(ordering: .relaxed) }
 
     // MARK: notifying
 
     /// Queues that the pages and attributes of an inode are dropped, after what is dirty has been written back.
-    func invalidate(_ number: UInt64) {
-        notifier.add { [self] in session?.invalidate(node: number) }
+    func invalidate(_ number: UInt64) { evictor.add([number]) }
+
+    /// A late record was made of a page: queues that it is written to the store, and that the page is dropped.
+    func keepLateRecords(of number: UInt64) {
+        late.add { [self] in try? place.withLock { $0.volume }?.persistLateRecords() }
+        invalidate(number)
+        wipeBuffersSoon()
     }
 
     /// Queues that the attributes of an inode are asked for again.
     func invalidateAttributes(_ number: UInt64) {
         notifier.add { [self] in session?.invalidateAttributes(node: number) }
     }
+
+    /// Has the attributes of an inode asked for again, at once. The kernel takes no lock for it that a program may hold; not
+    /// from a handler.
+    func forgetAttributesNow(_ number: UInt64) { session?.invalidateAttributes(node: number) }
 
     /// Has a name looked up again and what is cached of its inode dropped; false when `deadline` passes first.
     func forget(_ name: [UInt8], in parent: UInt64, _ number: UInt64, until deadline: UInt64) -> Bool {
@@ -74,17 +99,9 @@ final class Errands: Sendable {
         }
     }
 
-    /// Drops all of `numbers`, and waits until it is done; false when `deadline` passes first.
-    func invalidate(_ numbers: [UInt64], until deadline: UInt64) -> Bool {
-        notifier.perform(until: deadline) { [self] in
-            guard let session else { return }
-            for number in numbers { session.invalidate(node: number) }
-        }
-    }
-
-    /// Has the kernel write back what is dirty of an inode; false when `deadline` passes first.
-    func writeBack(_ number: UInt64, until deadline: UInt64) -> Bool {
-        invalidate([number], until: deadline)
+    /// Runs what writes to the store, and waits until `deadline` at most; it goes on all the same.
+    func beforeKeysGo(until deadline: UInt64, _ body: @escaping @Sendable () -> Void) {
+        _ = late.perform(until: deadline, body)
     }
 
     /// Has every worker wipe what requests left in its buffer; false when `deadline` passes first.
@@ -100,6 +117,7 @@ final class Errands: Sendable {
     /// Waits until the own mount is left alone, so that it can be unmounted; at most until `deadline`.
     func settle(until deadline: UInt64) {
         _ = helper.perform(until: deadline) {}
+        flusher.settle(until: deadline)
     }
 
     private var session: Session? { place.withLock { $0.session } }
@@ -129,15 +147,30 @@ final class Errands: Sendable {
         return isOver && isDone.load(ordering: .acquiring)
     }
 
-    /// Has the kernel ask for the attributes of `nodes`, until `deadline` at most, and take what is queued before that.
+    /// Has the kernel ask for the attributes of `nodes`, and take what is queued before that. Waits until `deadline` at most;
+    /// of many files the rest is done in the background, among the helper's other work.
     func look(at nodes: [Node], until deadline: UInt64) {
-        _ = helper.perform(until: deadline) { [self] in
-            let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
-            guard let mount, let volume else { return }
-            for node in nodes where monotonicNanoseconds() < deadline {
-                if let path = volume.path(of: node) { mount.look(path) }
+        var rest = nodes[...]
+        repeat {
+            let part = rest.prefix(64)
+            rest = rest.dropFirst(64)
+            let isDone = helper.perform(until: deadline) { [self] in look(part) }
+            if !isDone {
+                while !rest.isEmpty {
+                    let part = rest.prefix(64)
+                    rest = rest.dropFirst(64)
+                    helper.add { [self] in look(part) }
+                }
             }
-            mount.touch([])
+        } while !rest.isEmpty
+        _ = helper.perform(until: deadline) { [self] in place.withLock { $0.mount }?.touch([]) }
+    }
+
+    private func look(_ nodes: ArraySlice<Node>) {
+        let (mount, volume) = place.withLock { ($0.mount, $0.volume) }
+        guard let mount, let volume, volume.keys.state.isLocked else { return }
+        for node in nodes {
+            if let path = volume.path(of: node) { mount.look(path) }
         }
     }
 

@@ -19,7 +19,7 @@ extension Frontend {
         guard let name = path.last else { throw .notSupported }
         try withNode(at: path) { (node, parent) throws(VolumeError) in
             // What programs have written may still stand in the page cache only.
-            _ = errands.writeBack(node.number, until: monotonicNanoseconds() + Self.patience)
+            _ = errands.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
             try volume.reencrypt(node, to: protectionClass) { done in
                 progress(done, total)

@@ -12,8 +12,10 @@ public import VolumeFormat
 public enum FrontendEvent: Sendable, Equatable {
     /// The lock has begun: class A is closed.
     case locking
-    /// The keys are gone.
+    /// The keys are gone, and the kernel holds no page of class A.
     case locked
+    /// The keys are gone, and the kernel still holds pages of so many files; `locked` follows.
+    case sweeping(files: Int)
     /// The keys are there; `isFirst` since the mount was made.
     case unlocked(isFirst: Bool)
     /// Nobody has used protected files for the time of `-o idle`.
@@ -30,6 +32,8 @@ public struct FrontendStatistics: Sendable {
     public var idleSeconds: UInt64
     /// Worker threads.
     public var workers: Int
+    /// Files of which the kernel still holds pages that a lock wants gone.
+    public var sweepingFiles: Int
 }
 
 /// A mount of a volume. `mount`, then `wait` until it has ended, `close`; the rest from any thread but a worker.
@@ -85,7 +89,7 @@ public final class Frontend: Sendable {
         } else {
             log("the mount is not in the mount table: times of direct writes will be told late")
         }
-        keeper.start()
+        keeper.start { [weak self] in self?.finishSweeping() }
         for line in Tuning.apply(mountPoint: mountPoint) { log(line) }
         if session.unlockedBuffers > 0 {
             log("the limit of locked memory (ulimit -l) leaves \(session.unlockedBuffers) request buffers unlocked")
@@ -113,14 +117,30 @@ public final class Frontend: Sendable {
     public func lock() -> LockReport {
         turn.withLock { _ in
             let report = LockSequence(system: system, errands: errands).run(volume.keys) { events(.locking) }
-            guard report.wasUnlocked else { return report }
-            if !report.isComplete {
-                log("locked before all programs stopped writing; what they write from now on is refused")
+            guard report.wasUnlocked else {
+                var now = report
+                if volume.keys.state == .sweeping { now.files = max(1, errands.evictor.pending.count) }
+                return now
+            }
+            if report.files > 0 {
+                log("locked; the kernel still holds pages of \(report.files) files, which the store has not taken yet")
             }
             // Still in turn: an unlock that followed at once must not be told of first.
             keeper.locked()
-            events(.locked)
+            events(report.files > 0 ? .sweeping(files: report.files) : .locked)
             return report
+        }
+    }
+
+    /// While sweeping: once the kernel holds no page any more the state is locked.
+    private func finishSweeping() {
+        let sequence = LockSequence(system: system, errands: errands)
+        turn.withLock { _ in
+            guard volume.keys.state == .sweeping, sequence.sweepOn(until: monotonicNanoseconds() + 20_000_000) == 0,
+                errands.evictor.pending.isEmpty, volume.keys.finishSweeping()
+            else { return }
+            log("locked: the kernel holds no pages any more")
+            events(.locked)
         }
     }
 
@@ -130,7 +150,7 @@ public final class Frontend: Sendable {
         var given: VolumeKeys? = consume keys
         return try turn.withLock { _ throws(KeyError) in
             guard let keys = given.take() else { return UnlockOutcome.alreadyUnlocked }
-            let outcome = try volume.keys.unlock(with: keys)
+            let outcome = try volume.unlock(with: keys)
             guard outcome != .alreadyUnlocked else { return outcome }
             system.refusals.reset()
             keeper.unlocked()
@@ -143,6 +163,7 @@ public final class Frontend: Sendable {
     public var statistics: FrontendStatistics {
         FrontendStatistics(
             openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,
-            idleSeconds: system.activity.idleNanoseconds / 1_000_000_000, workers: errands.workers)
+            idleSeconds: system.activity.idleNanoseconds / 1_000_000_000, workers: errands.workers,
+            sweepingFiles: errands.evictor.pending.count)
     }
 }

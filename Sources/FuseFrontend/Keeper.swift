@@ -35,8 +35,9 @@ final class Keeper: Sendable {
         self.idle = idle
     }
 
-    func start() {
-        thread.withLock { $0 = BackgroundThread(name: "pfs-keeper") { [self] in run() } }
+    /// - Parameter finishSweeping: called again and again in the state `sweeping`.
+    func start(finishSweeping: @escaping @Sendable () -> Void) {
+        thread.withLock { $0 = BackgroundThread(name: "pfs-keeper") { [self] in run(finishSweeping) } }
     }
 
     func stop() {
@@ -67,7 +68,7 @@ final class Keeper: Sendable {
         changed.broadcast()
     }
 
-    private func run() {
+    private func run(_ finishSweeping: () -> Void) {
         while true {
             let now = monotonicNanoseconds()
             let isStopping = state.wait(on: changed, until: wake(after: now)) { state -> Bool? in
@@ -76,7 +77,10 @@ final class Keeper: Sendable {
                 return due ? false : nil
             }
             if isStopping == true { return }
-            if isSweepDue() { sequence.sweep() }
+            if isSweepDue() {
+                sequence.sweep()
+                if system.volume.keys.state == .sweeping { finishSweeping() }
+            }
             if isIdle() { idle() }
         }
     }
@@ -94,7 +98,8 @@ final class Keeper: Sendable {
             let now = monotonicNanoseconds()
             guard let count = state.sweeps, state.sweepDue <= now else { return false }
             state.sweeps = count + 1
-            state.sweepDue = now + LockSequence.sweepDelay(count + 1)
+            let delay = LockSequence.sweepDelay(count + 1)
+            state.sweepDue = now + (system.volume.keys.state == .sweeping ? min(delay, 100_000_000) : delay)
             return true
         }
     }

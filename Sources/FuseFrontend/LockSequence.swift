@@ -1,16 +1,16 @@
 // Locking in place: keys out, and the plaintext out of the kernel too, losing no write that a program was told of.
 
+internal import FuseBridge
 internal import HostSystem
 internal import Keybag
 internal import Locks
 internal import ProtectedVolume
-internal import FuseBridge
 internal import Synchronization
 internal import VolumeFormat
 
 /// What a lock did.
 public struct LockReport: Sendable, Equatable {
-    /// The volume was unlocked before, and is locked now.
+    /// The volume was unlocked before.
     public var wasUnlocked = false
     /// Handles of class A files that are open and have lost their access.
     public var cutOff = 0
@@ -18,19 +18,25 @@ public struct LockReport: Sendable, Equatable {
     public var processes: [Int32] = []
     /// Passes over the kernel's page cache.
     public var passes = 0
-    /// The last pass brought no write-back; else the lock went on after its time was up.
-    public var isComplete = true
+    /// Files of which the kernel still holds pages: above 0 the state is `sweeping`.
+    public var files = 0
     /// How long it took.
     public var milliseconds = 0
 }
 
 /// The steps of a lock, numbered as in `docs/architecture.md`, "One lock".
 struct LockSequence {
+    /// Passes while somebody may be in the middle of a write(2), and how far apart they are.
     static let leastPasses = 3
     static let mostPasses = 50
     static let betweenPasses: UInt32 = 20
+    /// The longest that keys stay for what the kernel has to write back. What comes later becomes late records.
     static let limit: UInt64 = 10_000_000_000
-    static let touchLimit: UInt64 = 500_000_000
+    /// The longest while nothing is written back at all.
+    static let patience: UInt64 = 2_000_000_000
+    static let touchLimit: UInt64 = 200_000_000
+    /// The longest for steps that have nothing to do with the cache: reads under way, first pages, buffers, open handles.
+    static let shortLimit: UInt64 = 300_000_000
 
     let system: VolumeFileSystem
     let errands: Errands
@@ -45,59 +51,105 @@ struct LockSequence {
         locking()
         report.wasUnlocked = true
         // 3
-        report.isComplete = false
-        while true {
-            let before = system.writeBacks.load(ordering: .acquiring)
-            guard errands.invalidate(targets, until: deadline) else { break }
-            report.passes += 1
-            let isQuiet = system.writeBacks.load(ordering: .acquiring) == before
-            if isQuiet && report.passes >= Self.leastPasses {
-                report.isComplete = true
-                break
-            }
-            let now = monotonicNanoseconds()
-            if report.passes >= Self.mostPasses || now >= deadline { break }
-            let written = cachedWriters
-            if !written.isEmpty { errands.touch(written, until: min(deadline, now + Self.touchLimit)) }
-            sleep(milliseconds: Self.betweenPasses)
-        }
-        for file in system.files.all where file.node.protectionClass == .complete {
-            // A new file's first page may still wait for its first write; without the key it could not be made.
-            try? file.content.flushHeader()
+        let isQuiet = clearCache(until: deadline, &report.passes)
+        // A new file's first page may still wait for its first write. Without it the file is empty, and no worse off.
+        errands.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit)) { [system] in
+            system.volume.prepareForLock()
         }
         // 4
-        _ = keys.waitForReads(until: max(deadline, monotonicNanoseconds() + 100_000_000))
-        _ = keys.finishLocking { _ = system.volume.wipeAtLock() }
+        _ = keys.waitForReads(until: monotonicNanoseconds() + Self.shortLimit)
+        do throws(VolumeError) {
+            try system.volume.beginLateRecords()
+        } catch {
+            system.log("a write that comes after this lock will be refused: \(error)")
+        }
+        _ = keys.finishLocking(sweeping: true) { _ = system.volume.wipeAtLock() }
         // 5
-        let patience = report.isComplete ? Self.limit : Self.limit / 10
-        _ = errands.invalidate(targets, until: monotonicNanoseconds() + patience)
-        let open = system.files.all.map(\.node).filter { $0.protectionClass == .complete }
+        let handles = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.patience))
+        report.files = handles
+        if handles == 0 { _ = keys.finishSweeping() }
+        closeHandles(&report)
+        report.milliseconds = Int(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
+        return report
+    }
+
+    /// Step 3: the page cache written back and emptied; false when it did not come to rest.
+    ///
+    /// What is clean goes at once, and waits for nobody's writes; what may be dirty is written back in large requests first,
+    /// as a notification sends one page at a time.
+    private func clearCache(until deadline: UInt64, _ passes: inout Int) -> Bool {
+        let holders = targets
+        let dirty = holders.filter(mayBeDirty)
+        // From here on each buffered write asks for attributes first, and is refused.
+        for node in dirty { errands.forgetAttributesNow(node.number) }
+        errands.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
+        flush(dirty, until: deadline)
+        while true {
+            let before = system.writeBacks.load(ordering: .acquiring)
+            let targets = targets.map(\.number)
+            let left = errands.evictor.evict(targets, until: deadline, patience: Self.patience)
+            passes += 1
+            let writers = cachedWriters
+            if !left.isEmpty { return false }
+            let isQuiet = system.writeBacks.load(ordering: .acquiring) == before
+            if isQuiet && (writers.isEmpty || passes >= Self.leastPasses) { return true }
+            let now = monotonicNanoseconds()
+            if passes >= Self.mostPasses || now >= deadline { return false }
+            if !writers.isEmpty { errands.touch(writers, until: min(deadline, now + Self.touchLimit)) }
+            sleep(milliseconds: Self.betweenPasses)
+        }
+    }
+
+    /// Has the kernel write back what is dirty, until `deadline` or until nothing comes any more.
+    private func flush(_ nodes: [Node], until deadline: UInt64) {
+        var left = nodes
+        while !left.isEmpty {
+            let before = system.writeBacks.load(ordering: .acquiring)
+            let now = monotonicNanoseconds()
+            let flushed = errands.flusher.flush(left, until: min(deadline, now + Self.patience))
+            left.removeAll { flushed.contains($0.number) }
+            if now >= deadline || system.writeBacks.load(ordering: .acquiring) == before { return }
+        }
+    }
+
+    /// Evicts once more what has pages; how many files still have when `deadline` passes or nothing moves.
+    func sweepOn(until deadline: UInt64) -> Int {
+        let nodes = targets
+        let left = Set(errands.evictor.evict(nodes.map(\.number), until: deadline, patience: Self.patience))
+        for node in nodes where !left.contains(node.number) && node.openHandles == 0 { node.forgetPages() }
+        return left.count
+    }
+
+    /// Step 5: what is open is closed for the kernel too, and counted; buffers are wiped.
+    private func closeHandles(_ report: inout LockReport) {
+        let open = system.files.all.filter { $0.node.protectionClass == .complete }.map(\.node)
         if !open.isEmpty {
             // The kernel answers SEEK_END from the size it keeps, until an answer about the file has told it not to. And
             // close(2) returns before RELEASE is read: these requests stand behind it, and then every worker passes by.
-            errands.look(at: open, until: monotonicNanoseconds() + Self.touchLimit)
+            errands.look(at: open, until: monotonicNanoseconds() + Self.shortLimit / 3)
         }
         // Requests of before have left plaintext in the workers' buffers.
-        _ = errands.wipeBuffers(until: monotonicNanoseconds() + Self.limit / 10)
+        _ = errands.wipeBuffers(until: monotonicNanoseconds() + Self.shortLimit)
         system.volume.releaseBuffers()
         ProcessHardening.trimHeap()
         let cutOff = closedHandles
         report.cutOff = cutOff.count
         report.processes = Set(cutOff.map(\.process).filter { $0 > 0 }).sorted()
-        report.milliseconds = Int(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
-        return report
     }
 
-    /// Class A, and class B without an open handle. A file whose class nobody has read has no pages.
-    private var targets: [UInt64] {
-        system.volume.knownNodes { node in
+    /// Class A, and class B without an open handle, with pages.
+    private var targets: [Node] {
+        system.volume.pageHolders.filter { node in
             switch node.protectionClass {
             case .complete: true
             case .completeUnlessOpen: node.openHandles == 0
             default: false
             }
-        }.map(\.number)
+        }
     }
+
+    /// Whether pages of the file may be dirty: somebody may write to it, through the cache or a mapping.
+    private func mayBeDirty(_ node: Node) -> Bool { node.writableHandles > 0 }
 
     /// Those on class A files.
     private var closedHandles: [Handle] {
@@ -106,15 +158,15 @@ struct LockSequence {
         }
     }
 
-    /// Class A files behind which dirty pages may stand: opened as another class, or mapped.
+    /// Class A files behind which somebody may be in the middle of a write(2) to the cache: opened as another class.
     private var cachedWriters: [Node] {
-        system.files.all.filter { $0.node.protectionClass == .complete && $0.hasCachedWriter }.map(\.node)
+        system.volume.pageHolders.filter {
+            $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
+        }
     }
 
     /// 6: a writer that slept inside write(2) may put a page into the cache after the lock.
-    func sweep() {
-        for node in cachedWriters { errands.invalidate(node.number) }
-    }
+    func sweep() { errands.evictor.add(cachedWriters.map(\.number)) }
 
     /// When to sweep after a lock, in nanoseconds: the times of the first ones, then again and again.
     static func sweepDelay(_ count: Int) -> UInt64 {

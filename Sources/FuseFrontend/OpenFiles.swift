@@ -10,23 +10,27 @@ struct Handle: Sendable, Equatable {
     var isDirect: Bool
     /// WRITE may name it.
     var isWritable: Bool
+    /// Opened by the flusher, and counted nowhere as a program's.
+    var isFlushers: Bool
     /// Who opened it.
     var process: Int32
 
-    init(isDirect: Bool, isWritable: Bool, process: Int32) {
+    init(isDirect: Bool, isWritable: Bool, isFlushers: Bool = false, process: Int32) {
         self.isDirect = isDirect
         self.isWritable = isWritable
+        self.isFlushers = isFlushers
         self.process = process
     }
 
     init(number: UInt64) {
         isDirect = number & 1 != 0
         isWritable = number & 2 != 0
+        isFlushers = number & 4 != 0
         process = Int32(truncatingIfNeeded: number >> 8)
     }
 
     var number: UInt64 {
-        UInt64(UInt32(bitPattern: process)) << 8 | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
+        UInt64(UInt32(bitPattern: process)) << 8 | (isFlushers ? 4 : 0) | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
     }
 
     /// Whether dirty pages may stand behind it.
@@ -52,6 +56,7 @@ final class OpenFile: Sendable {
         self.content = content
     }
 
+    var hasWriter: Bool { state.withLock { $0.handles.contains { $0.isWritable } } }
     var hasCachedWriter: Bool { state.withLock { $0.handles.contains { $0.isCachedWritable } } }
     var hasUntoldTime: Bool { state.withLock { $0.hasUntoldTime } }
 

@@ -2,13 +2,16 @@
 
 internal import BackingStore
 
-/// The mount seen from outside. Only for the helper thread: a worker that calls its own mount waits for itself.
+/// The mount seen from outside. Only for the helper thread and the flusher's: a worker that calls its own mount waits for itself.
 ///
 /// Opened anew for each errand: a descriptor kept would keep the mount from being unmounted.
 struct OwnMount: Sendable {
     /// An attribute that no file has. Removing it is answered ENODATA; the kernel takes the inode's lock on the way and so
     /// queues behind writers in flight.
     static let touchName = Array("user.protectfs.touch".utf8)
+
+    /// The same, but removing it succeeds.
+    static let errorName = Array("user.protectfs.error".utf8)
 
     let mountPoint: String
     /// `st_dev` of everything in it. What somebody has mounted over it, or put in its place, is another's.
@@ -36,6 +39,21 @@ struct OwnMount: Sendable {
     /// Opens the file at `path` for reading, and closes it; false where it cannot be opened.
     func openAndClose(_ path: [[UInt8]]) -> Bool {
         (try? node(at: path).openFile(.readOnly)) != nil
+    }
+
+    /// Opens the file at `path` so that the kernel can be told to write it back; nil where it cannot be opened, or where
+    /// another one is there.
+    func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
+        guard let root = try? HostDirectory.open(path: mountPoint), (try? root.status().device) == device else {
+            return nil
+        }
+        return try? root.openForWriteBack(path, inode: inode)
+    }
+
+    /// Has the kernel keep an error of the file at `path`, as of a write-back that failed: removing an attribute succeeds, and
+    /// the time that the kernel then sends is refused (`TimesDue` tells what comes of that).
+    func keepError(_ path: [[UInt8]]) {
+        try? node(at: path).removeAttribute(Self.errorName)
     }
 
     /// Has the kernel, which has been told to forget the attributes of the file at `path`, ask for them.

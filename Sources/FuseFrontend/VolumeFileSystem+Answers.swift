@@ -165,8 +165,13 @@ extension VolumeFileSystem {
     func refusal(
         _ error: VolumeError, _ number: NodeID, _ request: borrowing Request, _ verb: StaticString
     ) -> Int32 {
-        if case .locked(let protectionClass) = error, request.process != errands.ownThread {
-            refusals.refused(node: number, process: request.process) {
+        refusal(error, number, of: request.process, verb)
+    }
+
+    /// The same where the request has been left already.
+    func refusal(_ error: VolumeError, _ number: NodeID, of process: Int32, _ verb: StaticString) -> Int32 {
+        if case .locked(let protectionClass) = error, !errands.isOwn(process) {
+            refusals.refused(node: number, process: process) {
                 "volume is \(volume.keys.state.attributeValue), class \(protectionClass.canonicalName): refused to "
                     + "\(verb) \(describe(number))"
             }

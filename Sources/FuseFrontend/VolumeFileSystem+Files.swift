@@ -24,14 +24,17 @@ extension VolumeFileSystem {
             isDirect: node.protectionClass ?? .complete == .complete, isWritable: isWritable,
             process: request.process)
         activity.begin(node).end()
+        if !handle.isDirect { node.notePages() }
         files.add(handle, node: node, content: content)
         return handle
     }
 
     /// Ends a handle: gives the content back, and has pages dropped that nobody may see any more.
     func close(_ handle: Handle, _ number: NodeID) {
+        if handle.isFlushers { return closeFlushers(number) }
         guard let (file, wasLast) = files.remove(handle, node: number) else { return }
         let node = file.node
+        if wasLast { errands.flusher.closed(number) }
         if wasLast, file.hasUntoldTime { errands.tellTime(of: file) }
         volume.release(node, writable: handle.isWritable)
         // A class B file closes with its last handle; the volume has wiped its key. Never from a handler: queued.
@@ -57,7 +60,7 @@ extension VolumeFileSystem {
                 let isOwed = errands.settleTime(node.number)
                 let wasUntold = file?.timeSettled() == true || isOwed
                 // The helper lost against a program that set a time meanwhile: the program's stays.
-                if request.process == errands.ownThread, !wasUntold { throw .refused(Errno(rawValue: 125)) }
+                if errands.isHelper(request.process), !wasUntold { throw .refused(Errno(rawValue: 125)) }
             }
         }
         var change = AttributeChange()
@@ -140,7 +143,7 @@ extension VolumeFileSystem {
     /// Not where the file is truncated on opening: meanwhile the kernel holds the inode's lock, which closing takes. Where the
     /// helper may not open the file, or not in time, the next open tries again.
     func clearError(_ node: Node, _ request: borrowing Request) {
-        guard request.process != errands.ownThread, let last = timesDue.lastChange(node.number),
+        guard !errands.isOwn(request.process), let last = timesDue.lastChange(node.number),
             Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
         else { return }
         withWaiting {
@@ -149,40 +152,29 @@ extension VolumeFileSystem {
         }
     }
 
-    // MARK: seeking
-
-    /// SEEK_DATA and SEEK_HOLE. Dirty pages may stand in the page cache only: they are written back first, for which the
-    /// notifier is asked while this worker waits; where that does not come to its end, all counts as data.
-    func seek(_ file: OpenFile, _ offset: UInt64, _ whence: Int32) throws(VolumeError) -> UInt64 {
-        let target: SeekTarget
-        switch whence {
-        case 3: target = .data
-        case 4: target = .hole
-        default: throw .invalid
-        }
-        if isClosed(file.node) { throw .locked(file.node.protectionClass ?? .complete) }
-        if !options.isShared, file.hasCachedWriter {
-            let number = file.node.number
-            var isFlushed = false
-            withWaiting { isFlushed = errands.writeBack(number, until: monotonicNanoseconds() + 2_000_000_000) }
-            if !isFlushed {
-                let size = file.content.size
-                guard offset < size else { throw .refused(.ENXIO) }
-                return target == .hole ? size : offset
-            }
-        }
-        return try file.content.seek(target, from: offset)
-    }
-
     // MARK: refusals
 
-    /// A page of class A that came too late: said once, and the page, which nobody may see, is dropped.
-    func lateWriteRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
-        guard case .locked = error else { return }
+    /// A page that the kernel writes back. One that comes after its keys went is sealed as a late record, and dropped from
+    /// the cache, where nobody may see it.
+    func writeBack(_ file: OpenFile, _ data: RawSpan, at offset: UInt64) throws(VolumeError) {
+        do throws(VolumeError) {
+            try file.content.write(data, at: offset, access: .writeBack)
+        } catch {
+            guard case .locked = error else { throw error }
+            try volume.writeLate(data, at: offset, to: file.content)
+            errands.keepLateRecords(of: file.node.number)
+        }
+    }
+
+    /// A page that is written back is refused. One of class A that came after a lock and could not be kept: said once, and
+    /// the page, which nobody may see, is dropped.
+    func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
         let number = file.node.number
+        errands.flusher.refused(number, error.errno.rawValue)
+        guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
         let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
         refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {
-            "a write to \(describe(number)) reached the volume after it was locked and is lost; fsync or close says so"
+            "a write to \(describe(number)) reached the volume after it was locked, and could not be kept: \(error); fsync or close says so"
         }
         errands.invalidate(number)
         errands.wipeBuffersSoon()
@@ -215,6 +207,17 @@ extension AllocationMode {
         case punch | keepSize: self = .punch
         case zero: self = .zero
         case zero | keepSize: self = .zeroKeepingSize
+        default: return nil
+        }
+    }
+}
+
+extension SeekTarget {
+    /// From the last argument of lseek(2); nil for those that are not of this kind.
+    init?(whence: Int32) {
+        switch whence {
+        case 3: self = .data
+        case 4: self = .hole
         default: return nil
         }
     }

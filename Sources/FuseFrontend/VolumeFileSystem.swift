@@ -140,7 +140,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             // The kernel asks with a handle before a buffered write and for SEEK_END; stat(2) comes without.
             if handle != nil, isClosed(node) { throw .locked(.complete) }
             // The helper itself asks on its way, and must not wait for itself.
-            if errands.hasUntoldTime(number), request.process != errands.ownThread { waitForTimes() }
+            if errands.hasUntoldTime(number), !errands.isOwn(request.process) { waitForTimes() }
             reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
         } catch {
             reply.error(refusal(error, number, request, "use"))
@@ -154,6 +154,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             let node = try node(number)
             let attributes = try setAttributes(node, changes, throughHandle: handle != nil, request)
+            if let owed = owedError(node, request) { return reply.error(owed) }
             reply.attributes(shown(attributes), timeout: attributeTimeout(node, afterChange: true))
         } catch {
             reply.error(refusal(error, number, request, "truncate"))
@@ -206,6 +207,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         let bytes = copyBytes(name)
         // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
         if bytes == OwnMount.touchName { return reply.error(Errno.ENODATA.rawValue) }
+        if bytes == OwnMount.errorName, errands.flusher.isOwn(request.process) { return reply.success() }
         finish(reply) { () throws(VolumeError) in
             let node = try node(number)
             try volume.removeXattr(node, bytes)
@@ -222,6 +224,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let node = try node(number)
             if flags & OpenFlags.truncate == 0 { clearError(node, request) }
             let isWritable = flags & OpenFlags.accessMode != OpenFlags.readOnly
+            if errands.flusher.isOwn(request.process) { return openForWriteBack(node, request, reply) }
             let content = try volume.open(
                 node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
                 clearsSetID: request.user != 0)
@@ -257,6 +260,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
             let use = activity.begin(file.node)
+            if handle.isReadPage { file.node.notePages() }
             let result = try file.content.read(into: &buffer, at: offset, count: count)
             reply.data(buffer.bytes.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
@@ -279,7 +283,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let use = activity.begin(file.node)
             if handle.isWritePage {
                 if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
-                try file.content.write(data, at: offset, access: .writeBack)
+                try writeBack(file, data, at: offset)
             } else {
                 try file.content.write(data, at: offset, access: .write)
                 // With write-back the kernel moves the time of cached writes itself, of direct ones never.
@@ -292,7 +296,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             reply.written(count)
         } catch {
             if mustNotLinger(file) { wipeRequestData(data.byteCount) }
-            if handle.isWritePage { lateWriteRefused(error, file, request) }
+            if handle.isWritePage { pageRefused(error, file, request) }
             reply.error(refusal(error, number, request, "write"))
         }
     }
@@ -332,11 +336,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         guard offset >= 0 else { return reply.error(Errno.ENXIO.rawValue) }
-        do throws(VolumeError) {
-            reply.offset(Int64(try seek(file, UInt64(offset), whence)))
-        } catch {
-            reply.error(refusal(error, number, request, "seek in"))
-        }
+        guard let target = SeekTarget(whence: whence) else { return reply.error(Errno.EINVAL.rawValue) }
+        seek(target, from: UInt64(offset), in: file, request, reply)
     }
 
     override func copyFileRange(

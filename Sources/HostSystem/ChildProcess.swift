@@ -35,7 +35,7 @@ public struct ChildProcess: Sendable {
         var copies: [Int32] = []
         defer { for copy in copies { close(copy) } }
         for (child, own) in descriptors {
-            let copy = fcntl(own, F_DUPFD_CLOEXEC, 32)
+            let copy = fcntl(own, F_DUPFD_CLOEXEC, 10)
             guard copy >= 0 else { throw .last("fcntl") }
             copies.append(copy)
             unsafe posix_spawn_file_actions_adddup2(&actions, copy, child)

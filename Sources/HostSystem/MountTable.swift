@@ -1,5 +1,7 @@
 // The kernel's table of mounts, read from /proc/self/mountinfo (proc_pid_mountinfo(5)).
 
+import Glibc
+
 /// One line of mountinfo.
 public struct MountEntry: Sendable, Hashable {
     /// Device numbers of the mounted file system.
@@ -36,6 +38,26 @@ public struct MountEntry: Sendable, Hashable {
             if parts.count == 2, parts[0] == option { return UInt32(parts[1]) }
         }
         return nil
+    }
+}
+
+/// Tells of changes of the mount table (poll(2) of proc_pid_mountinfo(5)).
+public struct MountTableWatch: ~Copyable, Sendable {
+    private let table: Descriptor
+
+    /// From here on changes are told.
+    public init() throws(SystemError) {
+        table = try Descriptor(opening: HostPath("/proc/self/mountinfo"), O_RDONLY)
+    }
+
+    /// Waits for a change; false where none can be waited for.
+    public borrowing func wait() -> Bool {
+        var change = pollfd(fd: table.number, events: Int16(POLLPRI), revents: 0)
+        while true {
+            let result = unsafe poll(&change, 1, -1)
+            if result > 0 { return change.revents & Int16(POLLNVAL) == 0 }
+            if result < 0, errno != EINTR { return false }
+        }
     }
 }
 

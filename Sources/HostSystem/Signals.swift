@@ -47,6 +47,11 @@ public enum ProcessHardening {
         signal(SIGPIPE, SIG_IGN)
     }
 
+    /// Opens the standard streams that the process was started without: else the first file that it opens would be taken
+    /// for one of them, be written to, or be replaced when the terminal is left. Before anything is opened, in every
+    /// command. False where there is no /dev/null to open.
+    public static func openStandardStreams() -> Bool { pfs_open_standard_streams() == 0 }
+
     /// Raises the soft limit of open files to the hard one.
     public static func raiseOpenFiles() { _ = pfs_raise_open_files() }
 

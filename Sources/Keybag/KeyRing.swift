@@ -17,7 +17,7 @@ public enum UnlockOutcome: Sendable, Equatable {
 
 /// The class keys of a mounted volume, and its state.
 ///
-/// `before first unlock` → `unlocked` ⇄ `locking` → `locked` → `unlocked`. The state lock's shared side covers "test the
+/// `before first unlock` → `unlocked` → `locking` → `locked` → `unlocked`, or `locking` → `sweeping` → `locked`. The state lock's shared side covers "test the
 /// key and use it", never I/O on the backing store; transitions take its exclusive side. Not recursive: nothing inside
 /// `withState` may call back into the ring, except `endRead()`.
 public final class KeyRing: Sendable {
@@ -35,6 +35,9 @@ public final class KeyRing: Sendable {
     private let held: RWLock<HeldKeys>
     private let reads = ReadCount()
     private let snapshot: Atomic<UInt8>
+    /// An unlock is between its keys and its end.
+    private let opening = Lock(false)
+    private let opened = Condition()
 
     private let generations: [UInt16]
 
@@ -140,17 +143,29 @@ public final class KeyRing: Sendable {
         reads.waitForZero(until: deadline)
     }
 
-    /// Ends a lock: class key A and the private half of B are wiped, `locking` → `locked`.
+    /// Ends a lock: class key A and the private half of B are wiped, `locking` → `locked` or `sweeping`.
     ///
+    /// - Parameter sweeping: whether the kernel may still hold pages of class A.
     /// - Parameter wipe: runs under the exclusive side of the state lock; wipes the file keys of class A and of class B
     ///   files that are not open. Must not call back into the ring.
     /// - Returns: false, and nothing changed, unless a lock was under way.
-    public func finishLocking(wiping wipe: () -> Void) -> Bool {
+    public func finishLocking(sweeping: Bool = false, wiping wipe: () -> Void) -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .locking else { return false }
             wipe()
             keys.complete = .absent
             keys.unlessOpen = .absent
+            move(&keys, to: sweeping ? .sweeping : .locked)
+            return true
+        }
+    }
+
+    /// The kernel holds no page of class A any more: `sweeping` → `locked`.
+    ///
+    /// - Returns: false, and nothing changed, in any other state.
+    public func finishSweeping() -> Bool {
+        held.withWriteLock { keys in
+            guard keys.state == .sweeping else { return false }
             move(&keys, to: .locked)
             return true
         }
@@ -162,14 +177,18 @@ public final class KeyRing: Sendable {
     ///   under way, whose end will do it. Must not call back into the ring.
     public func wipeIfLocked(_ wipe: () -> Void) {
         held.withWriteLock { keys in
-            if keys.state == .locked || keys.state == .beforeFirstUnlock { wipe() }
+            if keys.state.isLocked || keys.state == .beforeFirstUnlock { wipe() }
         }
     }
 
     /// Unlocks with the keys of a verified keybag.
     ///
+    /// - Parameter prepare: runs with the keys in memory and before anything is open: the time for late records. Nothing
+    ///   but `replay` is granted for classes A and B meanwhile.
     /// - Throws: `KeyError.otherVolume` when D, M, C or the public key are not those of this mount; `.lockInProgress`.
-    public func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+    public func unlock(
+        with keys: consuming VolumeKeys, prepare: () -> Void = {}
+    ) throws(KeyError) -> UnlockOutcome {
         guard keys.volumeID == volumeID, haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
             throw .otherVolume
         }
@@ -184,18 +203,32 @@ public final class KeyRing: Sendable {
         } catch {
             throw .memory(error)
         }
-        return try held.withWriteLock { (held: inout HeldKeys) throws(KeyError) -> UnlockOutcome in
+        let outcome = try held.withWriteLock { (held: inout HeldKeys) throws(KeyError) -> UnlockOutcome in
             guard let keys = offered.take(), held.agrees(with: keys) else { throw .otherVolume }
             switch held.state {
             case .unlocked: return .alreadyUnlocked
             case .locking: throw .lockInProgress
-            case .beforeFirstUnlock, .locked:
-                let outcome: UnlockOutcome = held.state == .locked ? .again : .first
+            case .beforeFirstUnlock, .locked, .sweeping:
+                let outcome: UnlockOutcome = held.state == .beforeFirstUnlock ? .first : .again
                 held.install(keys)
-                move(&held, to: .unlocked)
                 return outcome
             }
         }
+        guard outcome != .alreadyUnlocked else { return outcome }
+        opening.withLock { $0 = true }
+        prepare()
+        held.withWriteLock { move(&$0, to: .unlocked) }
+        opening.withLock { $0 = false }
+        opened.broadcast()
+        return outcome
+    }
+
+    /// Whether an unlock has its keys in memory, and nothing is open yet.
+    public var isOpening: Bool { opening.withLock { $0 } }
+
+    /// Waits until an unlock that has its keys in memory has come to its end. Not from its `prepare`.
+    public func waitWhileOpening() {
+        let _: Void? = opening.wait(on: opened) { $0 ? nil : () }
     }
 
     private func move(_ keys: inout HeldKeys, to state: VolumeState) {

@@ -134,7 +134,7 @@ public final class UIApplication: @unchecked Sendable {
             let answer = lock.withLock { answered }
             if state != .unlocked, answer == true { tellUnavailable() }
             if state == .unlocked, isTold || answer == false { tellAvailable() }
-        case .locked, .willUnlock: break
+        case .locked, .sweeping, .willUnlock: break
         }
     }
 

@@ -10,6 +10,11 @@ public enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
     case locking = 2
     /// Locked after a first unlock.
     case locked = 3
+    /// Locked, and the kernel still holds pages of class A: a write of before the lock has not come back from the store.
+    case sweeping = 4
+
+    /// Locked after a first unlock, whether or not the kernel still holds pages.
+    public var isLocked: Bool { self == .locked || self == .sweeping }
 
     /// The value of `user.protectfs.state` on the mount's root.
     public var attributeValue: StaticString {
@@ -18,6 +23,7 @@ public enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
         case .unlocked: "unlocked"
         case .locking: "locking"
         case .locked: "locked"
+        case .sweeping: "sweeping"
         }
     }
 }
@@ -44,13 +50,15 @@ public enum Operation: UInt8, CaseIterable, Sendable, Hashable {
     case copySource
     /// copy_file_range's destination.
     case copyDestination
+    /// A late record going into its file, at an unlock or after it: needs the file's key and nothing else.
+    case replay
     /// stat, readdir, rename, unlink, chmod, attributes, fsync, close, locks …: never refused by a class.
     case other
 
     /// Whether the operation needs a handle that was opened before.
     var needsHandle: Bool {
         switch self {
-        case .open, .create, .truncatePath, .other: false
+        case .open, .create, .truncatePath, .replay, .other: false
         case .read, .write, .writeBack, .touchMapped, .handleSize, .copySource, .copyDestination: true
         }
     }
@@ -65,7 +73,7 @@ public enum Access {
     public static func isAllowed(
         _ operation: Operation, class protectionClass: ProtectionClass, state: VolumeState, handleOpen: Bool = true
     ) -> Bool {
-        if operation == .other || state == .unlocked { return true }
+        if operation == .other || operation == .replay || state == .unlocked { return true }
         let judged = operation.needsHandle && !handleOpen ? .open : operation
         switch protectionClass {
         case .none: return true

@@ -34,6 +34,8 @@ public enum KeyLabel {
     public static let keybagDevice: StaticString = "protectfs1/keybag-dev"
     /// MAC of the keybag that unlock checks, from U.
     public static let keybagUnlock: StaticString = "protectfs1/keybag-unlock"
+    /// Wrap key of a late file's MAC key, from class key A.
+    public static let late: StaticString = "protectfs1/late"
     /// Extent key, from a file key.
     public static let extent: StaticString = "protectfs1/extent"
 }
@@ -77,6 +79,32 @@ public enum AssociatedData {
             bytes.copyText("protectfs1/hpke\0", to: 0)
             volume.store(into: &bytes, at: 16)
             bytes.copy(unsafe publicKey.span.bytes, to: 32)
+        }
+    }
+
+    /// HPKE's info for late records: the volume and class B's public key.
+    public static func lateInfo(volume: VolumeID, publicKey: InlineArray<32, UInt8>) -> InlineArray<64, UInt8> {
+        filled { bytes in
+            bytes.copyText("protectfs1/late\0", to: 0)
+            volume.store(into: &bytes, at: 16)
+            bytes.copy(unsafe publicKey.span.bytes, to: 32)
+        }
+    }
+
+    /// HPKE's aad for a late record: the lock's number ‖ the record's header.
+    public static func lateRecord(number: UInt64, header: LateRecordHeader) -> InlineArray<64, UInt8> {
+        filled { bytes in
+            bytes.storeLittleEndian(number, at: 0)
+            var rest = bytes._mutatingExtracting(8..<64)
+            header.store(into: &rest)
+        }
+    }
+
+    /// Context of the key that wraps a late file's MAC key: UUID ‖ number.
+    public static func lateContext(volume: VolumeID, number: UInt64) -> InlineArray<24, UInt8> {
+        filled { bytes in
+            volume.store(into: &bytes, at: 0)
+            bytes.storeLittleEndian(number, at: 16)
         }
     }
 

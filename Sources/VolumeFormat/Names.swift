@@ -12,6 +12,8 @@ public enum ReservedName {
     public static let temporaryPrefix: StaticString = ".protectfs.tmp."
     /// Prefix of records set aside.
     public static let asidePrefix: StaticString = ".protectfs.aside."
+    /// Prefix of late files, at the volume's root.
+    public static let latePrefix: StaticString = ".protectfs.late."
     /// The directory at the volume's root for what a check has moved out of the way.
     public static let lostAndFound: StaticString = ".protectfs.lost+found"
     /// Prefix of all of them.
@@ -29,6 +31,8 @@ public enum ReservedName {
         case temporary
         /// A record set aside.
         case aside
+        /// A late file: writes that came after a lock.
+        case late
         /// What a check has moved out of the way.
         case lostAndFound
         /// A long name's entry: `~` and 43 characters.
@@ -48,6 +52,7 @@ public enum ReservedName {
             if name.equals(directoryRecord) { return .record }
             if name.hasText(temporaryPrefix) { return .temporary }
             if name.hasText(asidePrefix) { return .aside }
+            if name.hasText(latePrefix) { return .late }
             if name.equals(lostAndFound) { return .lostAndFound }
             return .foreign
         }

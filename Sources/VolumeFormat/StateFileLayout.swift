@@ -10,6 +10,30 @@ public struct StateFileLayout: Sendable {
     public static let version: UInt16 = 1
     /// Flag bit 0: crash damage is tolerated in every file until a complete `fsck`.
     public static let tolerateEverything: UInt32 = 1
+    /// Flag bit 1: open locks stand behind the epochs.
+    public static let hasOpenLocks: UInt32 = 2
+    /// The most locks that are kept.
+    public static let maximumLocks = 64
+    /// The longest state file.
+    public static let maximumLength = fixedLength + 4 * maximumEpochs + 4 + OpenLock.length * maximumLocks
+
+    /// A lock whose late records are not all in their files.
+    public struct OpenLock: Sendable, Equatable {
+        /// Bytes of an entry.
+        public static let length = 16
+        /// The lock's number.
+        public var number: UInt64
+        /// In place of a count: all its records are used, and its late file goes.
+        public static let isUsed: UInt32 = .max
+        /// Durable records of kind `done` in its late file, or `isUsed`.
+        public var done: UInt32
+
+        /// An entry.
+        public init(number: UInt64, done: UInt32 = 0) {
+            self.number = number
+            self.done = done
+        }
+    }
 
     /// The volume.
     public var volumeID: VolumeID
@@ -23,6 +47,8 @@ public struct StateFileLayout: Sendable {
     public var toleratesEverything: Bool
     /// Epochs that are open: one of a living mount, others of mounts that ended badly.
     public var openEpochs: [UInt32]
+    /// Locks whose late records are not all in their files, in ascending order of their numbers.
+    public var openLocks: [OpenLock]
 
     /// A state with no open epochs.
     public init(
@@ -35,6 +61,7 @@ public struct StateFileLayout: Sendable {
         self.unlockMAC = unlockMAC
         self.toleratesEverything = toleratesEverything
         openEpochs = []
+        openLocks = []
     }
 
     /// Understands a whole state file; every byte is checked, so that `serialized` gives the same bytes again.
@@ -44,32 +71,65 @@ public struct StateFileLayout: Sendable {
         let version: UInt16 = bytes.littleEndian(at: 8)
         guard version == Self.version else { throw .version(version) }
         let count = Int(bytes.littleEndian(at: 10, as: UInt16.self))
-        guard count <= Self.maximumEpochs, bytes.byteCount == Self.fixedLength + 4 * count else { throw .length }
+        let end = Self.fixedLength + 4 * count
         let flags: UInt32 = bytes.littleEndian(at: 12)
-        guard flags & ~Self.tolerateEverything == 0 else { throw .unsupported("state flags") }
+        guard flags & ~(Self.tolerateEverything | Self.hasOpenLocks) == 0 else { throw .unsupported("state flags") }
+        guard count <= Self.maximumEpochs else { throw .length }
         self.init(
             volumeID: VolumeID(bytes, at: 16), serial: bytes.littleEndian(at: 32), publicKey: bytes.inline(at: 40),
             unlockMAC: bytes.inline(at: 72), toleratesEverything: flags & Self.tolerateEverything != 0)
+        if flags & Self.hasOpenLocks == 0 {
+            guard bytes.byteCount == end else { throw .length }
+        } else {
+            openLocks = try Self.locks(in: bytes, at: end)
+        }
         for index in 0..<count { openEpochs.append(bytes.littleEndian(at: Self.fixedLength + 4 * index)) }
     }
 
-    /// The state file's bytes; epochs above `maximumEpochs` are left out and `toleratesEverything` is set instead.
+    private static func locks(in bytes: RawSpan, at offset: Int) throws(FormatError) -> [OpenLock] {
+        guard bytes.byteCount >= offset + 4 else { throw .length }
+        let count = Int(bytes.littleEndian(at: offset, as: UInt32.self))
+        guard (1...maximumLocks).contains(count), bytes.byteCount == offset + 4 + OpenLock.length * count else {
+            throw .length
+        }
+        var result: [OpenLock] = []
+        for index in 0..<count {
+            let start = offset + 4 + OpenLock.length * index
+            let number: UInt64 = bytes.littleEndian(at: start)
+            guard bytes.littleEndian(at: start + 12, as: UInt32.self) == 0 else { throw .unsupported("reserved bytes") }
+            if let last = result.last, number <= last.number { throw .unsupported("order of locks") }
+            result.append(OpenLock(number: number, done: bytes.littleEndian(at: start + 8)))
+        }
+        return result
+    }
+
+    /// The state file's bytes; epochs above `maximumEpochs` are left out and `toleratesEverything` is set instead. The
+    /// caller keeps the locks in order, and below `maximumLocks`.
     public func serialized() -> [UInt8] {
         let kept = openEpochs.suffix(Self.maximumEpochs)
         let tolerates = toleratesEverything || kept.count < openEpochs.count
-        var result = [UInt8](repeating: 0, count: Self.fixedLength + 4 * kept.count)
+        let end = Self.fixedLength + 4 * kept.count
+        let locks = openLocks.isEmpty ? 0 : 4 + OpenLock.length * openLocks.count
+        var result = [UInt8](repeating: 0, count: end + locks)
         var span = result.mutableSpan
         var bytes = unsafe span.mutableBytes
         bytes.copyText("PFSSTAT1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(UInt16(kept.count), at: 10)
-        bytes.storeLittleEndian(tolerates ? Self.tolerateEverything : 0, at: 12)
+        let flags = (tolerates ? Self.tolerateEverything : 0) | (openLocks.isEmpty ? 0 : Self.hasOpenLocks)
+        bytes.storeLittleEndian(flags, at: 12)
         volumeID.store(into: &bytes, at: 16)
         bytes.storeLittleEndian(serial, at: 32)
         bytes.copy(unsafe publicKey.span.bytes, to: 40)
         bytes.copy(unsafe unlockMAC.span.bytes, to: 72)
         for (index, epoch) in kept.enumerated() {
             bytes.storeLittleEndian(epoch, at: Self.fixedLength + 4 * index)
+        }
+        if !openLocks.isEmpty { bytes.storeLittleEndian(UInt32(openLocks.count), at: end) }
+        for (index, lock) in openLocks.enumerated() {
+            let start = end + 4 + OpenLock.length * index
+            bytes.storeLittleEndian(lock.number, at: start)
+            bytes.storeLittleEndian(lock.done, at: start + 8)
         }
         return result
     }

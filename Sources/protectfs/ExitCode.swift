@@ -28,6 +28,8 @@ struct ExitCode: Equatable, Sendable {
     static let locked = ExitCode(number: 8)
     /// The mount point cannot be used.
     static let mountPoint = ExitCode(number: 9)
+    /// Locked, and the kernel still holds plaintext that it cannot let go of yet.
+    static let sweeping = ExitCode(number: 10)
     /// `wait` ran into its timeout, as timeout(1).
     static let timeout = ExitCode(number: 124)
 
@@ -68,6 +70,7 @@ struct ExitCode: Equatable, Sendable {
         (.notMounted, "nothing of ours is mounted there, or its daemon has died"),
         (.locked, "the volume is locked"),
         (.mountPoint, "the mount point cannot be used"),
+        (.sweeping, "lock: the keys are gone, but the kernel still holds plaintext"),
         (.timeout, "wait: timed out"),
     ]
 }

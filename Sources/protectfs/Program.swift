@@ -7,6 +7,7 @@ import HostSystem
 enum Program {
     /// Runs the program; everything ends here.
     static func main() {
+        guard ProcessHardening.openStandardStreams() else { exit(ExitCode.failure.number) }
         try? ProcessHardening.apply()
         ProcessHardening.setName("protectfs")
         umask(0o077)

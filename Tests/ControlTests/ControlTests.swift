@@ -181,25 +181,66 @@ import VolumeFormat
         #expect(eventually { (try? ControlClient(connecting: server.socket).status())?.volume == "/v ü" })
     }
 
-    @Test func manyConnections() throws {
-        // Later ones are told so at once; when the idle ones have been closed there is room again.
-        for idle in [longGrace, 0.5] {
-            var limits = ControlLimits()
-            limits.connections = 8
-            limits.idle = idle
-            let server = try TestServer(limits: limits)
-            defer { server.stop() }
-            var open: [Int32] = []
-            for _ in 0..<200 { open.append(try server.raw().release()) }
-            if idle == longGrace {
-                #expect(throws: ControlError.refused(ControlFailure(code: "busy", message: "too many connections"))) {
-                    _ = try ControlClient(connecting: server.socket).status()
-                }
-            } else {
-                #expect(eventually { (try? ControlClient(connecting: server.socket).status()) != nil })
-            }
-            for number in open { close(number) }
+    /// Connections that ask nothing take no room from those that do.
+    @Test func manySilentConnections() throws {
+        var limits = ControlLimits()
+        limits.connections = 8
+        limits.idle = longGrace
+        let server = try TestServer(limits: limits)
+        defer { server.stop() }
+        var open: [Int32] = []
+        for _ in 0..<200 { open.append(try server.raw().release()) }
+        let client = try ControlClient(connecting: server.socket)
+        #expect(try client.status().volume == "/v ü")
+        #expect(try client.lock(grace: nil).cutOff == 3)
+        for number in open { close(number) }
+    }
+
+    /// Where all connections are at work a lock and a look at the state are answered, and all else is told so at once.
+    @Test func busyConnections() throws {
+        var limits = ControlLimits()
+        limits.connections = 8
+        let server = try TestServer(limits: limits)
+        defer { server.stop() }
+        var open: [Int32] = []
+        for _ in 0..<8 {
+            let client = try server.raw()
+            sendAll(client, bytes("{\"request\":\"subscribe\"}"))
+            #expect(waitUntilReady(client.number, POLLIN, monotonicNanoseconds() + UInt64(patience * 1e9)) == nil)
+            open.append(client.release())
         }
+        for _ in 0..<20 {
+            #expect(try ControlClient(connecting: server.socket).status().volume == "/v ü")
+            #expect(try ControlClient(connecting: server.socket).lock(grace: nil).cutOff == 3)
+            #expect(throws: ControlError.refused(ControlFailure(code: "notNow", details: ["why": "test"]))) {
+                server.handler.refusesLocks.store(1, ordering: .relaxed)
+                defer { server.handler.refusesLocks.store(0, ordering: .relaxed) }
+                _ = try ControlClient(connecting: server.socket).lock(grace: 99)
+            }
+            #expect(throws: ControlError.refused(ControlFailure(code: "busy", message: "too many connections"))) {
+                _ = try ControlClient(connecting: server.socket).info()
+            }
+        }
+        for number in open { close(number) }
+    }
+
+    /// A connection that is idle ends where another one is in earnest; a subscriber never does.
+    @Test func idleConnectionsMakeRoom() throws {
+        var limits = ControlLimits()
+        limits.connections = 2
+        limits.leastIdle = 0
+        limits.idle = longGrace
+        let server = try TestServer(limits: limits)
+        defer { server.stop() }
+        let subscriber = try ControlClient(connecting: server.socket)
+        _ = try subscriber.subscribe(wait: false)
+        let idle = try ControlClient(connecting: server.socket)
+        _ = try idle.status()
+        // It is idle when its thread waits again, which is a moment after the answer.
+        #expect(eventually { (try? ControlClient(connecting: server.socket).info()) != nil })
+        #expect(throws: ControlError.self) { _ = try idle.status() }
+        server.server.publish(.locked)
+        #expect(try subscriber.nextEvent(timeout: patience) == .locked)
     }
 
     @Test func aSubscriberThatDoesNotReadIsDropped() throws {
@@ -260,7 +301,7 @@ import VolumeFormat
     @Test func stoppingLeavesTheNextMountsSocket() throws {
         let ending = try TestServer()
         let next = try ControlServer(socket: ending.socket, handler: ending.handler)
-        next.start()
+        try next.start()
         ending.stop()
         _ = try ControlClient(connecting: ending.socket).status()
         next.stop()

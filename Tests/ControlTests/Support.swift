@@ -18,6 +18,7 @@ final class TestHandler: ControlHandler {
     let unmounts = Atomic(0)
     let classes = Lock<[ClassRequest]>([])
 
+    let refusesLocks = Atomic(0)
     let onStatus = Lock<@Sendable () -> Void>({})
 
     func status() -> StatusReport {
@@ -34,7 +35,9 @@ final class TestHandler: ControlHandler {
 
     func lock(grace: Double?) throws(ControlFailure) -> LockReport {
         lockCount.add(1, ordering: .relaxed)
-        if grace == 99 { throw ControlFailure(code: "notNow", details: ["why": "test"]) }
+        if grace == 99 || refusesLocks.load(ordering: .relaxed) == 1 {
+            throw ControlFailure(code: "notNow", details: ["why": "test"])
+        }
         var report = LockReport()
         report.cutOff = 3
         report.processes = [4, 5]
@@ -83,7 +86,7 @@ final class TestServer: Sendable {
             return unsafe String(cString: base)
         }
         server = try ControlServer(socket: HostPath(directory + "/0:99"), handler: handler, limits: limits)
-        server.start()
+        try server.start()
     }
 
     func stop() {

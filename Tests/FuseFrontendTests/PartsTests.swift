@@ -10,8 +10,11 @@ struct HandleTests {
         for isDirect in [false, true] {
             for isWritable in [false, true] {
                 for process: Int32 in [0, 1, 4711, .max] {
-                    let handle = Handle(isDirect: isDirect, isWritable: isWritable, process: process)
-                    #expect(Handle(number: handle.number) == handle)
+                    for isFlushers in [false, true] {
+                        let handle = Handle(
+                            isDirect: isDirect, isWritable: isWritable, isFlushers: isFlushers, process: process)
+                        #expect(Handle(number: handle.number) == handle)
+                    }
                 }
             }
         }

@@ -86,7 +86,7 @@ def test_lock_and_unlock(environment):
     closed_by_now(mount)
     with open(mount / "a", "rb") as file:
         report = json.loads(mount.command("lock", "--json", mount.path).stdout)
-        assert report["cutOff"] == 1 and report["complete"] and not report["wasLocked"], report
+        assert report["cutOff"] == 1 and report["state"] == "locked" and report["files"] == 0 and not report["wasLocked"], report
         assert outcome(file.read) == "EACCES"
         assert json.loads(mount.command("lock", "--json", mount.path).stdout)["wasLocked"]
         mount.command("unlock", "--passphrase-command", f"echo '{PASSPHRASE}'", mount.path)

@@ -28,16 +28,18 @@ def guards(pid):
 
 
 def notifier(pid):
-    """The state of the daemon's notifier: S idle, R at work, T stopped, D in the kernel where no signal reaches it."""
+    """The state of the daemon's threads that have pages written back: S idle, R at work, T stopped, D in the kernel where
+    no signal reaches one of them."""
+    states = set()
     for task in os.listdir(f"/proc/{pid}/task"):
         try:
             with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as file:
                 name, rest = file.read().split("(", 1)[1].rsplit(") ", 1)
         except OSError:
             continue
-        if name == "pfs-notifier":
-            return rest[0]
-    return "gone"
+        if name in ("pfs-evictor", "pfs-flusher"):
+            states.add(rest[0])
+    return next((state for state in "DRTS" if state in states), "gone")
 
 
 def catch(pid, lock):

@@ -91,10 +91,14 @@ final class TestVolume: Sendable {
         let ring = volume.keys
         #expect(ring.beginLocking())
         volume.prepareForLock()
+        #expect(throws: Never.self) { try volume.beginLateRecords() }
         #expect(ring.finishLocking { volume.wipeAtLock() })
     }
 
-    func unlock() throws { try keys.unlock(volume.keys) }
+    func unlock() throws {
+        let copy = try keys.keys.withLock { keys throws(SodiumError) in try keys.copy() }
+        _ = try volume.unlock(with: copy)
+    }
 
     // MARK: paths
 

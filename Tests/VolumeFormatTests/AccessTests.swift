@@ -16,6 +16,7 @@ import VolumeFormat
         (.handleSize, "BD", "BCD", "BCD"),
         (.copySource, "BD", "BCD", "BCD"),
         (.copyDestination, "BD", "BCD", "BCD"),
+        (.replay, "ABCD", "ABCD", "ABCD"),
         (.other, "ABCD", "ABCD", "ABCD"),
     ]
 
@@ -27,6 +28,7 @@ import VolumeFormat
                 let expected: [(VolumeState, Bool)] = [
                     (.unlocked, true), (.beforeFirstUnlock, row.beforeFirstUnlock.contains(letter)),
                     (.locking, row.locking.contains(letter)), (.locked, row.locked.contains(letter)),
+                    (.sweeping, row.locked.contains(letter)),
                 ]
                 for (state, allowed) in expected {
                     #expect(
@@ -38,7 +40,7 @@ import VolumeFormat
     }
 
     @Test func withoutHandleJudgedAsOpen() {
-        for operation in Operation.allCases where operation != .create && operation != .other {
+        for operation in Operation.allCases where ![.create, .replay, .other].contains(operation) {
             for protectionClass in ProtectionClass.allCases {
                 for state in VolumeState.allCases where operation != .writeBack || state != .locking {
                     #expect(

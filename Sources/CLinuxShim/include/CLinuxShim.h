@@ -46,9 +46,11 @@ int32_t pfs_renameat2(int32_t from, const char *name, int32_t to, const char *ne
 int64_t pfs_getdents64(int32_t directory, void *buffer, uint64_t length);
 /* fchmodat2(2), Linux 6.6: the only call that changes the mode behind an O_PATH descriptor. */
 int32_t pfs_fchmodat2(int32_t directory, const char *name, uint32_t mode, int32_t flags);
-/* fallocate(2) and syncfs(2): declared under _GNU_SOURCE only. */
+/* fallocate(2), syncfs(2), sync_file_range(2): declared under _GNU_SOURCE only. */
 int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length);
 int32_t pfs_syncfs(int32_t fd);
+/* sync_file_range(2) of the whole file, waiting before and after. */
+int32_t pfs_write_back(int32_t fd);
 /* The f_type of fstatfs(2) as a number of one width everywhere. */
 int64_t pfs_filesystem_type(int32_t fd);
 /* makedev(3), major(3) and minor(3) are macros. */

@@ -25,6 +25,11 @@ int pfs_pipe(int ends[2]);
 long pfs_lgetxattr(const char *path, const char *name, void *value, unsigned long size);
 int pfs_lsetxattr(const char *path, const char *name, const void *value, unsigned long size);
 int pfs_lremovexattr(const char *path, const char *name);
+/*
+ * Opens what of descriptors 0, 1 and 2 is closed on /dev/null, for reading: a write to a closed stream fails with EBADF as
+ * before, and nothing else can get its number. -1 where that cannot be done.
+ */
+int pfs_open_standard_streams(void);
 /* close_range(2) from `first` on. */
 int pfs_close_from(int first);
 /* pidfd_open(2). */

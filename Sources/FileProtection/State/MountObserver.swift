@@ -197,6 +197,10 @@ final class MountObserver: @unchecked Sendable {
             state = .locked
             pending = [:]
             tell { _ in .locked }
+        case "sweeping":
+            state = .sweeping
+            pending = [:]
+            tell { _ in .sweeping }
         case "willUnlock": tell { _ in .willUnlock }
         case "unlocked":
             state = .unlocked

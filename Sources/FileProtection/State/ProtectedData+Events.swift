@@ -12,6 +12,8 @@ extension ProtectedData {
         case willLock(LockAnnouncement)
         /// The volume is locked.
         case locked
+        /// The volume is locked, its keys are gone, and the kernel still holds plaintext; `locked` follows when it does not.
+        case sweeping
         /// Keys are about to come in.
         case willUnlock
         /// The volume is unlocked again.

@@ -38,6 +38,8 @@ extension ProtectedData {
     private final class Poster: @unchecked Sendable {
         /// The state when posting was asked for, until observing has begun.
         private var before: State?
+        /// Told of already, when the keys went.
+        private var wasSwept = false
 
         init(_ state: State) { before = state }
 
@@ -51,9 +53,16 @@ extension ProtectedData {
                 }
                 return before == .unlocked ? [didBecomeUnavailableNotification] : []
             case .willLock: return [willBecomeUnavailableNotification]
-            case .locked, .disconnected: return [didBecomeUnavailableNotification]
+            case .sweeping:
+                wasSwept = true
+                return [didBecomeUnavailableNotification]
+            case .locked, .disconnected:
+                defer { wasSwept = false }
+                return wasSwept ? [] : [didBecomeUnavailableNotification]
             case .willUnlock: return [willBecomeAvailableNotification]
-            case .unlocked: return [didBecomeAvailableNotification]
+            case .unlocked:
+                wasSwept = false
+                return [didBecomeAvailableNotification]
             case .firstUnlock: return [firstUnlockNotification, didBecomeAvailableNotification]
             }
         }

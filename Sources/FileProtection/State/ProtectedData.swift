@@ -33,6 +33,8 @@ public final class ProtectedData: Sendable {
         case locking
         /// Files of the classes complete and complete-unless-open are closed.
         case locked
+        /// As `locked`: the keys are gone. The kernel still holds plaintext that it cannot let go of yet.
+        case sweeping
         /// Nothing is mounted, or its daemon has died.
         case absent
     }
@@ -74,7 +76,7 @@ public final class ProtectedData: Sendable {
     ///
     /// - Throws: `CancellationError`, or `FileProtectionError.unreachable`.
     public func waitUntilFirstUnlock() async throws {
-        try await wait { $0 == .unlocked || $0 == .locking || $0 == .locked }
+        try await wait { $0 != .beforeFirstUnlock && $0 != .absent }
     }
 
     private func wait(_ isReached: @Sendable (State) -> Bool) async throws {
@@ -84,6 +86,7 @@ public final class ProtectedData: Sendable {
             case .connected(let now): if isReached(now) { return }
             case .unlocked, .firstUnlock: if isReached(.unlocked) { return }
             case .locked: if isReached(.locked) { return }
+            case .sweeping: if isReached(.sweeping) { return }
             case .willLock, .willUnlock, .disconnected: break
             }
         }

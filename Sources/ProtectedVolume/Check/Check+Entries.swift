@@ -78,6 +78,16 @@ extension Check {
         case .lostAndFound:
             if node !== volume.root { found(.foreign, .note, shown) }
             return true
+        case .late:
+            if node !== volume.root {
+                found(.foreign, .note, shown)
+            } else if !mends || volume.keys.state != .unlocked || volume.late.isOwed(shown.backingPath) {
+                found(.lateRecords, .note, shown)
+            } else {
+                found(.staleLate, .note, shown)
+                tidy(entry.name, directory, shown)
+            }
+            return true
         case .temporary:
             found(.temporary, .note, shown)
             tidy(entry.name, directory, shown)

@@ -23,7 +23,7 @@ extension Check {
         total &+= Self.objectWeight
         for entry in try directory.entries() {
             switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
-            case .record, .keybag, .temporary, .aside, .companion, .lostAndFound: continue
+            case .record, .keybag, .temporary, .aside, .companion, .late, .lostAndFound: continue
             case .long, .encoded, .foreign: break
             }
             let status: Status

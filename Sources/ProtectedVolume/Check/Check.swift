@@ -25,6 +25,8 @@ public final class Check: Sendable {
         var seenIDs: Set<ObjectID> = []
         var departures: [UInt64: [Departure]] = [:]
         var restored: Set<UInt64> = []
+        /// Late files that do not count, or not whole.
+        var late: [(number: UInt64, notice: LateNotice)] = []
     }
 
     private struct Queue: Sendable {
@@ -84,6 +86,7 @@ public final class Check: Sendable {
             case .departure(let departure):
                 state.withLock { $0.departures[departure.inode, default: []].append(departure) }
             case .restoredRecord(let inode): state.withLock { _ = $0.restored.insert(inode) }
+            case .late(let number, let notice): state.withLock { $0.late.append((number, notice)) }
             default: break
             }
         }
@@ -220,8 +223,27 @@ public final class Check: Sendable {
 
     // MARK: the end
 
+    /// Tells of late files that were looked at before anything else was.
+    private func tellLateFiles() {
+        for (number, notice) in state.withLock({ $0.late }) {
+            let trail = Trail(backingPath: LateFileName.bytes(of: number))
+            switch notice {
+            case .cutOff: found(.staleLate, .crash, trail)
+            case .failed(let error): found(error, trail)
+            // Told where they stand in the root.
+            case .refused, .notListed: break
+            case .waits, .missing, .applied: break
+            }
+        }
+    }
+
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
+        tellLateFiles()
         var summary = state.withLock { $0.summary }
+        if mends, summary.isComplete, summary.remaining == 0 {
+            // Every file was opened, and has what it was owed. What is left belongs to none.
+            _ = try volume.late.drop(exceptFor: state.withLock { $0.seenIDs })
+        }
         if mends { try volume.close() }
         guard mends, let states, summary.isComplete, summary.remaining == 0 else { return summary }
         try volume.content.epochs.closeEndedBadly()
@@ -260,6 +282,7 @@ extension Finding.Kind {
         case .symlink: self = .symlink
         case .attribute: self = .attribute
         case .kind, .state: self = .kind
+        case .late: self = .lateRecords
         }
     }
 }

@@ -56,6 +56,10 @@ public struct Finding: Sendable {
         case staging
         /// A record set aside whose directory is gone.
         case staleAside = "stale-aside"
+        /// Writes that came after a lock, and are not in their files.
+        case lateRecords = "late-records"
+        /// A late file that does not count: it was used before, or is another machine's.
+        case staleLate = "stale-late"
         /// A record set aside was put back.
         case restoredRecord = "restored-record"
         /// Crash damage was found in a file (see `departure`).

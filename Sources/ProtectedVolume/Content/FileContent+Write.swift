@@ -43,7 +43,7 @@ extension FileContent {
             }
         }
         try prepareToModify(access)
-        if access == .writeBack, context.kernelKeepsTimes { pinTime() }
+        if access == .writeBack || access == .replay, context.kernelKeepsTimes { pinTime() }
         var done = 0
         while done < data.byteCount {
             let count = min(data.byteCount - done, Self.largestRequest)
@@ -52,7 +52,10 @@ extension FileContent {
         }
         state.withLock { state in
             // A write that a program made moves the time; one from the page cache belongs to the time set last.
-            if access == .writeBack { state.wroteSincePin = true } else { state.pinnedTime = nil }
+            switch access {
+            case .writeBack, .replay: state.wroteSincePin = true
+            default: state.pinnedTime = nil
+            }
         }
     }
 

@@ -49,6 +49,8 @@ struct FileState: Sendable {
     /// The modification time that was set last, to be put back after late writes from the page cache.
     var pinnedTime: Timestamp?
     var wroteSincePin = false
+    /// Late records could not be put in: nothing may be read or written before they are.
+    var owesLateRecords = false
     /// Where writes from the page cache that are under way begin.
     var writeBacks: [UInt64] = []
 }
@@ -103,15 +105,21 @@ public final class FileContent: Sendable {
         state.withLock { $0.wasWiped = true }
     }
 
+    /// Whether late records have still to be put in: until then the content is neither read nor written.
+    var owesLateRecords: Bool { state.withLock { $0.owesLateRecords } }
+
+    func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.owesLateRecords = owes } }
+
     /// Whether the file's key is in memory.
     public var hasKey: Bool { fileKeys.isPresent }
 
     /// Refuses what the table refuses, and sees to it that the file key is there. Inside of `KeyRing.withState`.
     func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
-        let header = state.withLock { $0.header }
+        let (header, owes) = state.withLock { ($0.header, $0.owesLateRecords) }
         guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state) else {
             throw .locked(header.protectionClass)
         }
+        if owes, operation != .replay, operation != .other { throw .damaged(.late) }
         if !fileKeys.isPresent { fileKeys.install(try Self.unwrap(keys, header, context.keys.volumeID)) }
     }
 

@@ -100,7 +100,7 @@ extension Volume {
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> DecodedName {
         switch unsafe ReservedName.kind(of: entry.bytes.span.bytes) {
-        case .keybag, .record, .temporary, .aside, .companion, .lostAndFound: return .reserved
+        case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound: return .reserved
         case .foreign: return .undecryptable
         case .long:
             guard let name = try decodeLong(entry, in: directory, id) else { return .undecryptable }

@@ -176,7 +176,7 @@ extension Volume {
     /// Whether an entry of this form does not keep its directory from being empty.
     static func isOwn(_ kind: ReservedName.Kind) -> Bool {
         switch kind {
-        case .record, .temporary, .aside, .companion, .keybag, .lostAndFound: true
+        case .record, .temporary, .aside, .companion, .keybag, .late, .lostAndFound: true
         case .long, .encoded, .foreign: false
         }
     }

@@ -32,6 +32,11 @@ public struct Attributes: Sendable, Hashable {
     /// Last change of the inode.
     public var changed: Timestamp
 
+    /// What a regular file takes at least: page 0, which is written late. 0 blocks would say that the file is nothing but a
+    /// hole, and tar -S, cp and others then look no further; but what programs have written may be in the kernel's page cache
+    /// only, where we cannot see it, and some stores count no block before they have written it.
+    private static let leastBlocks = UInt64(PageGeometry.pageSize / 512)
+
     /// From the backing object's status; the size by arithmetic, or as an open content knows it.
     init(_ status: Status, kind: NodeKind, geometry: PageGeometry, openSize: UInt64?) {
         inode = status.inode
@@ -41,7 +46,7 @@ public struct Attributes: Sendable, Hashable {
         owner = status.owner
         group = status.group
         device = status.specialDevice
-        blocks = status.blocks
+        blocks = kind == .file ? max(status.blocks, Self.leastBlocks) : status.blocks
         blockSize = status.blockSize
         accessed = status.accessed
         modified = status.modified

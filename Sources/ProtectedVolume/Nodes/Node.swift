@@ -48,16 +48,18 @@ public final class Node: Sendable {
     /// What only directories have.
     let directory: DirectoryState?
     let state: Lock<NodeState>
-    /// 0: not read yet; else the class's number. For replies without a lock.
-    private let classNumber: Atomic<UInt8>
+    /// The class's number, 0: not read yet; and `pagesBit`. For replies without a lock.
+    let looks: Atomic<UInt8>
+    let holders: PageHolders
 
-    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?) {
+    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?, holders: PageHolders) {
         self.number = number
         self.kind = kind
         self.key = key
         directory = kind == .directory ? DirectoryState() : nil
         state = Lock(NodeState(place: place))
-        classNumber = Atomic(0)
+        looks = Atomic(0)
+        self.holders = holders
     }
 
     /// The inode number as programs see it: the backing store's.
@@ -65,11 +67,7 @@ public final class Node: Sendable {
 
     /// The class of a regular file; nil when it has not been read yet, which replies treat as class A.
     public var protectionClass: ProtectionClass? {
-        ProtectionClass(rawValue: classNumber.load(ordering: .acquiring))
-    }
-
-    func remember(class protectionClass: ProtectionClass) {
-        classNumber.store(protectionClass.rawValue, ordering: .releasing)
+        ProtectionClass(rawValue: looks.load(ordering: .acquiring) & ~Self.pagesBit)
     }
 
     /// Handles open on the file.
@@ -118,14 +116,17 @@ struct NodeState: Sendable {
 final class PinCount: Sendable {
     private let count = Atomic<Int>(0)
     let limit: Int
+    private let isShort: @Sendable () -> Bool
 
-    init(limit: Int) {
+    /// - Parameter isShort: whether descriptors are wanted more for something else.
+    init(limit: Int, isShort: @escaping @Sendable () -> Bool) {
         self.limit = limit
+        self.isShort = isShort
     }
 
     /// A pin, unless there are too many.
     func pin(_ make: () throws(Errno) -> BackingNode) -> Pin? {
-        guard count.load(ordering: .relaxed) < limit, let node = try? make() else { return nil }
+        guard count.load(ordering: .relaxed) < limit, !isShort(), let node = try? make() else { return nil }
         count.add(1, ordering: .relaxed)
         return Pin(node, self)
     }

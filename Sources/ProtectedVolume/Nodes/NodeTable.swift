@@ -27,9 +27,12 @@ final class NodeTable: Sendable {
 
     private let contents = Lock(Contents())
     let root: Node
+    /// The nodes that a lock has to go through.
+    let holders: PageHolders
 
     init(root: Node) {
         self.root = root
+        holders = root.holders
         contents.withLock { contents in
             contents.byNumber[root.number] = Slot(node: root, lookups: 1, holds: 1)
             contents.byInode[root.key] = root.number
@@ -57,7 +60,7 @@ final class NodeTable: Sendable {
                 }
                 contents.byInode[key] = nil
             }
-            let node = Node(number: contents.nextNumber, kind: kind, key: key, place: place)
+            let node = Node(number: contents.nextNumber, kind: kind, key: key, place: place, holders: holders)
             contents.nextNumber += 1
             contents.byNumber[node.number] = Slot(node: node, lookups: 1)
             contents.byInode[key] = node.number
@@ -204,6 +207,7 @@ final class NodeTable: Sendable {
             return
         }
         contents.byNumber[number] = nil
+        if slot.node.mayHavePages { holders.remove(number) }
         if contents.byInode[slot.node.key] == number { contents.byInode[slot.node.key] = nil }
         // Recursion is as deep as directories become unneeded at once, which is bounded by the depth of a path.
         for place in slot.node.state.withLock({ $0.allPlaces }) {

@@ -34,6 +34,26 @@ extension Volume {
         }
     }
 
+    /// Retains the content of a file that is open, in every state of the volume and without a use of its key: for a handle
+    /// through which nothing is read or written, only what programs have written is had written back. Give it back with
+    /// `release`, as not writable.
+    ///
+    /// - Throws: `.stale` where the file is not open.
+    public func retainForWriteBack(_ node: Node) throws(VolumeError) {
+        nodes.hold(node)
+        let isOpen = stripe(node).withLock { _ in
+            node.state.withLock { state in
+                guard state.content != nil else { return false }
+                state.count(writable: false)
+                return true
+            }
+        }
+        guard isOpen else {
+            nodes.unhold(node)
+            throw .stale
+        }
+    }
+
     /// The shared content of a file that is open.
     public func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
 
@@ -96,6 +116,7 @@ extension Volume {
                 if node.state.withLock({ $0.isSuperseded }) { throw .stale }
                 if let content = node.state.withLock({ $0.content }) {
                     try judgeOpen(content.protectionClass)
+                    if content.owesLateRecords { try late.apply(to: content) }
                     if writable, node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
                     count(node, writable: writable)
                     return content
@@ -112,6 +133,7 @@ extension Volume {
                 do throws(VolumeError) {
                     // The lock may have come while the file was being opened: then its walk has not seen this content.
                     try judgeOpen(content.protectionClass)
+                    try late.apply(to: content)
                 } catch {
                     detach(node, writable: writable)
                     throw error
@@ -174,7 +196,7 @@ extension Volume {
         } catch {
             switch error {
             case .store(.ELOOP), .store(.ENXIO), .store(.EISDIR): throw damaged(.kind, node)
-            case .store(.EMFILE):
+            case .store(.EMFILE), .store(.ENFILE):
                 directories.removeAll()
                 return (try openBackingOnce(node, access), options.isReadOnly)
             case .store(.EROFS) where access == .readWrite:
@@ -278,6 +300,7 @@ extension Volume {
             directory = current.state.withLock { $0.place?.parent }
         }
         if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
+        try synchronizeLateRecords()
     }
 
     private func synchronizeRecords(_ node: Node) throws(VolumeError) {

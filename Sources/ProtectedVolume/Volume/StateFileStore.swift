@@ -11,8 +11,6 @@ public final class StateFileStore: Sendable {
     private let volumeID: VolumeID
     let stateName: EntryName
     let lockName: EntryName
-    private static let largest = StateFileLayout.fixedLength + 4 * StateFileLayout.maximumEpochs
-
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
     public init(directory: BackingDirectory, volumeID: VolumeID) {
         self.directory = directory
@@ -31,7 +29,7 @@ public final class StateFileStore: Sendable {
             if error == .ENOENT { return nil }
             throw .store(error)
         }
-        var bytes = [UInt8](repeating: 0, count: Self.largest + 1)
+        var bytes = [UInt8](repeating: 0, count: StateFileLayout.maximumLength + 1)
         var count = 0
         do throws(Errno) {
             var span = bytes.mutableSpan

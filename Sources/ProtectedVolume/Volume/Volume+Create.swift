@@ -94,9 +94,11 @@ extension Volume {
     ) throws(VolumeError) -> (Status, BackingDirectory) {
         let temporary = BackingName.temporary()
         try below { () throws(Errno) in try directory.createDirectory(temporary, mode: mode) }
+        var opened: BackingDirectory?
         do throws(VolumeError) {
             let made = try below { () throws(Errno) in
                 let made = try directory.openDirectory(temporary)
+                opened = made
                 try made.createSymlink(BackingName.record, target: names.recordTarget(record))
                 return made
             }
@@ -104,7 +106,8 @@ extension Volume {
             try renameNew(temporary, to: name, directory)
             return (try below { () throws(Errno) in try made.status() }, made)
         } catch {
-            if let made = try? directory.openDirectory(temporary) { try? made.unlink(BackingName.record) }
+            // Not opened anew: descriptors may be short.
+            try? opened?.unlink(BackingName.record)
             try? directory.removeDirectory(temporary)
             throw error
         }

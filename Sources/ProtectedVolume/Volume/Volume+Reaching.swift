@@ -16,7 +16,7 @@ extension Volume {
             } catch {
                 switch error {
                 // Files hold all descriptors: then that is what the program is told.
-                case .store(.EMFILE) where attempt < 2: directories.removeAll()
+                case .store(.EMFILE) where attempt < 2, .store(.ENFILE) where attempt < 2: directories.removeAll()
                 case .stale where attempt < 2: moving.withReadLock { _ in }
                 default: throw error
                 }

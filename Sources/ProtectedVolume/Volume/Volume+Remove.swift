@@ -94,7 +94,7 @@ extension Volume {
             switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
             case .record: continue
             case .temporary, .aside, .companion: leftovers.append(entry)
-            case .keybag, .lostAndFound, .long, .encoded, .foreign: throw .notEmpty
+            case .keybag, .late, .lostAndFound, .long, .encoded, .foreign: throw .notEmpty
             }
         }
         // No directory is left in it, so every aside is stale, and no long name, so every companion is an orphan.

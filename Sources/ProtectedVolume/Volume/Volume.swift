@@ -38,6 +38,8 @@ public enum VolumeNotice: Sendable {
     case restoredRecord(directoryInode: UInt64)
     /// A stored object failed its check.
     case damaged(Damage, inode: UInt64)
+    /// Something about the late records of a lock.
+    case late(number: UInt64, LateNotice)
 }
 
 /// An object and its attributes, as a lookup gives them: one more lookup is counted on the node.
@@ -77,6 +79,8 @@ public final class Volume: Sendable {
     /// Whether new objects are given to the caller: root alone can.
     let givesOwnership = geteuid() == 0
     let report: @Sendable (VolumeNotice) -> Void
+    /// Writes that came after a lock.
+    let late: LateRecords
 
     /// Opens the volume in `directory`, whose keybag gave `keys`, and claims it for one mount.
     ///
@@ -110,13 +114,14 @@ public final class Volume: Sendable {
             (change) throws(VolumeError) in
             try state?.record(change)
         }
-        try self.init(directory: directory, keys: keys, epochs: epochs, options: options, report: report)
+        try self.init(
+            directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }
 
     /// A volume over what is opened already; `directory` is claimed by the caller.
     init(
-        directory: BackingDirectory, keys: KeyRing, epochs: EpochLog, options: VolumeOptions,
-        report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
+        directory: BackingDirectory, keys: KeyRing, epochs: EpochLog, states: StateFileStore? = nil,
+        options: VolumeOptions, report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
     ) throws(VolumeError) {
         let status: Status
         do throws(Errno) { status = try directory.status() } catch { throw .store(error) }
@@ -124,6 +129,7 @@ public final class Volume: Sendable {
         self.options = options
         self.report = report
         rootDirectory = directory
+        late = LateRecords(root: directory, states: states, keys: keys, report: report)
         names = NameCipher(keys: keys.metadata)
         content = ContentContext(
             keys: keys, epochs: epochs, isReadOnly: options.isReadOnly, cutNeedsSync: !directory.keepsOrder,
@@ -131,9 +137,13 @@ public final class Volume: Sendable {
         ) { report(.departure($0)) }
         let limit = options.directoryDescriptors ?? Self.descriptorLimit() / 4
         directories = DirectoryCache(capacity: min(limit, 2048))
-        pins = PinCount(limit: min(limit, 2048))
+        pins = PinCount(limit: min(limit, 2048)) { directory.isShort }
+        directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
-        nodes = NodeTable(root: Node(number: 1, kind: .directory, key: InodeKey(status), place: nil))
+        nodes = NodeTable(
+            root: Node(number: 1, kind: .directory, key: InodeKey(status), place: nil, holders: PageHolders()))
+        // Mounted with a passphrase, or without device key: there is no unlock to come.
+        if keys.state == .unlocked { takeLateRecords() }
     }
 
     /// Takes the volume's directory for a mount: shared for read-only and shared mounts, else exclusive.
@@ -167,8 +177,8 @@ public final class Volume: Sendable {
     /// Counts one more lookup of a node, as a further reply about it does.
     public func addLookup(_ node: Node) { nodes.addLookup(node) }
 
-    /// The known nodes that `isWanted` accepts, for the lock sequence.
-    public func knownNodes(where isWanted: (Node) -> Bool) -> [Node] { nodes.all(where: isWanted) }
+    /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
+    public var pageHolders: [Node] { nodes.holders.all.compactMap { nodes.node($0) } }
 
     /// Nodes that the kernel knows now.
     public var knownNodeCount: Int { nodes.count }
@@ -181,6 +191,7 @@ public final class Volume: Sendable {
             try node.state.withLock({ $0.content })?.release()
         }
         guard !options.isReadOnly else { return }
+        try late.synchronize()
         try below { () throws(Errno) in try rootDirectory.synchronizeStore() }
         try content.epochs.close()
     }

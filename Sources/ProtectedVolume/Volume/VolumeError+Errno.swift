@@ -8,6 +8,8 @@ extension VolumeError {
         switch self {
         case .locked: .EACCES
         case .damaged: .EIO
+        // The program's own table is not full.
+        case .store(.EMFILE): .ENFILE
         case .refused(let errno), .store(let errno): errno
         }
     }

@@ -62,6 +62,8 @@ public enum Damage: String, Equatable, Sendable, CaseIterable {
     case attribute
     /// The state file outside of the volume.
     case state
+    /// A late file or one of its records.
+    case late
     /// The backing object has a type that it cannot have.
     case kind
 }

@@ -62,7 +62,7 @@ enum Checking {
         let outcome = try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
-        if isUnlocked, outcome != .current, !isReadOnly { try KnownState.pin(access.bag) }
+        if isUnlocked, outcome != .current, !isReadOnly { try KnownState.pin(access.bag, access.directory) }
         let isKnown = try KnownState.load(access.bag.volumeID) != nil
         let states = isReadOnly && !isKnown ? nil : try KnownState.store(access.bag.volumeID)
         let interrupted = Interruption()

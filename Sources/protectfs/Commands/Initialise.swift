@@ -32,6 +32,7 @@ extension Command {
 enum Initialisation {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
+        try Output.requireOpen()
         let suite = try cipher(arguments)
         let noDeviceKey = arguments.path("device-key") == HostPath("none")
         let (directory, isNew) = try openEmpty(path)

@@ -227,6 +227,7 @@ enum Keys {
 
     static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
+        try Output.requireOpen()
         let opened = try open(arguments, path)
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(keys: opened.keys)

@@ -34,12 +34,12 @@ extension Command {
             let grace = try arguments.seconds("grace").map { Double($0) }
             let client = try Daemons.connect(try Mounted.at(path), path)
             let report = try Daemons.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
+            let code = report.state == .sweeping ? ExitCode.sweeping : .success
             if arguments.has("json") {
                 Output.line(report.json.line)
-                return .success
+                return code
             }
-            if report.wasLocked { return .success }
-            if report.cutOff > 0 {
+            if !report.wasLocked, report.cutOff > 0 {
                 let processes =
                     report.processes.isEmpty
                     ? "" : " (processes \(report.processes.map { "\($0)" }.joined(separator: ", ")))"
@@ -48,12 +48,13 @@ extension Command {
                     ? "1 open file of class complete is" : "\(report.cutOff) open files of class complete are"
                 Output.line("Locked; \(files) closed until unlock\(processes).")
             }
-            if !report.isComplete {
+            if report.state == .sweeping {
                 Output.note(
-                    "protectfs: \(path): the keys are gone, but programs were still writing; see the log for what was refused"
+                    "protectfs: \(path): the keys are gone, but \(Statuses.plaintext(report.files)): the store does not answer. \"protectfs wait --locked\" waits until it is gone"
                 )
             }
-            return .success
+            FreedMemory.noteOnce()
+            return code
         })
 
     static let wait = Command(
@@ -83,6 +84,7 @@ extension Command {
                 do throws(ControlError) {
                     switch try client.nextEvent(timeout: left) {
                     case .locked: state = .locked
+                    case .sweeping: state = .sweeping
                     case .unlocked, .firstUnlock: state = .unlocked
                     default: break
                     }

@@ -21,6 +21,9 @@ extension Command {
         ] + Option.credentials + [.acceptKeybag, .previousKeybag, Option("started-by-mount", help: nil)],
         run: { (arguments) throws(CommandFailure) in
             if arguments.has("started-by-mount") {
+                guard DaemonStart.isStarted else {
+                    throw .init(.usage, "mount: --started-by-mount is for the daemon that protectfs mount starts")
+                }
                 // A shell's lock file, say, which the mount would keep locked.
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
             }

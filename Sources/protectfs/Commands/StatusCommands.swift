@@ -49,7 +49,7 @@ extension Command {
     static let watch = Command(
         "watch", "MOUNTPOINT", "Shows what happens to the volume as it happens, until it is unmounted.",
         details: """
-            One line per event; with --json one object a line: willLock (grace), locked, willUnlock, unlocked, firstUnlock. The
+            One line per event; with --json one object a line: willLock (grace), sweeping (files), locked, willUnlock, unlocked, firstUnlock. The
             first line is the state now.
             """,
         options: [.json],
@@ -85,6 +85,7 @@ enum Statuses {
         table.add("Mount point", report.mountPoint)
         table.add("Volume", report.volume)
         table.add("State", "\(stateName(report.state)) since \(WallClock.local(report.since))")
+        if report.state == .sweeping { table.add("Page cache", plaintext(report.sweepingFiles)) }
         table.add("Default class", report.defaultClass.canonicalName)
         table.add("Open handles", handles(report.openHandles))
         if let limit = report.idleLimit {
@@ -112,7 +113,13 @@ enum Statuses {
         case .unlocked: "unlocked"
         case .locking: "locking"
         case .locked: "locked"
+        case .sweeping: "sweeping"
         }
+    }
+
+    /// What `sweeping` means for a person.
+    static func plaintext(_ files: Int) -> String {
+        "the kernel still holds plaintext of \(files == 1 ? "1 file" : "\(files) files")"
     }
 
     private static func handles(_ counts: [ProtectionClass: Int]) -> String {
@@ -125,6 +132,7 @@ enum Statuses {
         switch event {
         case .willLock(_, let grace): "will lock within \(Int(grace.rounded(.up))) s"
         case .locked: "locked"
+        case .sweeping(let files): "locked; \(Statuses.plaintext(files))"
         case .willUnlock: "will unlock"
         case .unlocked: "unlocked"
         case .firstUnlock: "unlocked for the first time"

@@ -26,12 +26,23 @@ final class ControlService: ControlHandler, Sendable {
             let record = Self.modeRecord(socket)
             try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
                 String(modeBefore, radix: 8))
-            let server = try ControlServer(socket: socket, handler: self)
+            let server = try ControlServer(socket: socket, handler: self, limits: Self.limits)
             self.server.withLock { $0 = server }
-            server.start()
+            try server.start()
         } catch {
             throw .init(.failure, "the control socket cannot be made: \(error)")
         }
+    }
+
+    /// The bounds of the protocol, as far as descriptors are kept for them.
+    private static var limits: ControlLimits {
+        let plan = DescriptorPlan.ofThisProcess
+        var limits = ControlLimits.standard
+        limits.connections = plan.connections
+        limits.subscribers = plan.connections / 2
+        limits.waiting = plan.connections
+        limits.desk = plan.desk
+        return limits
     }
 
     /// Where the mode of the bare mount point stands for the case that the daemon dies.

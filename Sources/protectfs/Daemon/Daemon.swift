@@ -37,18 +37,20 @@ enum Daemon {
         if isStarted { detach(log) }
         if !isWanted {
             log.write("the mount command was interrupted: unmounting")
-            mount.unmountForSignal()
+            kill(getpid(), SIGTERM)
         }
         if !isGuarded {
             log.write("no process to guard the mount: programs on it may hang if this daemon is killed", .warning)
         }
         let watcher = BackgroundThread(name: "signals") { [mount] in
             while let signal = signals.wait() {
-                log.write("signal \(signal): unmounting")
-                mount.unmountForSignal()
+                log.write("signal \(signal): locking and unmounting")
+                mount.end { _ = signals.wait(timeout: $0) }
             }
         }
-        if watcher == nil { log.write("no thread for signals: SIGTERM will not unmount", .warning) }
+        // Not kept: it ends with the process.
+        _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
+        if watcher == nil { log.write("no thread for signals: SIGTERM will neither lock nor unmount", .warning) }
         let code = mount.serve()
         // Not before: the guard takes the end of the pipe for the end of the daemon.
         _ = consume connectionGuard
@@ -59,6 +61,7 @@ enum Daemon {
         _ request: MountRequest, _ credential: consuming Credential?, _ log: DaemonLog
     ) throws(CommandFailure) -> RunningMount {
         try checkLockedMemory()
+        try checkDescriptors()
         let access = try request.check()
         var options = VolumeOptions()
         options.isReadOnly = request.options.isReadOnly
@@ -75,13 +78,20 @@ enum Daemon {
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
         let outcome = try KnownState.check(access, accept: request.acceptKeybag || request.usePrevious)
         if isUnlocked, outcome != .current || request.acceptKeybag, !options.isReadOnly {
-            try KnownState.pin(access.bag)
+            try KnownState.pin(access.bag, access.directory)
         }
         let state = try stateStore(access, request)
         let volume: Volume
         let damage = DamageCount()
+        let plan = DescriptorPlan.ofThisProcess
+        let directory: HostDirectory
+        do throws(Errno) {
+            directory = try access.directory.limited(by: DescriptorQuota(files: plan.files, all: plan.store))
+        } catch {
+            throw Explain.store(error, access.path)
+        }
         do throws(VolumeError) {
-            volume = try Volume.open(directory: access.directory, keys: ring, state: state, options: options) {
+            volume = try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                 notice in
                 damage.add()
                 log.write(describe(notice), .warning)
@@ -105,6 +115,16 @@ enum Daemon {
         throw .init(
             .failure,
             "the limit of locked memory, \(limit / 1024) KiB, is too low: a mount keeps keys and contents out of swap with \(least / 1024) KiB and more; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
+        )
+    }
+
+    /// Else nobody could reach the mount while programs have files open.
+    private static func checkDescriptors() throws(CommandFailure) {
+        let limit = DescriptorPlan.ofThisProcess.limit
+        guard limit < DescriptorPlan.least else { return }
+        throw .init(
+            .failure,
+            "the limit of open files, \(limit), is too low: a mount needs \(DescriptorPlan.least) and more; raise it (ulimit -Hn, or LimitNOFILE= in systemd)"
         )
     }
 
@@ -174,7 +194,7 @@ enum Daemon {
         }
         do throws(CommandFailure) {
             let store = try KnownState.store(access.bag.volumeID)
-            try KnownState.touch(store, access.bag)
+            try KnownState.touch(store, access.bag, access.directory)
             return store
         } catch {
             if request.options.recover { return nil }
@@ -203,7 +223,20 @@ enum Daemon {
         case .missingRecord(let inode):
             "backing directory \(inode) has entries and no record: nothing can be created in it"
         case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
+        case .late(let number, let notice): "\(LateFileName.text(of: number)), writes after a lock: \(describe(notice))"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
+        }
+    }
+
+    private static func describe(_ notice: LateNotice) -> String {
+        switch notice {
+        case .waits: "they go into their files at the next writable mount"
+        case .missing: "the file is missing, and so are they"
+        case .refused: "the file was not made by a lock of this volume, or was changed; nothing of it is applied"
+        case .notListed: "the file was used before, or is another machine's; nothing of it is applied"
+        case .cutOff: "the file is cut off or changed; what stands before that place is applied"
+        case .applied(let count): "\(count) went into their files"
+        case .failed(let error): "they could not be put into a file, which stays closed: \(error)"
         }
     }
 }

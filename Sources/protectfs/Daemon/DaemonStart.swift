@@ -65,6 +65,14 @@ enum DaemonStart {
         }
     }
 
+    /// Whether the pipes are there: else what this process opens first would be taken for them.
+    static var isStarted: Bool {
+        [DaemonReport.reportNumber, DaemonReport.secretNumber].allSatisfy { number in
+            var status = stat()
+            return unsafe fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
+        }
+    }
+
     /// The daemon's side: the credential from the pipe; nil when none was sent.
     static func receive() throws(CommandFailure) -> Credential? {
         let pipe = Descriptor(taking: DaemonReport.secretNumber)

@@ -34,6 +34,9 @@ final class EventRelay: Sendable {
         case .locked:
             mount.stateChanged()
             service?.publish(.locked)
+        case .sweeping(let files):
+            mount.stateChanged()
+            service?.publish(.sweeping(files: files))
         case .unlocked(let isFirst):
             mount.stateChanged()
             service?.publish(isFirst ? .firstUnlock : .unlocked)

@@ -23,6 +23,7 @@ extension RunningMount {
         report.mountPoint = entry.mountPoint.description
         report.volumeID = "\(access.bag.volumeID)"
         report.state = volume.keys.state
+        if report.state == .sweeping { report.sweepingFiles = statistics.sweepingFiles }
         report.since = changed.withLock { $0 }
         report.openHandles = statistics.openHandles
         report.defaultClass = volume.usualClass
@@ -44,6 +45,7 @@ extension RunningMount {
             ("ownEpochs", .array(epochs.own.map { .integer(Int64($0)) })),
             ("epochsEndedBadly", .array(epochs.endedBadly.map { .integer(Int64($0)) })),
             ("knownNodes", .integer(Int64(frontend.statistics.knownNodes))),
+            ("lateRecords", .integer(Int64(volume.lateRecordCount))),
             ("workers", .integer(Int64(frontend.statistics.workers))),
         ])
     }

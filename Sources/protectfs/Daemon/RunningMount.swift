@@ -23,7 +23,7 @@ final class RunningMount: Sendable {
     let frontend: Frontend
     /// Its log.
     let log: DaemonLog
-    private let point: MountPoint
+    let point: MountPoint
     /// Delays after wrong credentials.
     let throttle = UnlockThrottle()
     /// When the state last changed, in seconds since 1970.
@@ -33,6 +33,13 @@ final class RunningMount: Sendable {
     let damage: DamageCount
     /// The mount's line in the mount table.
     let entry: MountEntry
+    /// Whether the session still serves. Whoever locks or unmounts by himself, and is not asked to over the socket, holds
+    /// the shared side: the session is not freed under him.
+    let serving = RWLock(true)
+    /// Held while the keybag and the device key are read.
+    private let reading = Lock(())
+    /// Whether the mount has been told to end: keys that are wiped stay so.
+    let ending = Lock(false)
 
     /// Mounts, and returns when the mount answers.
     init(
@@ -74,6 +81,8 @@ final class RunningMount: Sendable {
                     .failure, "\(request.mountPoint): the mount does not answer: \(SystemError.reason(of: errno))")
             }
         } catch {
+            // A program may have got in already, and keep what nobody can reach any more.
+            _ = frontend.lock()
             Self.detach(point.path)
             frontend.wait()
             frontend.close()
@@ -83,6 +92,8 @@ final class RunningMount: Sendable {
             let mode = point.makeUnwritable()
             try relay.begin(self, ControlService(self, modeBefore: mode))
         } catch {
+            // A program may have got in already, and keep what nobody can reach any more.
+            _ = frontend.lock()
             Self.detach(point.path)
             frontend.wait()
             frontend.close()
@@ -109,6 +120,7 @@ final class RunningMount: Sendable {
     /// Serves until the mount has ended, then closes everything in order.
     func serve() -> ExitCode {
         frontend.wait()
+        serving.withWriteLock { $0 = false }
         // Who waits for his turn after wrong passphrases would hold the end up.
         throttle.close()
         // Commands that wait see the end by the end of the process, so the socket goes first.
@@ -141,16 +153,23 @@ final class RunningMount: Sendable {
         report.cutOff = done.cutOff
         report.processes = done.processes
         report.milliseconds = Int64(done.milliseconds)
-        report.isComplete = done.isComplete
+        report.state = volume.keys.state
+        report.files = done.files
         report.wasLocked = !done.wasUnlocked
         return report
     }
 
+    /// Tells subscribers that an unlock comes.
+    func announceUnlock() { relay.service?.publish(.willUnlock) }
+
     /// Unlocks by a credential, with growing delays after wrong ones.
     func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
         // Read again: a passphrase may have been changed beside the mount.
-        let current = try VolumeAccess(rereading: access)
-        let deviceKey = try current.deviceKey(request.deviceKey)
+        // One at a time, as descriptors are kept for one.
+        let current = try reading.withLock { (_) throws(CommandFailure) in try VolumeAccess(rereading: access) }
+        let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
+            try current.deviceKey(request.deviceKey)
+        }
         let keys = try throttle.attempt(
             countsAsFailure: { (error: CommandFailure) in error.code == .authentication },
             { () throws(CommandFailure) in try current.unlock(credential, deviceKey) })
@@ -158,87 +177,20 @@ final class RunningMount: Sendable {
         switch consume keys {
         case .none:
             throw throttle.isClosed
-                ? .init(.busy, "\(request.mountPoint): the mount is ending")
+                ? Self.isEnding(request.mountPoint)
                 : .init(.busy, "too many attempts wait already; try again later")
         case .some(let keys):
+            let outcome: UnlockOutcome?
             do throws(KeyError) {
-                if volume.keys.state != .unlocked { relay.service?.publish(.willUnlock) }
-                let outcome = try frontend.unlock(with: keys)
-                if !volume.options.isReadOnly { try? KnownState.pin(current.bag) }
-                return outcome
+                outcome = try takeIn(keys)
             } catch .lockInProgress {
                 throw CommandFailure(.busy, "the volume is just being locked; try again")
             } catch {
                 throw CommandFailure(.volume, "\(request.volume): the keybag now belongs to another volume")
             }
+            guard let outcome else { throw Self.isEnding(request.mountPoint) }
+            if !volume.options.isReadOnly { try? KnownState.pin(current.bag, current.directory) }
+            return outcome
         }
-    }
-
-    /// Unmounts; a mount that is in use says so.
-    func unmount() throws(CommandFailure) {
-        var reason: Int32 = 0
-        // A file just closed, or the daemon's own helper, may hold the mount for a moment.
-        for _ in 0..<20 {
-            frontend.settle()
-            reason = Self.tryUnmount(point.path)
-            if reason == 0 { return }
-            guard reason == EBUSY else { break }
-            usleep(25_000)
-        }
-        throw reason == EBUSY
-            ? Self.inUse(request.mountPoint)
-            : .init(.failure, "\(request.mountPoint): cannot unmount: \(SystemError.reason(of: reason))")
-    }
-
-    /// 0, or why not.
-    private static func tryUnmount(_ path: HostPath) -> Int32 {
-        if geteuid() == 0 {
-            return unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) } == 0 ? 0 : errno
-        }
-        do throws(SystemError) {
-            // What fusermount3 says with -q is no more than yes or no.
-            return try FuserMount.unmount(path, isLazy: false) ? 0 : EBUSY
-        } catch {
-            return error.code
-        }
-    }
-
-    private static func inUse(_ path: HostPath) -> CommandFailure {
-        .init(
-            .busy,
-            "\(path): in use; close what is open there (fuser -vm \(path) shows it), or only lock it: protectfs lock \(path)"
-        )
-    }
-
-    /// SIGTERM: unmounts now if nobody uses it, else as soon as nobody does.
-    func unmountForSignal() {
-        if (try? unmount()) == nil {
-            log.write("the mount is in use: it is detached, and ends when it is no longer", .warning)
-            Self.detach(point.path)
-        }
-    }
-
-    /// Takes the mount out of the tree although it is in use.
-    static func detach(_ path: HostPath) {
-        if geteuid() == 0 {
-            _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }
-        } else {
-            _ = try? FuserMount.unmount(path, isLazy: true)
-        }
-    }
-}
-
-/// fusermount3(1), which may unmount for an ordinary user.
-enum FuserMount {
-    /// True when it succeeded.
-    static func unmount(_ path: HostPath, isLazy: Bool) throws(SystemError) -> Bool {
-        let null = try Descriptor(opening: HostPath("/dev/null"), O_RDWR)
-        var words = ["fusermount3", "-u", "-q"].map { Array($0.utf8) }
-        if isLazy { words.append(Array("-z".utf8)) }
-        words.append(Array("--".utf8))
-        words.append(path.bytes)
-        let child = try ChildProcess.start(
-            HostPath("fusermount3"), words, descriptors: [(0, null.number), (1, null.number), (2, null.number)])
-        return try child.wait() == .exited(0)
     }
 }

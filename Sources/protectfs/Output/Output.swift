@@ -6,11 +6,24 @@ import SodiumKit
 
 /// The program's two streams.
 enum Output {
-    /// Writes text as it is; a reader that went away ends the program.
+    /// Writes text as it is; a reader that went away, or a stream that is closed, ends the program.
     static func print(_ text: String) {
         let stream = Descriptor(taking: 1)
-        do { try stream.write(text) } catch { exit(ExitCode.failure.number) }
+        do throws(SystemError) { try stream.write(text) } catch { end(error) }
         _ = stream.release()
+    }
+
+    private static func end(_ error: SystemError) -> Never {
+        // A reader that went away has seen what it wanted.
+        if error.code != EPIPE { Self.error("cannot write to standard output: \(error.reason)") }
+        exit(ExitCode.failure.number)
+    }
+
+    /// Refuses before anything is done where standard output is closed: for what is shown once and never again.
+    static func requireOpen() throws(CommandFailure) {
+        let flags = fcntl(1, F_GETFL)
+        guard flags < 0 || flags & O_ACCMODE == O_RDONLY else { return }
+        throw .init(.failure, "standard output is closed, so the recovery code would be lost; nothing was changed")
     }
 
     /// Writes a line.
@@ -41,8 +54,11 @@ extension Output {
     /// Writes secret text to standard output straight from locked memory.
     static func print(secret: borrowing SecretBytes) {
         let stream = Descriptor(taking: 1)
-        let isDone = secret.withBytes { bytes in (try? stream.write(bytes)) != nil }
+        do throws(SystemError) {
+            try secret.withBytes { (bytes) throws(SystemError) in try stream.write(bytes) }
+        } catch {
+            end(error)
+        }
         _ = stream.release()
-        if !isDone { exit(ExitCode.failure.number) }
     }
 }

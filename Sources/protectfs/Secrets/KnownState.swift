@@ -41,23 +41,31 @@ enum KnownState {
         }
     }
 
+    /// What this machine remembers of a volume that it has not seen before: crash damage is tolerated, and every late file
+    /// in the volume's `root` believed.
+    private static func anew(_ bag: Keybag, _ root: BackingDirectory) -> StateFile {
+        var state = StateFile(pinning: bag, toleratesEverything: true)
+        state.layout.openLocks = Volume.openLocks(in: root)
+        return state
+    }
+
     /// Pins a keybag that has been unlocked or made here.
-    static func pin(_ bag: Keybag) throws(CommandFailure) {
+    static func pin(_ bag: Keybag, _ root: BackingDirectory) throws(CommandFailure) {
         let store = try store(bag.volumeID)
         do throws(VolumeError) {
             _ = try store.update { state in
-                if state == nil { state = StateFile(pinning: bag, toleratesEverything: true) } else { state?.pin(bag) }
+                if state == nil { state = anew(bag, root) } else { state?.pin(bag) }
             }
         } catch {
             throw explain(error, bag.volumeID)
         }
     }
 
-    /// Finds out that the state file can be written; one that is missing is made, and crash damage tolerated.
-    static func touch(_ store: StateFileStore, _ bag: Keybag) throws(CommandFailure) {
+    /// Finds out that the state file can be written; one that is missing is made.
+    static func touch(_ store: StateFileStore, _ bag: Keybag, _ root: BackingDirectory) throws(CommandFailure) {
         do throws(VolumeError) {
             _ = try store.update { state in
-                if state == nil { state = StateFile(pinning: bag, toleratesEverything: true) }
+                if state == nil { state = anew(bag, root) }
             }
         } catch {
             throw explain(error, bag.volumeID)

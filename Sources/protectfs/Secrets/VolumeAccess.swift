@@ -115,7 +115,7 @@ struct VolumeAccess {
         } catch {
             throw Explain.store(error, path)
         }
-        try KnownState.pin(next)
+        try KnownState.pin(next, directory)
     }
 }
 

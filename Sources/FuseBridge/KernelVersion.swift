@@ -1,0 +1,40 @@
+// Which Linux this is, for what kernels do differently and no capability tells.
+
+internal import Glibc
+
+/// A kernel's version, by which two are compared.
+public struct KernelVersion: Sendable, Comparable {
+    var major: Int
+    var minor: Int
+
+    /// The version `major`.`minor`.
+    public init(_ major: Int, _ minor: Int) {
+        self.major = major
+        self.minor = minor
+    }
+
+    /// From the release that uname(2) gives, as in "6.1.0-18-amd64"; nil where it does not begin with two numbers.
+    public init?(release: String) {
+        let parts = release.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count >= 2, let major = Int(parts[0]), let minor = Int(parts[1].prefix { $0.isNumber }) else {
+            return nil
+        }
+        self.init(major, minor)
+    }
+
+    /// The running kernel's; nil where it does not say.
+    public static let running: KernelVersion? = {
+        var name = utsname()
+        guard unsafe uname(&name) == 0 else { return nil }
+        let release = unsafe withUnsafeBytes(of: &name.release) { bytes in
+            // uname(2) ends it with a zero byte, inside the field.
+            unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        return KernelVersion(release: release)
+    }()
+
+    /// Older kernels come first.
+    public static func < (one: KernelVersion, other: KernelVersion) -> Bool {
+        (one.major, one.minor) < (other.major, other.minor)
+    }
+}

@@ -1,0 +1,140 @@
+// Drops the pages of inodes from the kernel's cache, so that one whose store does not answer holds up no other.
+
+internal import FuseBridge
+internal import Locks
+
+/// Threads that notify the kernel, each of one inode at a time. A notification blocks until what is dirty of the inode has
+/// been written back, for as long as that takes: then another thread goes on with the others, up to a limit.
+///
+/// Holds no lock while it notifies.
+final class Evictor: Sendable {
+    private struct State: Sendable {
+        /// In order; those before `next` are taken.
+        var waiting: [UInt64] = []
+        var next = 0
+        /// Those in `waiting` that are not taken.
+        var isWaiting: Set<UInt64> = []
+        var inHand: Set<UInt64> = []
+        var threads: [BackgroundThread] = []
+        var idle = 0
+        /// When a thread last took an inode in hand, or was done with one; CLOCK_MONOTONIC.
+        var moved: UInt64 = 0
+        var isStopping = false
+    }
+    /// Inodes that may be stuck at the same time before others wait for them.
+    private static let mostThreads = 64
+    /// A thread that is busy for so long gets help.
+    private static let patience: UInt64 = 5_000_000
+
+    private let state = Lock(State())
+    private let changed = Condition()
+    private let evict: @Sendable (UInt64) -> Void
+
+    /// - Parameter evict: tells the kernel, and blocks until it has done so.
+    init(_ evict: @escaping @Sendable (UInt64) -> Void) {
+        self.evict = evict
+        // One from the start: at a lock there may be none to be had.
+        state.withLock { addThread(&$0) }
+    }
+
+    /// Queues inodes, in this order.
+    func add(_ numbers: [UInt64]) {
+        state.withLock { state in
+            for number in numbers where state.isWaiting.insert(number).inserted { state.waiting.append(number) }
+            help(&state)
+        }
+        changed.broadcast()
+    }
+
+    /// Queues inodes and waits until all are done; those that are not when `deadline` passes, or when for `patience`
+    /// nanoseconds none of the threads has come further. They go on.
+    func evict(_ numbers: [UInt64], until deadline: UInt64, patience: UInt64) -> [UInt64] {
+        add(numbers)
+        let wanted = Set(numbers)
+        while true {
+            let now = monotonicNanoseconds()
+            let next = min(deadline, now + Self.patience)
+            let isDone = state.wait(on: changed, until: next) { $0.inHand.isEmpty && $0.isWaiting.isEmpty ? true : nil }
+            if isDone == true { return [] }
+            let after = monotonicNanoseconds()
+            let left: [UInt64]? = state.withLock { state in
+                help(&state)
+                let left = state.inHand.union(state.isWaiting).intersection(wanted)
+                let isStuck = nanoseconds(from: state.moved, to: after) > patience
+                return left.isEmpty || after >= deadline || isStuck ? Array(left) : nil
+            }
+            if let left { return left }
+        }
+    }
+
+    /// Inodes that are not done.
+    var pending: Set<UInt64> { state.withLock { $0.inHand.union($0.isWaiting) } }
+
+    /// Takes no more, and returns when those in hand are done. Once.
+    func stop() {
+        let threads = state.withLock { state in
+            state.isStopping = true
+            return state.threads
+        }
+        changed.broadcast()
+        for thread in threads { thread.join() }
+    }
+
+    /// Another thread where all are busy, and have been for a while.
+    private func help(_ state: inout State) {
+        guard !state.isWaiting.isEmpty, state.idle == 0, state.threads.count < Self.mostThreads, !state.isStopping,
+            nanoseconds(from: state.moved, to: monotonicNanoseconds()) > Self.patience
+        else { return }
+        addThread(&state)
+    }
+
+    private func addThread(_ state: inout State) {
+        // Where none is to be had, those that are there do the work.
+        if let thread = BackgroundThread(name: "pfs-evictor", { [self] in work() }) { state.threads.append(thread) }
+    }
+
+    private func work() {
+        var done: UInt64?
+        while true {
+            let taken = state.withLock { state -> UInt64? in
+                if let done {
+                    state.inHand.remove(done)
+                    state.moved = monotonicNanoseconds()
+                }
+                return take(&state)
+            }
+            if done != nil, taken == nil { changed.broadcast() }
+            guard let number = taken ?? waitForWork() else { return }
+            evict(number)
+            done = number
+        }
+    }
+
+    private func waitForWork() -> UInt64? {
+        state.withLock { $0.idle += 1 }
+        let number = state.wait(on: changed) { state -> UInt64?? in
+            if let number = take(&state) { return .some(number) }
+            return state.isStopping ? .some(nil) : nil
+        }
+        state.withLock { $0.idle -= 1 }
+        return number ?? nil
+    }
+
+    /// The first that waits and is not in another thread's hand: that one is done again after it.
+    private func take(_ state: inout State) -> UInt64? {
+        guard !state.isStopping,
+            let index = state.waiting[state.next...].firstIndex(where: { !state.inHand.contains($0) })
+        else { return nil }
+        state.waiting.swapAt(index, state.next)
+        let number = state.waiting[state.next]
+        state.next += 1
+        if state.next == state.waiting.count {
+            state.waiting = []
+            state.next = 0
+        }
+        state.isWaiting.remove(number)
+        state.inHand.insert(number)
+        state.moved = monotonicNanoseconds()
+        return number
+    }
+}

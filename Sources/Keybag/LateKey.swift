@@ -1,0 +1,128 @@
+// Late records (the format, section 8): the MAC key of a lock, sealing without a secret, opening with class B's key.
+
+internal import SodiumKit
+public import VolumeFormat
+
+/// The MAC key L of one lock's late records. It makes records and cannot read them, so it may stay while locked.
+public final class LateKey: Sendable {
+    /// The late file's header, with L wrapped for class A.
+    public let header: LateFileHeader
+    private let key: SecretKey
+
+    init(header: LateFileHeader, key: consuming SecretKey) {
+        self.header = header
+        self.key = key
+    }
+
+    /// The lock's number.
+    public var number: UInt64 { header.number }
+
+    /// What the first record's MAC goes by: the MAC of the header.
+    public var firstMAC: InlineArray<32, UInt8> {
+        let bytes = header.bytes
+        return mac256(key, unsafe bytes.span.bytes)
+    }
+
+    /// The MAC of a record.
+    /// - Parameters:
+    ///   - previous: the MAC of the record before, or `firstMAC`.
+    ///   - record: its bytes before the MAC.
+    public func mac(after previous: InlineArray<32, UInt8>, _ record: RawSpan) -> InlineArray<32, UInt8> {
+        mac256(key, unsafe previous.span.bytes, record)
+    }
+}
+
+extension HeldKeys {
+    /// Draws the MAC key of the lock `number`, and wraps it under class key A.
+    ///
+    /// - Throws: `KeyError.locked` where that key is not in memory.
+    public func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
+        var header = LateFileHeader(generation: generation(of: .complete), volumeID: volumeID, number: number)
+        let wrapKey = try lateWrapKey(number)
+        let key = try keyMemory { () throws(SodiumError) in try SecretKey.random() }
+        let nonce: InlineArray<24, UInt8> = randomInlineBytes()
+        let plain = header.bytes
+        var wrapped = InlineArray<72, UInt8>(repeating: 0)
+        var span = wrapped.mutableSpan
+        var bytes = unsafe span.mutableBytes
+        bytes.copy(unsafe nonce.span.bytes, to: 0)
+        var sealed = bytes._mutatingExtracting(24..<72)
+        key.withBytes { secret in
+            XChaCha.seal(
+                secret, key: wrapKey, nonce: unsafe nonce.span.bytes,
+                associatedData: unsafe plain.span.bytes.extracting(LateFileHeader.authenticated), into: &sealed)
+        }
+        header.wrapped = wrapped
+        return LateKey(header: header, key: key)
+    }
+
+    /// Unwraps the MAC key of a late file.
+    ///
+    /// - Throws: `KeyError.locked` where class key A is not in memory; `.otherVolume`, `.unknownGeneration`;
+    ///   `.authenticationFailed` where the header was not made with that key.
+    public func openLateKey(_ header: LateFileHeader) throws(KeyError) -> LateKey {
+        guard hasKey(.complete) else { throw .locked(.complete) }
+        guard header.volumeID == volumeID else { throw .otherVolume }
+        guard header.generation == generation(of: .complete) else { throw .unknownGeneration(header.generation) }
+        let wrapKey = try lateWrapKey(header.number)
+        let bytes = header.bytes
+        let key = try keyMemory { () throws(SodiumError) in
+            try XChaCha.openKey(
+                unsafe bytes.span.bytes.extracting(LateFileHeader.wrapRange), key: wrapKey,
+                nonce: unsafe bytes.span.bytes.extracting(LateFileHeader.nonceRange),
+                associatedData: unsafe bytes.span.bytes.extracting(LateFileHeader.authenticated))
+        }
+        guard let key else { throw .authenticationFailed }
+        return LateKey(header: header, key: key)
+    }
+
+    /// Opens the sealed data of a record, whose MAC the caller has checked: the public key proves no author.
+    ///
+    /// - Returns: false where it does not verify.
+    /// - Throws: `KeyError.locked` where class B's private key is not in memory.
+    public func openLate(
+        _ sealed: RawSpan, _ record: LateRecordHeader, number: UInt64, into output: inout MutableRawSpan
+    ) throws(KeyError) -> Bool {
+        switch unlessOpen {
+        case .absent: throw .locked(.completeUnlessOpen)
+        case .present(let privateKey):
+            let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)
+            let data = AssociatedData.lateRecord(number: number, header: record)
+            do throws(SodiumError) {
+                return try HPKE.open(
+                    sealed, privateKey: privateKey, info: unsafe info.span.bytes,
+                    associatedData: unsafe data.span.bytes, into: &output)
+            } catch {
+                throw .memory(error)
+            }
+        }
+    }
+
+    private func lateWrapKey(_ number: UInt64) throws(KeyError) -> SecretKey {
+        switch complete {
+        case .absent: throw .locked(.complete)
+        case .present(let classKey):
+            let context = AssociatedData.lateContext(volume: volumeID, number: number)
+            return try keyMemory { () throws(SodiumError) in
+                try deriveKey(from: classKey.key, label: KeyLabel.late, context: unsafe context.span.bytes)
+            }
+        }
+    }
+}
+
+extension KeyRing {
+    /// Seals the data of a late record to class B's public key: possible in every state, without a secret.
+    ///
+    /// - Parameter output: `data.byteCount + LateRecordHeader.sealOverhead` bytes.
+    public func sealLate(
+        _ data: RawSpan, _ record: LateRecordHeader, number: UInt64, into output: inout MutableRawSpan
+    ) throws(KeyError) {
+        let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)
+        let associated = AssociatedData.lateRecord(number: number, header: record)
+        try keyMemory { () throws(SodiumError) in
+            try HPKE.seal(
+                data, to: unsafe publicKey.span.bytes, info: unsafe info.span.bytes,
+                associatedData: unsafe associated.span.bytes, into: &output)
+        }
+    }
+}

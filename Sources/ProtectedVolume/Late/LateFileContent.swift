@@ -1,0 +1,81 @@
+// Reading a late file: its header, and the records of which every MAC verifies.
+
+internal import BackingStore
+internal import Keybag
+internal import SodiumKit
+internal import VolumeFormat
+
+/// What of a late file may be believed.
+struct LateFileContent: Sendable {
+    /// Records of data whose file has no done record behind them.
+    var entries: [LateEntry] = []
+    /// Records of kind `done`.
+    var done: UInt32 = 0
+    var lastMAC: InlineArray<32, UInt8>
+    /// Where the next record goes.
+    var end = UInt64(LateFileHeader.length)
+    /// Its running number.
+    var next: UInt64 = 0
+    /// Something stands behind the last record that verifies.
+    var hasRest = false
+
+    /// Reads the header; nil where the file is not one.
+    static func header(of file: BackingFile) throws(Errno) -> LateFileHeader? {
+        var bytes = InlineArray<128, UInt8>(repeating: 0)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        guard try file.read(into: &raw, at: 0) == LateFileHeader.length else { return nil }
+        return try? LateFileHeader(parsing: unsafe bytes.span.bytes)
+    }
+
+    /// Reads the records, until one is cut off or does not verify.
+    init(reading file: BackingFile, _ key: LateKey) throws(Errno) {
+        lastMAC = key.firstMAC
+        let length = try file.status().size
+        var found: [LateEntry] = []
+        while let header = try Self.recordHeader(in: file, at: end), header.index == next,
+            end + UInt64(header.recordLength) <= length
+        {
+            let bytes = try Self.read(file, at: end, header.recordLength)
+            let mac: InlineArray<32, UInt8> = unsafe bytes.span.bytes.inline(at: header.authenticatedLength)
+            let entry = LateEntry(header: header, position: end, previous: lastMAC, mac: mac, bytes: nil)
+            guard Self.isRecord(unsafe bytes.span.bytes, entry, key) else { break }
+            switch header.kind {
+            case .data: found.append(entry)
+            case .done:
+                found.removeAll { $0.header.fileID == header.fileID }
+                done += 1
+            }
+            lastMAC = mac
+            end += UInt64(header.recordLength)
+            next += 1
+        }
+        entries = found
+        hasRest = end < length
+    }
+
+    /// Whether `bytes` are the record that `entry` says, made with the lock's key.
+    static func isRecord(_ bytes: RawSpan, _ entry: LateEntry, _ key: LateKey) -> Bool {
+        let length = entry.header.authenticatedLength
+        guard bytes.byteCount == entry.header.recordLength,
+            (try? LateRecordHeader(parsing: bytes)) == entry.header
+        else { return false }
+        let mac = key.mac(after: entry.previous, bytes.extracting(0..<length))
+        return constantTimeEqual(unsafe mac.span.bytes, bytes.extracting(length..<bytes.byteCount))
+            && constantTimeEqual(unsafe mac.span.bytes, unsafe entry.mac.span.bytes)
+    }
+
+    private static func recordHeader(in file: BackingFile, at position: UInt64) throws(Errno) -> LateRecordHeader? {
+        let bytes = try read(file, at: position, LateRecordHeader.length)
+        return try? LateRecordHeader(parsing: unsafe bytes.span.bytes)
+    }
+
+    private static func read(_ file: BackingFile, at position: UInt64, _ count: Int) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var typed = bytes.mutableSpan
+        // Bytes without padding, which the array owns for the length of the call.
+        var span = unsafe typed.mutableBytes
+        _ = try file.read(into: &span, at: position)
+        return bytes
+    }
+}

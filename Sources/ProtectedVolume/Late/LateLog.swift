@@ -1,0 +1,295 @@
+// The records of one lock: made while its keys are gone, in memory first, in the store as soon as that answers.
+
+internal import BackingStore
+internal import Glibc
+internal import Keybag
+internal import Locks
+internal import VolumeFormat
+
+/// One record, and where it stands in its late file.
+struct LateEntry: Sendable {
+    let header: LateRecordHeader
+    /// Where the record begins.
+    let position: UInt64
+    /// The MAC of the record before, and its own.
+    let previous: InlineArray<32, UInt8>
+    let mac: InlineArray<32, UInt8>
+    /// The whole record, until it stands in the late file.
+    var bytes: [UInt8]?
+}
+
+/// The records of a lock in order, and their file in the store, which is made with the first that is written there.
+///
+/// Two locks: `writing` is held across the store's I/O, `state` for a moment; `writing` comes first. Sealing takes `state`
+/// alone, so a store that hangs holds up no late write until `roomBytes` wait to be written.
+final class LateLog: Sendable {
+    private struct State {
+        var entries: [LateEntry] = []
+        var lastMAC: InlineArray<32, UInt8>
+        var end = UInt64(LateFileHeader.length)
+        /// The next record's running number.
+        var next: UInt64 = 0
+        /// Entries that stand in the store's file; those behind them have their bytes in memory.
+        var written = 0
+        var waitingBytes = 0
+        /// Taken in by an unlock: a late write that comes now is an ordinary one.
+        var isClosed = false
+        var doneRecords: UInt32 = 0
+    }
+    private struct Writing {
+        var file: BackingFile?
+        var hasHeader = false
+        /// Entries that are durable.
+        var synced = 0
+        var isListed = false
+    }
+
+    /// Bytes of records that may wait for the store; late writes beyond wait too.
+    static let roomBytes = 128 << 20
+
+    let key: LateKey
+    private let root: BackingDirectory
+    private let states: StateFileStore?
+    private let state: Lock<State>
+    private let writing: Lock<Writing>
+    private let hasRoom = Condition()
+
+    /// An empty log of a lock that begins.
+    init(key: LateKey, root: BackingDirectory, states: StateFileStore?) {
+        self.key = key
+        self.root = root
+        self.states = states
+        state = Lock(State(lastMAC: key.firstMAC))
+        writing = Lock(Writing())
+    }
+
+    /// A log that was found in the store: what of it verifies.
+    init(key: LateKey, root: BackingDirectory, states: StateFileStore?, file: BackingFile, found: LateFileContent) {
+        self.key = key
+        self.root = root
+        self.states = states
+        var state = State(lastMAC: found.lastMAC)
+        state.entries = found.entries
+        state.end = found.end
+        state.next = found.next
+        state.written = found.entries.count
+        state.isClosed = true
+        state.doneRecords = found.done
+        self.state = Lock(state)
+        writing = Lock(Writing(file: file, hasHeader: true, synced: found.entries.count, isListed: true))
+    }
+
+    var number: UInt64 { key.number }
+    private var name: EntryName { BackingName.known(LateFileName.bytes(of: number)) }
+    /// Whether records wait for the store.
+    var hasUnwritten: Bool { state.withLock { $0.written < $0.entries.count } }
+    /// Records of data so far.
+    var count: Int { state.withLock { $0.entries.count } }
+
+    // MARK: making records
+
+    /// Seals `data` as a record. False when the log is closed: an unlock has come, and the write is an ordinary one.
+    ///
+    /// Waits while too much waits for the store.
+    func append(
+        _ data: RawSpan, to file: ObjectID, at offset: UInt64, _ keys: KeyRing
+    ) throws(VolumeError) -> Bool {
+        let _: Void? = state.wait(on: hasRoom) { $0.isClosed || $0.waitingBytes < Self.roomBytes ? () : nil }
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return try state.withLock { (state: inout State) throws(VolumeError) -> Bool in
+            guard !state.isClosed else { return false }
+            let header = LateRecordHeader(
+                dataLength: data.byteCount, index: state.next, fileID: file, offset: offset,
+                seconds: Int64(time.tv_sec), nanoseconds: UInt32(time.tv_nsec))
+            let bytes = try record(header, after: state.lastMAC) { (sealed) throws(VolumeError) in
+                do throws(KeyError) {
+                    try keys.sealLate(data, header, number: number, into: &sealed)
+                } catch { throw .store(.ENOMEM) }
+            }
+            add(header, bytes, to: &state)
+            return true
+        }
+    }
+
+    /// Composes a record: header, what `seal` puts in, MAC.
+    private func record(
+        _ header: LateRecordHeader, after previous: InlineArray<32, UInt8>,
+        _ seal: (inout MutableRawSpan) throws(VolumeError) -> Void
+    ) throws(VolumeError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: header.recordLength)
+        var typed = bytes.mutableSpan
+        // Bytes without padding, which the array owns for the length of the call.
+        var span = unsafe typed.mutableBytes
+        header.store(into: &span)
+        if !header.sealedRange.isEmpty {
+            var sealed = span._mutatingExtracting(header.sealedRange)
+            try seal(&sealed)
+        }
+        let mac = key.mac(after: previous, span.bytes.extracting(0..<header.authenticatedLength))
+        span.copy(unsafe mac.span.bytes, to: header.authenticatedLength)
+        return bytes
+    }
+
+    private func add(_ header: LateRecordHeader, _ bytes: [UInt8], to state: inout State) {
+        let mac: InlineArray<32, UInt8> = unsafe bytes.span.bytes.inline(at: header.authenticatedLength)
+        state.entries.append(
+            LateEntry(header: header, position: state.end, previous: state.lastMAC, mac: mac, bytes: bytes))
+        state.lastMAC = mac
+        state.end += UInt64(bytes.count)
+        state.next += 1
+        state.waitingBytes += bytes.count
+    }
+
+    /// Entries from `first` on, for an unlock. With `closing`, and where there are none, the log is closed.
+    func take(from first: Int, closing: Bool = false) -> [LateEntry] {
+        let taken = state.withLock { state in
+            if closing, first == state.entries.count { state.isClosed = true }
+            return Array(state.entries[min(first, state.entries.count)...])
+        }
+        hasRoom.broadcast()
+        return taken
+    }
+
+    // MARK: the store
+
+    /// Writes what waits. The state file lists the lock before its file is made.
+    func persist() throws(VolumeError) {
+        try writing.withLock { (writing: inout Writing) throws(VolumeError) in try persist(&writing) }
+    }
+
+    private func persist(_ writing: inout Writing) throws(VolumeError) {
+        while true {
+            let waiting = state.withLock { Array($0.entries[$0.written...]) }
+            guard !waiting.isEmpty else { return }
+            let file = try open(&writing)
+            for entry in waiting {
+                guard let bytes = entry.bytes else { continue }
+                do throws(Errno) {
+                    try unsafe file.write(bytes.span.bytes, at: entry.position)
+                } catch { throw .store(error) }
+                state.withLock { state in
+                    state.entries[state.written].bytes = nil
+                    state.written += 1
+                    state.waitingBytes -= bytes.count
+                }
+                hasRoom.broadcast()
+            }
+        }
+    }
+
+    /// Makes every record durable: what fsync of a file with late records waits for.
+    func synchronize() throws(VolumeError) {
+        try writing.withLock { (writing: inout Writing) throws(VolumeError) in
+            try persist(&writing)
+            let written = state.withLock { $0.written }
+            guard writing.synced < written, let file = writing.file else { return }
+            do throws(Errno) {
+                try file.synchronize(dataOnly: false)
+                if writing.synced == 0 { try root.synchronize() }
+            } catch { throw .store(error) }
+            writing.synced = written
+        }
+    }
+
+    private func open(_ writing: inout Writing) throws(VolumeError) -> BackingFile {
+        if let file = writing.file, writing.hasHeader { return file }
+        if !writing.isListed {
+            try list()
+            writing.isListed = true
+        }
+        do throws(Errno) {
+            let file = if let file = writing.file { file } else { try root.createFile(name, mode: 0o600) }
+            writing.file = file
+            let header = key.header.bytes
+            try unsafe file.write(header.span.bytes, at: 0)
+            writing.hasHeader = true
+            return file
+        } catch { throw .store(error) }
+    }
+
+    private func list() throws(VolumeError) {
+        guard let states else { return }
+        var hasRoom = true
+        try states.update { state in
+            guard state != nil else { return }
+            hasRoom = state?.layout.openLocks.count ?? 0 < StateFileLayout.maximumLocks
+            if hasRoom { state?.layout.openLocks.append(.init(number: number)) }
+        }
+        guard hasRoom else { throw .store(.ENOSPC) }
+    }
+
+    /// A record's bytes, from memory or from the store, where it is verified again: the store may have changed it.
+    func bytes(of entry: LateEntry) throws(VolumeError) -> [UInt8] {
+        if let bytes = entry.bytes { return bytes }
+        guard let file = writing.withLock({ $0.file }) else { throw .damaged(.late) }
+        var bytes = [UInt8](repeating: 0, count: entry.header.recordLength)
+        var typed = bytes.mutableSpan
+        // Bytes without padding, which the array owns for the length of the call.
+        var span = unsafe typed.mutableBytes
+        let count: Int
+        do throws(Errno) { count = try file.read(into: &span, at: entry.position) } catch { throw .store(error) }
+        guard count == entry.header.recordLength, LateFileContent.isRecord(span.bytes, entry, key) else {
+            throw .damaged(.late)
+        }
+        return bytes
+    }
+
+    // MARK: the end
+
+    /// Records, durably, that a file has its data; other files' records wait still.
+    func markDone(_ file: ObjectID) throws(VolumeError) {
+        try writing.withLock { (writing: inout Writing) throws(VolumeError) in
+            try persist(&writing)
+            guard let backing = writing.file else { return }
+            let (bytes, position) = try state.withLock {
+                (state: inout State) throws(VolumeError) -> ([UInt8], UInt64) in
+                let header = LateRecordHeader(doneWith: file, index: state.next)
+                return (try record(header, after: state.lastMAC) { (_) throws(VolumeError) in }, state.end)
+            }
+            do throws(Errno) {
+                // What stood behind the last record that verifies goes.
+                try backing.truncate(to: position)
+                try unsafe backing.write(bytes.span.bytes, at: position)
+                try backing.synchronize(dataOnly: false)
+            } catch { throw .store(error) }
+            let done = state.withLock { state in
+                state.lastMAC = unsafe bytes.span.bytes.inline(at: bytes.count - LateRecordHeader.macLength)
+                state.end = position + UInt64(bytes.count)
+                state.next += 1
+                state.doneRecords += 1
+                return state.doneRecords
+            }
+            try states?.update { state in
+                guard let index = state?.layout.openLocks.firstIndex(where: { $0.number == number }) else { return }
+                state?.layout.openLocks[index].done = done
+            }
+        }
+    }
+
+    /// Every file has its data: its records are used, durably, and it goes.
+    func finish() throws(VolumeError) {
+        try writing.withLock { (writing: inout Writing) throws(VolumeError) in
+            if writing.isListed {
+                try states?.update { state in
+                    guard let index = state?.layout.openLocks.firstIndex(where: { $0.number == number }) else { return }
+                    state?.layout.openLocks[index].done = StateFileLayout.OpenLock.isUsed
+                }
+            }
+            if writing.file != nil || writing.isListed { try Self.remove(number, root, states) }
+            writing = Writing()
+        }
+    }
+
+    /// Removes the file of a lock whose records are used, and then the lock from the state file: in this order, so that no
+    /// file is left that nobody knows of.
+    static func remove(_ number: UInt64, _ root: BackingDirectory, _ states: StateFileStore?) throws(VolumeError) {
+        do throws(Errno) {
+            do throws(Errno) {
+                try root.unlink(BackingName.known(LateFileName.bytes(of: number)))
+                try root.synchronize()
+            } catch { if error != .ENOENT { throw error } }
+        } catch { throw .store(error) }
+        try states?.update { state in state?.layout.openLocks.removeAll { $0.number == number } }
+    }
+}

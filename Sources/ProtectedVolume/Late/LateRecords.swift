@@ -1,0 +1,347 @@
+// The late records of a volume: made while it is locked, put into their files once it is unlocked.
+
+internal import BackingStore
+internal import Glibc
+internal import Keybag
+internal import Locks
+internal import SodiumKit
+internal import Synchronization
+internal import VolumeFormat
+
+/// What is told of a late file.
+public enum LateNotice: Sendable, Equatable {
+    /// It waits for a mount that may write.
+    case waits
+    /// The state file lists it, and it is not there: what it held is lost.
+    case missing
+    /// Its header, or its key, is not one that this volume made, or it has fewer done records than were counted: nothing of
+    /// it is applied.
+    case refused
+    /// The state file does not list it: nothing of it is applied.
+    case notListed
+    /// It ends with what does not verify; the records before are applied.
+    case cutOff
+    /// So many records went into their files.
+    case applied(Int)
+    /// They could not be put into a file, which stays closed until they are.
+    case failed(VolumeError)
+}
+
+/// Owns the log of the lock in force, and knows what each file is owed from this lock and from earlier ones.
+///
+/// Locks: `applying` is held across the store's I/O and is the outermost; `state` for a moment. Both come before those of
+/// `LateLog`. Opening records needs the KeyRing's shared side, so nobody calls in here with that lock held.
+final class LateRecords: Sendable {
+    private struct Owed: Sendable {
+        let log: LateLog
+        let entry: LateEntry
+    }
+    private struct State: Sendable {
+        /// The log of the lock in force.
+        var current: LateLog?
+        /// Entries of `current` that `owed` holds.
+        var taken = 0
+        var owed: [ObjectID: [Owed]] = [:]
+        /// Logs that `owed` holds entries of, by number.
+        var logs: [UInt64: LateLog] = [:]
+        var isLoaded = false
+        /// The highest number known.
+        var highest: UInt64 = 0
+    }
+
+    private let root: BackingDirectory
+    private let states: StateFileStore?
+    private let keys: KeyRing
+    private let report: @Sendable (VolumeNotice) -> Void
+    private let state = Lock(State())
+    private let applying = Lock(())
+    /// Files in `owed`, so that nobody takes a lock where there are none.
+    private let owedCount = Atomic<Int>(0)
+
+    init(
+        root: BackingDirectory, states: StateFileStore?, keys: KeyRing,
+        report: @escaping @Sendable (VolumeNotice) -> Void
+    ) {
+        self.root = root
+        self.states = states
+        self.keys = keys
+        self.report = report
+    }
+
+    // MARK: while locked
+
+    private static func microseconds() -> UInt64 {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        return UInt64(max(0, time.tv_sec)) * 1_000_000 + UInt64(time.tv_nsec / 1000)
+    }
+
+    /// Begins the log of a lock; before the keys are wiped.
+    func begin() throws(VolumeError) {
+        let number = state.withLock { max($0.highest + 1, Self.microseconds()) }
+        let key = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> LateKey in
+            do throws(KeyError) { return try held.makeLateKey(number: number) } catch { throw VolumeError(error) }
+        }
+        let log = LateLog(key: key, root: root, states: states)
+        state.withLock { state in
+            state.current = log
+            state.taken = 0
+            state.highest = number
+        }
+    }
+
+    /// The log of the lock in force; nil while unlocked.
+    var current: LateLog? { state.withLock { $0.current } }
+
+    /// Makes every record durable.
+    func synchronize() throws(VolumeError) {
+        let logs = state.withLock { state in [state.current].compactMap { $0 } + Array(state.logs.values) }
+        for log in logs { try log.synchronize() }
+    }
+
+    // MARK: at an unlock
+
+    /// Takes in what earlier mounts left, once. With the keys in memory.
+    func load() {
+        guard state.withLock({ !$0.isLoaded }) else { return }
+        do throws(VolumeError) {
+            let listed = try listed()
+            for (number, done) in listed { try load(number, done) }
+            state.withLock { $0.isLoaded = true }
+            for number in Self.numbers(in: root, atMost: Self.mostEntries)
+            where !listed.contains(where: { $0.number == number }) {
+                report(.late(number: number, .notListed))
+            }
+        } catch {
+            report(.late(number: 0, .failed(error)))
+        }
+    }
+
+    /// Numbers and done records, in ascending order: those that the state file lists, or, where there is none, all there are.
+    func listed() throws(VolumeError) -> [(number: UInt64, done: UInt32)] {
+        if let state = try states?.load() { return state.layout.openLocks.map { ($0.number, $0.done) } }
+        return Self.numbers(in: root).map { ($0, 0) }
+    }
+
+    /// Entries of the root that a mount looks through for late files that it does not know of; a check looks at all.
+    private static let mostEntries = 65536
+
+    /// Numbers of the late files in a volume's root, in ascending order.
+    static func numbers(in root: BackingDirectory, atMost limit: Int = .max) -> [UInt64] {
+        var numbers: [UInt64] = []
+        var seen = 0
+        try? root.forEachEntry { entry in
+            if let number = unsafe LateFileName.number(of: entry.name.bytes.span.bytes) { numbers.append(number) }
+            seen += 1
+            return seen < limit
+        }
+        return numbers.sorted()
+    }
+
+    private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {
+        state.withLock { $0.highest = max($0.highest, number) }
+        if done == StateFileLayout.OpenLock.isUsed { return try LateLog.remove(number, root, states) }
+        let file: BackingFile
+        let found: LateFileContent
+        let key: LateKey
+        do throws(Errno) {
+            file = try root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readWrite)
+            guard let header = try LateFileContent.header(of: file), header.number == number,
+                let opened = keys.withState({ (held: borrowing HeldKeys) in try? held.openLateKey(header) })
+            else { return report(.late(number: number, .refused)) }
+            key = opened
+            found = try LateFileContent(reading: file, key)
+        } catch {
+            switch error {
+            case .ENOENT:
+                try states?.update { $0?.layout.openLocks.removeAll { $0.number == number } }
+                return report(.late(number: number, .missing))
+            case .EROFS: throw .readOnly
+            case .ELOOP, .EISDIR, .ENXIO: return report(.late(number: number, .refused))
+            default: throw .store(error)
+            }
+        }
+        guard found.done >= done else { return report(.late(number: number, .refused)) }
+        if found.hasRest { report(.late(number: number, .cutOff)) }
+        let log = LateLog(key: key, root: root, states: states, file: file, found: found)
+        guard !found.entries.isEmpty else { return try log.finish() }
+        take(found.entries, of: log)
+    }
+
+    private func take(_ entries: [LateEntry], of log: LateLog) {
+        guard !entries.isEmpty else { return }
+        state.withLock { state in
+            for entry in entries { state.owed[entry.header.fileID, default: []].append(Owed(log: log, entry: entry)) }
+            state.logs[log.number] = log
+            owedCount.store(state.owed.count, ordering: .releasing)
+        }
+    }
+
+    /// Puts the records of the lock in force, and what earlier ones left, into the files that are open. With the keys in
+    /// memory, and before anything is open: then the log is closed, and what comes later is an ordinary write.
+    ///
+    /// - Parameter contents: the files that are open now, asked for again when more records have come.
+    func unlock(_ contents: () -> [FileContent]) {
+        applying.withLock { _ in
+            load()
+            var done: [ObjectID: FileContent] = [:]
+            repeat {
+                collect()
+                for (content, isDone) in write(to: contents()) { done[content.fileID] = isDone ? content : nil }
+            } while !close()
+            // Before the first ordinary write: a record that was used must not be used again over a newer one.
+            end(Array(done.values))
+        }
+    }
+
+    /// Takes in what the lock in force has brought since the last call.
+    private func collect() {
+        guard let (log, taken) = state.withLock({ state in state.current.map { ($0, state.taken) } }) else { return }
+        // What cannot be written now stays in memory; who opens its file has it all the same.
+        try? log.persist()
+        let entries = log.take(from: taken)
+        take(entries, of: log)
+        state.withLock { $0.taken += entries.count }
+    }
+
+    /// Ends the log of the lock in force, unless records have come since `collect`.
+    private func close() -> Bool {
+        guard let (log, taken) = state.withLock({ state in state.current.map { ($0, state.taken) } }) else {
+            return true
+        }
+        guard log.take(from: taken, closing: true).isEmpty else { return false }
+        state.withLock { $0.current = nil }
+        return true
+    }
+
+    // MARK: applying
+
+    /// Whether a file is owed records. Quick where none is.
+    func owes(_ file: ObjectID) -> Bool {
+        owedCount.load(ordering: .acquiring) > 0 && state.withLock { $0.owed[file] != nil }
+    }
+
+    /// Whether the late file of this name was taken in.
+    func isOwed(_ name: [UInt8]) -> Bool {
+        guard let number = unsafe LateFileName.number(of: name.span.bytes) else { return false }
+        return state.withLock { $0.logs[number] != nil }
+    }
+
+    /// Puts what a file is owed into it, durably, before it is used. Where that fails it stays closed.
+    func apply(to content: FileContent) throws(VolumeError) {
+        guard owes(content.fileID) || content.owesLateRecords else { return }
+        try applying.withLock { (_) throws(VolumeError) in
+            let results = write(to: [content])
+            end(results.filter(\.isDone).map(\.content))
+            if content.owesLateRecords { throw .store(.EIO) }
+        }
+    }
+
+    /// Writes what each file is owed; whether that succeeded. Files that are owed nothing are left out.
+    private func write(to contents: [FileContent]) -> [(content: FileContent, isDone: Bool)] {
+        var results: [(content: FileContent, isDone: Bool)] = []
+        for content in contents {
+            guard let owed = state.withLock({ $0.owed[content.fileID] }) else {
+                content.setOwesLateRecords(false)
+                continue
+            }
+            content.setOwesLateRecords(true)
+            do throws(VolumeError) {
+                try write(owed, to: content)
+                results.append((content, true))
+            } catch {
+                results.append((content, false))
+                report(.late(number: owed.last?.log.number ?? 0, .failed(error)))
+            }
+        }
+        return results
+    }
+
+    /// Counts the records of files as used, and opens the files.
+    private func end(_ contents: [FileContent]) {
+        guard !contents.isEmpty else { return }
+        let counts = state.withLock { state in contents.flatMap { state.owed[$0.fileID] ?? [] } }
+        do throws(VolumeError) {
+            try settle(contents.map(\.fileID))
+            for content in contents { content.setOwesLateRecords(false) }
+            for (number, count) in Self.count(counts) { report(.late(number: number, .applied(count))) }
+        } catch {
+            report(.late(number: counts.last?.log.number ?? 0, .failed(error)))
+        }
+    }
+
+    private static func count(_ owed: [Owed]) -> [UInt64: Int] {
+        owed.reduce(into: [:]) { counts, one in counts[one.log.number, default: 0] += 1 }
+    }
+
+    private func write(_ owed: [Owed], to content: FileContent) throws(VolumeError) {
+        let before = try? content.backing.status()
+        var buffer = try FileContent.largeBuffer(LateRecordHeader.maximumData, in: content.context)
+        for one in owed {
+            let header = one.entry.header
+            let bytes = try one.log.bytes(of: one.entry)
+            try buffer.withMutableBytes(count: header.dataLength) { (plain: inout MutableRawSpan) throws(VolumeError) in
+                let isOpen = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> Bool in
+                    do throws(KeyError) {
+                        return try held.openLate(
+                            unsafe bytes.span.bytes.extracting(header.sealedRange), header, number: one.log.number,
+                            into: &plain)
+                    } catch { throw VolumeError(error) }
+                }
+                guard isOpen else { throw .damaged(.late) }
+                try content.write(plain.bytes, at: header.offset, access: .replay)
+            }
+        }
+        try content.synchronize(dataOnly: false)
+        guard let before, let last = owed.map({ Timestamp($0.entry.header) }).max(by: <) else { return }
+        // The kernel has told the time of these writes; a daemon that was killed before has not heard of it.
+        let isTold = last < before.changed || last < before.modified
+        try? content.backing.setTimes(accessed: .keep, modified: .set(isTold ? before.modified : last))
+    }
+
+    /// The files have what they were owed: a record used once is not used again.
+    private func settle(_ files: [ObjectID]) throws(VolumeError) {
+        let finished = Set(files)
+        let logs = state.withLock { state in
+            Dictionary(grouping: finished.flatMap { state.owed[$0] ?? [] }, by: \.log.number).compactMapValues(
+                \.first?.log)
+        }
+        for log in logs.values {
+            let left = state.withLock { state in
+                state.owed.filter { $0.value.contains { $0.log.number == log.number } }.keys
+            }
+            if finished.isSuperset(of: left) {
+                try log.finish()
+                state.withLock { $0.logs[log.number] = nil }
+            } else {
+                for file in left where finished.contains(file) { try log.markDone(file) }
+            }
+            state.withLock { state in
+                for file in finished {
+                    state.owed[file]?.removeAll { $0.log.number == log.number }
+                    if state.owed[file]?.isEmpty == true { state.owed[file] = nil }
+                }
+                owedCount.store(state.owed.count, ordering: .releasing)
+            }
+        }
+    }
+
+    /// After a complete check: what no file is there for any more is done with. How many records that were.
+    func drop(exceptFor files: Set<ObjectID>) throws(VolumeError) -> Int {
+        try applying.withLock { (_) throws(VolumeError) -> Int in
+            let gone = state.withLock { $0.owed.filter { !files.contains($0.key) } }
+            try settle(Array(gone.keys))
+            return gone.values.reduce(0) { $0 + $1.count }
+        }
+    }
+}
+
+extension Timestamp {
+    fileprivate static func < (one: Timestamp, other: Timestamp) -> Bool {
+        (one.seconds, one.nanoseconds) < (other.seconds, other.nanoseconds)
+    }
+
+    fileprivate init(_ header: LateRecordHeader) {
+        self.init(seconds: header.seconds, nanoseconds: Int64(header.nanoseconds))
+    }
+}

@@ -1,0 +1,63 @@
+// Which inodes of classes A and B the kernel's page cache may hold pages of: what a lock has to go through.
+
+internal import Locks
+internal import Synchronization
+internal import VolumeFormat
+
+/// Numbers of nodes of class A or B that may have pages. A lock takes time for these, and not for all that are known.
+///
+/// Kept by the nodes themselves: a node enters when it has both, whichever comes last. One that has left its class stays
+/// until somebody looks.
+final class PageHolders: Sendable {
+    private let numbers = Lock<Set<UInt64>>([])
+
+    func insert(_ number: UInt64) {
+        numbers.withLock { _ = $0.insert(number) }
+    }
+
+    func remove(_ number: UInt64) {
+        numbers.withLock { _ = $0.remove(number) }
+    }
+
+    var all: [UInt64] { numbers.withLock { Array($0) } }
+}
+
+extension ProtectionClass {
+    /// Whether a lock closes files of the class, at once or with their last handle.
+    var closesAtLock: Bool { self == .complete || self == .completeUnlessOpen }
+}
+
+extension Node {
+    /// The highest bit of `looks`: pages of the file may stand in the page cache.
+    static let pagesBit: UInt8 = 0x80
+
+    /// Whether pages of the file may stand in the kernel's page cache.
+    public var mayHavePages: Bool { looks.load(ordering: .acquiring) & Self.pagesBit != 0 }
+
+    /// Pages of the file may come into the page cache from now on: a handle was opened that goes through it, or a page was
+    /// read for it.
+    public func notePages() {
+        let before = looks.load(ordering: .relaxed)
+        guard before & Self.pagesBit == 0 else { return }
+        let old = looks.bitwiseOr(Self.pagesBit, ordering: .acquiringAndReleasing).oldValue
+        if ProtectionClass(rawValue: old & ~Self.pagesBit)?.closesAtLock ?? true { holders.insert(number) }
+    }
+
+    /// All pages have been dropped, and no handle is open through which others could have come.
+    public func forgetPages() {
+        _ = looks.bitwiseAnd(~Self.pagesBit, ordering: .acquiringAndReleasing)
+        holders.remove(number)
+    }
+
+    func remember(class protectionClass: ProtectionClass) {
+        var old = looks.load(ordering: .relaxed)
+        while true {
+            let result = looks.compareExchange(
+                expected: old, desired: old & Self.pagesBit | protectionClass.rawValue, ordering: .acquiringAndReleasing
+            )
+            if result.exchanged { break }
+            old = result.original
+        }
+        if old & Self.pagesBit != 0, protectionClass.closesAtLock { holders.insert(number) }
+    }
+}

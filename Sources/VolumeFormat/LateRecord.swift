@@ -1,0 +1,194 @@
+// Late records (the format, section 8): what becomes of pages that leave the page cache after their keys are wiped.
+
+/// The first 128 bytes of a late file: which lock it belongs to, and its MAC key, wrapped.
+public struct LateFileHeader: Sendable {
+    /// Bytes of the header.
+    public static let length = 128
+    /// The version that this program reads and writes.
+    public static let version: UInt16 = 1
+    /// What the wrap authenticates.
+    public static let authenticated = 0..<48
+    /// Nonce of the wrap.
+    public static let nonceRange = 48..<72
+    /// The wrapped MAC key: ciphertext and tag.
+    public static let wrapRange = 72..<120
+
+    /// Generation of class key A, which the wrap comes from.
+    public var generation: UInt16
+    /// The volume.
+    public var volumeID: VolumeID
+    /// The lock's number; later locks have higher ones.
+    public var number: UInt64
+    /// Nonce and wrapped MAC key, as they stand at 48–119.
+    public var wrapped: InlineArray<72, UInt8>
+
+    /// A header without its wrap, to be filled in.
+    public init(generation: UInt16, volumeID: VolumeID, number: UInt64) {
+        self.generation = generation
+        self.volumeID = volumeID
+        self.number = number
+        wrapped = InlineArray(repeating: 0)
+    }
+
+    /// The header at the start of `bytes`; every byte is checked.
+    public init(parsing bytes: RawSpan) throws(FormatError) {
+        guard bytes.byteCount >= Self.length else { throw .length }
+        guard bytes.hasText("PFSLATE1") else { throw .magic }
+        let version: UInt16 = bytes.littleEndian(at: 8)
+        guard version == Self.version else { throw .version(version) }
+        guard bytes.littleEndian(at: 12, as: UInt32.self) == 0, bytes.extracting(40..<48).isAllZero,
+            bytes.extracting(120..<128).isAllZero
+        else { throw .unsupported("reserved bytes") }
+        generation = bytes.littleEndian(at: 10)
+        volumeID = VolumeID(bytes, at: 16)
+        number = bytes.littleEndian(at: 32)
+        wrapped = bytes.inline(at: 48)
+    }
+
+    /// Writes the 128 bytes to the start of `bytes`.
+    public func store(into bytes: inout MutableRawSpan) {
+        bytes.copyText("PFSLATE1", to: 0)
+        bytes.storeLittleEndian(Self.version, at: 8)
+        bytes.storeLittleEndian(generation, at: 10)
+        bytes.storeLittleEndian(0 as UInt32, at: 12)
+        volumeID.store(into: &bytes, at: 16)
+        bytes.storeLittleEndian(number, at: 32)
+        bytes.storeLittleEndian(0 as UInt64, at: 40)
+        bytes.copy(unsafe wrapped.span.bytes, to: 48)
+        bytes.storeLittleEndian(0 as UInt64, at: 120)
+    }
+
+    /// The 128 bytes.
+    public var bytes: InlineArray<128, UInt8> {
+        var result = InlineArray<128, UInt8>(repeating: 0)
+        var span = result.mutableSpan
+        var raw = unsafe span.mutableBytes
+        store(into: &raw)
+        return result
+    }
+}
+
+/// The first 56 bytes of a late record. What follows is the sealed data, then the MAC of the chain.
+public struct LateRecordHeader: Sendable, Equatable {
+    /// Bytes of the header.
+    public static let length = 56
+    /// Bytes of a MAC of the chain.
+    public static let macLength = 32
+    /// Bytes that sealing adds to the data.
+    public static let sealOverhead = 48
+    /// The most data in one record.
+    public static let maximumData = 1 << 20
+
+    /// What a record says.
+    public enum Kind: UInt8, Sendable {
+        /// These bytes belong at this offset.
+        case data = 1
+        /// The records of this file that stand before are in the file, durably.
+        case done = 2
+    }
+
+    /// Bytes of data; 0 in a record of kind `done`.
+    public var dataLength: Int
+    /// The kind.
+    public var kind: Kind
+    /// The record's place in its late file: 0, 1, 2 …
+    public var index: UInt64
+    /// The file.
+    public var fileID: ObjectID
+    /// Where the data belongs in the file's content.
+    public var offset: UInt64
+    /// When it was written: seconds since 1970.
+    public var seconds: Int64
+    /// And nanoseconds.
+    public var nanoseconds: UInt32
+
+    /// A record of data.
+    public init(
+        dataLength: Int, index: UInt64, fileID: ObjectID, offset: UInt64, seconds: Int64, nanoseconds: UInt32
+    ) {
+        self.dataLength = dataLength
+        kind = .data
+        self.index = index
+        self.fileID = fileID
+        self.offset = offset
+        self.seconds = seconds
+        self.nanoseconds = nanoseconds
+    }
+
+    /// A record that says that a file has its data.
+    public init(doneWith fileID: ObjectID, index: UInt64) {
+        self.init(dataLength: 0, index: index, fileID: fileID, offset: 0, seconds: 0, nanoseconds: 0)
+        kind = .done
+    }
+
+    /// The header at the start of `bytes`; every byte is checked.
+    public init(parsing bytes: RawSpan) throws(FormatError) {
+        guard bytes.byteCount >= Self.length else { throw .length }
+        guard let kind = Kind(rawValue: bytes.byte(at: 4)) else { throw .unsupported("kind of late record") }
+        guard bytes.extracting(5..<8).isAllZero, bytes.extracting(52..<56).isAllZero else {
+            throw .unsupported("reserved bytes")
+        }
+        let count: UInt32 = bytes.littleEndian(at: 0)
+        self.kind = kind
+        dataLength = Int(count)
+        index = bytes.littleEndian(at: 8)
+        fileID = ObjectID(bytes, at: 16)
+        offset = bytes.littleEndian(at: 32)
+        seconds = bytes.littleEndian(at: 40)
+        nanoseconds = bytes.littleEndian(at: 48)
+        guard nanoseconds < 1_000_000_000 else { throw .unsupported("time") }
+        switch kind {
+        case .data: guard (1...Self.maximumData).contains(dataLength) else { throw .length }
+        case .done: guard count == 0, offset == 0, seconds == 0, nanoseconds == 0 else { throw .length }
+        }
+    }
+
+    /// Writes the 56 bytes to the start of `bytes`.
+    public func store(into bytes: inout MutableRawSpan) {
+        bytes.storeLittleEndian(UInt32(dataLength), at: 0)
+        bytes.storeLittleEndian(kind.rawValue, at: 4)
+        bytes.zero(5..<8)
+        bytes.storeLittleEndian(index, at: 8)
+        fileID.store(into: &bytes, at: 16)
+        bytes.storeLittleEndian(offset, at: 32)
+        bytes.storeLittleEndian(seconds, at: 40)
+        bytes.storeLittleEndian(nanoseconds, at: 48)
+        bytes.zero(52..<56)
+    }
+
+    /// Where the sealed data stands in the record.
+    public var sealedRange: Range<Int> { Self.length..<authenticatedLength }
+    /// Bytes that the MAC covers, beside the MAC of the record before.
+    public var authenticatedLength: Int {
+        Self.length + (kind == .data ? dataLength + Self.sealOverhead : 0)
+    }
+    /// Bytes of the whole record.
+    public var recordLength: Int { authenticatedLength + Self.macLength }
+}
+
+/// The names of late files, in the volume's root.
+public enum LateFileName {
+    private static let digits = Array("0123456789abcdef".utf8)
+
+    /// The name of a lock's late file.
+    public static func bytes(of number: UInt64) -> [UInt8] {
+        var result = ReservedName.latePrefix.withUTF8Buffer { unsafe Array($0) }
+        for shift in stride(from: 60, through: 0, by: -4) { result.append(digits[Int(number >> UInt64(shift) & 15)]) }
+        return result
+    }
+
+    /// The same as text.
+    public static func text(of number: UInt64) -> String { String(decoding: bytes(of: number), as: UTF8.self) }
+
+    /// The number in a late file's name; nil when it is none.
+    public static func number(of name: RawSpan) -> UInt64? {
+        let prefix = ReservedName.latePrefix.utf8CodeUnitCount
+        guard name.byteCount == prefix + 16, name.hasText(ReservedName.latePrefix) else { return nil }
+        var number: UInt64 = 0
+        for offset in prefix..<name.byteCount {
+            guard let digit = digits.firstIndex(of: name.byte(at: offset)) else { return nil }
+            number = number << 4 | UInt64(digit)
+        }
+        return number
+    }
+}

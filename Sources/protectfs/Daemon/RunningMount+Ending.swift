@@ -1,0 +1,147 @@
+// How a mount ends: asked to by a command, told to by a signal, or taken away by somebody else.
+
+import FuseFrontend
+import Glibc
+import HostSystem
+import Keybag
+import Locks
+import ProtectedVolume
+import VolumeFormat
+
+extension RunningMount {
+    /// Unmounts; a mount that is in use says so.
+    func unmount() throws(CommandFailure) {
+        var reason: Int32 = 0
+        // A file just closed, or the daemon's own helper, may hold the mount for a moment.
+        for _ in 0..<20 {
+            frontend.settle()
+            reason = Self.tryUnmount(point.path)
+            if reason == 0 { return }
+            guard reason == EBUSY else { break }
+            usleep(25_000)
+        }
+        throw reason == EBUSY
+            ? Self.inUse(request.mountPoint)
+            : .init(.failure, "\(request.mountPoint): cannot unmount: \(SystemError.reason(of: reason))")
+    }
+
+    /// 0, or why not.
+    private static func tryUnmount(_ path: HostPath) -> Int32 {
+        if geteuid() == 0 {
+            return unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) } == 0 ? 0 : errno
+        }
+        do throws(SystemError) {
+            // What fusermount3 says with -q is no more than yes or no.
+            return try FuserMount.unmount(path, isLazy: false) ? 0 : EBUSY
+        } catch {
+            return error.code
+        }
+    }
+
+    private static func inUse(_ path: HostPath) -> CommandFailure {
+        .init(
+            .busy,
+            "\(path): in use; close what is open there (fuser -vm \(path) shows it), or only lock it: protectfs lock \(path)"
+        )
+    }
+
+    /// Why an unlock is refused at the end.
+    static func isEnding(_ path: HostPath) -> CommandFailure {
+        .init(
+            .busy,
+            "\(path): the mount has been told to end and stays locked; close what is open there (fuser -vm \(path) shows it), then mount again"
+        )
+    }
+
+    /// Told to end (SIGTERM): locks at once, whatever is open, and takes no keys any more; then unmounts as soon as nobody
+    /// uses the mount. Until then it stays where it is, locked, and answers its socket: detached, nobody could reach it.
+    ///
+    /// - Parameter pause: waits so many seconds, or less when the next signal comes.
+    func end(pause: (Int) -> Void) {
+        lockForGood()
+        var attempts = 0
+        while let isDone = serving.withReadLock({ $0 ? tryToEnd(attempts) : nil }), !isDone {
+            if attempts == 0 {
+                log.write(
+                    "the mount is in use: it stays mounted and locked, and is unmounted when nobody uses it any more",
+                    .warning)
+            }
+            // Programs that are told to end at the same time need a moment; others may need hours.
+            pause(attempts < 30 ? 1 : 10)
+            attempts += 1
+        }
+    }
+
+    /// Unmounts if nobody uses the mount; true where there is nothing more to do.
+    private func tryToEnd(_ attempts: Int) -> Bool {
+        // By its path the mount could be another's by now.
+        guard let table = try? MountTable.read() else { return false }
+        guard table.contains(where: { $0.device == entry.device && $0.mountPoint == point.path }) else { return true }
+        guard table.last(where: { $0.mountPoint == point.path })?.device == entry.device else { return false }
+        guard attempts > 0 else { return (try? unmount()) != nil }
+        frontend.settle()
+        return Self.tryUnmount(point.path) == 0
+    }
+
+    /// Locks without grace, and stays locked until the end.
+    private func lockForGood() {
+        ending.withLock { $0 = true }
+        throttle.close()
+        serving.withReadLock { if $0 { _ = lock(grace: 0) } }
+    }
+
+    /// Takes in keys that a credential gave; nil where the mount has been told to end meanwhile.
+    func takeIn(_ keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome? {
+        var given: VolumeKeys? = consume keys
+        // Under the lock: what locks for good comes before, and refuses, or after, and locks.
+        return try ending.withLock { (isEnding) throws(KeyError) in
+            guard !isEnding, let keys = given.take() else { return nil }
+            if volume.keys.state != .unlocked { announceUnlock() }
+            return try frontend.unlock(with: keys)
+        }
+    }
+
+    /// Looks after a mount that others take out of the tree while it is in use (umount -l): no command finds it any more,
+    /// so it is locked. For a thread of its own.
+    func watchMountTable() {
+        guard let watch = try? MountTableWatch() else {
+            log.write("the mount table cannot be watched: a mount that others detach is not locked", .warning)
+            return
+        }
+        while watch.wait() {
+            // One look for all changes of a second; and a mount that is unmounted has ended by then.
+            sleep(1)
+            guard serving.withReadLock({ $0 }) else { return }
+            guard let table = try? MountTable.read(), !table.contains(where: { $0.device == entry.device }) else {
+                continue
+            }
+            log.write("the mount was detached while in use: locking; it ends when nobody uses it any more", .warning)
+            lockForGood()
+            return
+        }
+    }
+
+    /// Takes the mount out of the tree although it is in use.
+    static func detach(_ path: HostPath) {
+        if geteuid() == 0 {
+            _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }
+        } else {
+            _ = try? FuserMount.unmount(path, isLazy: true)
+        }
+    }
+}
+
+/// fusermount3(1), which may unmount for an ordinary user.
+enum FuserMount {
+    /// True when it succeeded.
+    static func unmount(_ path: HostPath, isLazy: Bool) throws(SystemError) -> Bool {
+        let null = try Descriptor(opening: HostPath("/dev/null"), O_RDWR)
+        var words = ["fusermount3", "-u", "-q"].map { Array($0.utf8) }
+        if isLazy { words.append(Array("-z".utf8)) }
+        words.append(Array("--".utf8))
+        words.append(path.bytes)
+        let child = try ChildProcess.start(
+            HostPath("fusermount3"), words, descriptors: [(0, null.number), (1, null.number), (2, null.number)])
+        return try child.wait() == .exited(0)
+    }
+}

@@ -1,0 +1,289 @@
+// Late records: writes that come after their keys are gone are in their files once the volume is unlocked, and only those.
+
+import BackingStore
+import Keybag
+import Locks
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+@Suite struct LateTests {
+    /// A class A file that is open, with its volume.
+    struct Scene {
+        let store: MemoryStore
+        let it: TestVolume
+        let node: Node
+        let content: FileContent
+
+        init(_ names: [String] = ["f"]) throws {
+            store = MemoryStore()
+            it = try TestVolume(store.root)
+            for name in names {
+                try it.write(name, "old old old")
+                try it.setClass(name, "A")
+            }
+            node = try it.node(names[0])
+            content = try it.volume.open(node, writable: true)
+            try it.volume.synchronize(node, dataOnly: false)
+            try it.volume.synchronizeDirectory(it.volume.root)
+        }
+
+        func late(_ text: String, at offset: UInt64 = 0, _ other: FileContent? = nil) throws {
+            let bytes = Array(text.utf8)
+            try it.volume.writeLate(unsafe bytes.span.bytes, at: offset, to: other ?? content)
+        }
+
+        var lateFiles: [String] { LateTests.lateFiles(store) }
+        var openLocks: [StateFileLayout.OpenLock] { get throws { try LateTests.openLocks(it.states, it) } }
+    }
+
+    static func lateFiles(_ store: MemoryStore) -> [String] {
+        ((try? store.root.entries()) ?? []).map { String(decoding: $0.name.bytes, as: UTF8.self) }
+            .filter { $0.hasPrefix(".protectfs.late.") }
+    }
+
+    static func openLocks(_ states: MemoryStore, _ it: TestVolume) throws -> [StateFileLayout.OpenLock] {
+        try StateFileStore(directory: states.root, volumeID: it.volume.keys.volumeID).load()?.layout.openLocks ?? []
+    }
+
+    @Test func aLateWriteIsThereAfterUnlock() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("new")
+        try scene.late("er", at: 3)
+        #expect(throws: VolumeError.locked(.complete)) { try TestVolume.bytes(of: scene.content) }
+        #expect(scene.lateFiles.isEmpty)
+        #expect(try scene.openLocks.isEmpty)
+        try scene.it.unlock()
+        #expect(try TestVolume.bytes(of: scene.content) == "newerld old")
+        #expect(scene.lateFiles.isEmpty)
+        #expect(try scene.openLocks.isEmpty)
+        // The log is closed: this is an ordinary write.
+        try scene.late("again")
+        #expect(try TestVolume.bytes(of: scene.content) == "againld old")
+    }
+
+    @Test func aLateWriteMayGrowTheFile() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        let long = String(repeating: "0123456789abcdef", count: 1024)
+        try scene.late(long, at: 100)
+        try scene.it.unlock()
+        #expect(scene.content.size == 100 + 16384)
+        #expect(try TestVolume.bytes(of: scene.content).contains("9abcdef0123"))
+    }
+
+    @Test func whatIsWrittenToTheStoreIsSealed() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("SECRETSECRET")
+        try scene.it.volume.persistLateRecords()
+        let name = try #require(scene.lateFiles.first)
+        let bytes = try Self.bytes(scene.store, name)
+        #expect(bytes.count == 128 + 56 + 12 + 48 + 32)
+        #expect(!String(decoding: bytes, as: Unicode.ASCII.self).contains("SECRET"))
+        #expect(try scene.it.list("") == ["f"])
+        #expect(try scene.openLocks.count == 1)
+    }
+
+    /// What fsync has promised is there after losing power, in every way, at every moment until the file has it.
+    @Test func powerCuts() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("new")
+        try scene.it.volume.synchronize(scene.node, dataOnly: true)
+        for (place, (store, states)) in try crashes(scene).enumerated() {
+            try expect(store, states, scene, "while locked, \(place)")
+        }
+        var changes = 0
+        while true {
+            let scene = try Scene()
+            scene.it.lock()
+            try scene.late("new")
+            try scene.it.volume.synchronize(scene.node, dataOnly: true)
+            scene.store.cutPower(after: changes)
+            try scene.it.unlock()
+            let isWhole = (try? TestVolume.bytes(of: scene.content)) == "new old old" && scene.lateFiles.isEmpty
+            for (store, states) in try crashes(scene) {
+                try expect(store, states, scene, "\(changes) changes into the unlock")
+            }
+            if isWhole { break }
+            changes += 1
+            #expect(changes < 100)
+            if changes == 100 { break }
+        }
+        #expect(changes > 3)
+    }
+
+    private func crashes(_ scene: Scene) throws -> [(MemoryStore, MemoryStore)] {
+        scene.store.crashes(atMost: 12).flatMap { store in
+            scene.it.states.crashes(atMost: 4).map { (store, $0) }
+        }
+    }
+
+    private func expect(_ store: MemoryStore, _ states: MemoryStore, _ scene: Scene, _ what: String) throws {
+        let again = try TestVolume(scene.it.keys, store.root, states, unlocked: false)
+        try again.unlock()
+        #expect(try again.read("f") == "new old old", "\(what)")
+        #expect(Self.lateFiles(store).isEmpty, "\(what)")
+        #expect(try Self.openLocks(states, again).isEmpty, "\(what)")
+    }
+
+    /// A file that is closed by the time of the unlock has its records when it is opened; others wait, and none comes twice.
+    @Test func closedFilesWait() throws {
+        let scene = try Scene(["f", "g"])
+        let other = try scene.it.volume.open(scene.it.node("g"), writable: true)
+        scene.it.lock()
+        try scene.late("F1")
+        try scene.late("G1", at: 0, other)
+        try scene.it.volume.close()
+        let again = try scene.it.mountAgain(scene.store.crash(seed: 1).root, unlocked: false)
+        try again.unlock()
+        #expect(try Self.openLocks(scene.it.states, again).map(\.done) == [0])
+        #expect(try again.read("f") == "F1d old old")
+        #expect(try Self.openLocks(scene.it.states, again).map(\.done) == [1])
+        let node = try again.node("f")
+        let content = try again.volume.open(node, writable: true)
+        let newer = Array("F2".utf8)
+        try content.write(unsafe newer.span.bytes, at: 0)
+        again.volume.release(node, writable: true)
+        // A lock in between changes nothing.
+        again.lock()
+        try again.unlock()
+        try again.volume.close()
+        let third = try scene.it.mountAgain(again.directory)
+        #expect(try third.read("f") == "F2d old old")
+        #expect(try third.read("g") == "G1d old old")
+        #expect(try Self.openLocks(scene.it.states, third).isEmpty)
+    }
+
+    @Test func aFullStoreLosesNothing() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        scene.store.limitSpace(to: 0)
+        try scene.late("new")
+        #expect(throws: VolumeError.store(.ENOSPC)) { try scene.it.volume.synchronize(scene.node, dataOnly: true) }
+        scene.store.limitSpace(to: .max)
+        try scene.it.unlock()
+        #expect(try TestVolume.bytes(of: scene.content) == "new old old")
+        #expect(scene.lateFiles.isEmpty)
+        #expect(try scene.openLocks.isEmpty)
+    }
+
+    /// A file that cannot take its records stays closed until it can: nobody reads, or writes over, what is behind.
+    @Test func aFileThatCannotTakeThemStaysClosed() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("new")
+        try scene.it.volume.synchronize(scene.node, dataOnly: true)
+        scene.store.fail(.write, at: 1, with: .EIO)
+        try scene.it.unlock()
+        scene.store.clearFaults()
+        #expect(throws: VolumeError.damaged(.late)) { try TestVolume.bytes(of: scene.content) }
+        #expect(try scene.it.read(scene.node) == "new old old")
+        #expect(try TestVolume.bytes(of: scene.content) == "new old old")
+    }
+
+    /// Whatever somebody without the keys does to a late file: no other content comes of it.
+    @Test func tampering() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("one")
+        try scene.late("two", at: 4)
+        try scene.it.volume.close()
+        let name = try #require(scene.lateFiles.first)
+        let whole = try Self.bytes(scene.store, name)
+        let first = 128 + 56 + 3 + 48 + 32
+        #expect(whole.count == 2 * first - 128)
+        for offset in 0..<whole.count {
+            var bytes = whole
+            bytes[offset] ^= 1
+            let expected = offset < first ? "old old old" : "one old old"
+            try expect(bytes, name, scene, expected, "byte \(offset)")
+        }
+        for length in [0, 1, 127, 128, 129, first - 1, first, first + 1, whole.count - 1] {
+            try expect(
+                Array(whole[..<length]), name, scene, length < first ? "old old old" : "one old old", "cut to \(length)"
+            )
+        }
+        let header = Array(whole[..<128])
+        let (one, two) = (Array(whole[128..<first]), Array(whole[first...]))
+        try expect(header + two + one, name, scene, "old old old", "reordered")
+        try expect(header + one + one, name, scene, "one old old", "repeated")
+        try expect(whole + two, name, scene, "one two old", "repeated behind")
+        try expect(whole, name, scene, "one two old", "whole")
+        // Under another number, or of another lock, it does not count.
+        let other = String(decoding: LateFileName.bytes(of: 77), as: UTF8.self)
+        try expect(whole, other, scene, "old old old", "under another number")
+    }
+
+    private func expect(
+        _ bytes: [UInt8], _ name: String, _ scene: Scene, _ expected: String, _ what: String
+    ) throws {
+        scene.store.makeDurable()
+        let copy = scene.store.crash(seed: 1)
+        scene.it.states.makeDurable()
+        let states = scene.it.states.crash(seed: 1)
+        for known in Self.lateFiles(copy) { try copy.root.unlink(#require(EntryName(known))) }
+        let file = try copy.root.createFile(#require(EntryName(name)), mode: 0o600)
+        try file.write(unsafe bytes.span.bytes, at: 0)
+        let again = try TestVolume(scene.it.keys, copy.root, states, unlocked: false)
+        try again.unlock()
+        #expect(try again.read("f") == expected, "\(what)")
+    }
+
+    /// One that was used is not used again, wherever it comes back from.
+    @Test func aUsedFileDoesNotCount() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("one")
+        try scene.it.volume.synchronize(scene.node, dataOnly: true)
+        let name = try #require(scene.lateFiles.first)
+        let whole = try Self.bytes(scene.store, name)
+        try scene.it.unlock()
+        let newer = Array("NEW".utf8)
+        try scene.content.write(unsafe newer.span.bytes, at: 0)
+        try scene.it.volume.close()
+        try expect(whole, name, scene, "NEW old old", "put back")
+        let file = try scene.store.root.createFile(#require(EntryName(name)), mode: 0o600)
+        try file.write(unsafe whole.span.bytes, at: 0)
+        // The same mount, too.
+        scene.it.lock()
+        try scene.it.unlock()
+        #expect(try TestVolume.bytes(of: scene.content) == "NEW old old")
+    }
+
+    /// A check puts them in, and drops those of files that are gone.
+    @Test func aCheckPutsThemIn() throws {
+        let scene = try Scene(["f", "g"])
+        let other = try scene.it.volume.open(scene.it.node("g"), writable: true)
+        scene.it.lock()
+        try scene.late("F1")
+        try scene.late("G1", at: 0, other)
+        try scene.it.unlink("g")
+        try scene.it.volume.close()
+        let copy = scene.store.crash(seed: 1)
+        let ring = try scene.it.keys.ring()
+        try scene.it.keys.unlock(ring)
+        let states = StateFileStore(directory: scene.it.states.root, volumeID: ring.volumeID)
+        let found = Lock<[String]>([])
+        let summary = try Check.run(directory: copy.root, keys: ring, states: states) { finding in
+            found.withLock { $0.append("\(finding.kind)") }
+        }
+        #expect(summary.errors == 0)
+        #expect(Self.lateFiles(copy).isEmpty)
+        #expect(try states.load()?.layout.openLocks.isEmpty == true)
+        let again = try scene.it.mountAgain(copy.root)
+        #expect(try again.read("f") == "F1d old old")
+    }
+
+    static func bytes(_ store: MemoryStore, _ name: String) throws -> [UInt8] {
+        let file = try store.root.openFile(#require(EntryName(name)), .readOnly)
+        var bytes = [UInt8](repeating: 0, count: Int(try file.status().size))
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        _ = try file.read(into: &raw, at: 0)
+        return bytes
+    }
+}
