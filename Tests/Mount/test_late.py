@@ -22,7 +22,7 @@ def listed(mount):
 
 
 def read_by_the_second_reader(volume):
-    """(pieces by file ID, reports) of the late files on the store, and the bytes that they hold in all."""
+    """(pieces by file ID, reports) of the late files on the store."""
     secondreader = reader.load()
     opened = reader.unlock(volume)
     with open(reader.state_file(volume), "rb") as file:
@@ -193,5 +193,46 @@ def test_fsck_applies(environment):
         mount.unmount()
 
 
+def test_removed_while_locked(environment):
+    """Late records of a file that is gone hold up nothing: no late file stays for ever."""
+    with store(environment) as below:
+        case = Case(below.mount(), below.backing, "unlinked", 1)
+        try:
+            lock_late(environment, case, "removed")
+            unmount(case, below)
+        finally:
+            case.holder.close()
+        environment.cell("there is a late file", 1, len(late_files(below.volume)))
+        mount = below.mount()
+        environment.cell("state after the unlock", "unlocked", mount.state())
+        mount.unmount()
+        below.check("removed")
+        environment.cell("late files after fsck", [], late_files(below.volume))
+        reader.load()
+        with open(reader.state_file(below.volume), "rb") as file:
+            environment.cell("open locks in the state file", [], reader.load().State(file.read()).open_locks)
+
+
+def test_many_locks(environment):
+    """More locks with late records than a state file lists, each after an unlock, and nothing is left of any."""
+    with store(environment) as below:
+        mount = below.mount()
+        for seed in range(1, 4 if environment.mode == "quick" else 70):
+            case = Case(mount, below.backing, "class", seed)
+            try:
+                said = case.lock()
+                environment.cell(f"{seed}: write and change of class", ("works", "works"), (said["write"], said["class"]))
+                environment.cell(f"{seed}: fsync", "works", case.holder.ask("fsync"))
+                mount.unlock()
+                environment.cell(f"{seed}: pages", case.PAGES, case.count())
+            finally:
+                case.holder.close()
+            os.unlink(case.path)
+        environment.cell("late files in the end", [], late_files(mount.volume))
+        mount.unmount()
+        below.check("many locks")
+
+
+test_many_locks.time_limit = 1800
 for each in (test_killed_while_locked, test_unmounted_while_locked, test_power_cut_while_locked):
     each.time_limit = 1800

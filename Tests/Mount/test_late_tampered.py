@@ -250,7 +250,8 @@ def test_put_back(environment):
     done = harness.protectfs("fsck", "--json", "--recovery-file", cases.volume.code_file, cases.volume.path,
                              env=cases.volume.environment, ok=False)
     for _, path in late_names(saved.path):
-        environment.cell(f"fsck tells of {os.path.basename(path).decode()[-4:]}", True, os.path.basename(path).decode() in done.stdout)
+        name = os.path.basename(path).decode()
+        environment.cell(f"fsck tells of {name[-4:]}", True, name in done.stdout)
 
 
 for each in (test_manipulated, test_cut):

@@ -4,7 +4,8 @@ import os
 import stat
 
 from .files import EXPLICIT, KEY_EXPOSED, File
-from .keybag import CLASS_NAMES, Keybag, State
+from .keybag import A, CLASS_NAMES, Keybag, State
+from .late import overlay, pending
 from .primitives import Refused, b64, equal, mac, unb64, u16, u32, xchacha_open, xchacha_stream
 
 #: Where a directory record's fields stand: name -> (offset, length).
@@ -42,6 +43,8 @@ class Volume:
     def __init__(self, root, keys, bad_epochs=(), tolerates_all=False):
         self.root, self.keys = os.fsencode(root), keys
         self.bad_epochs, self.tolerates_all = bad_epochs, tolerates_all
+        #: What late files still have to bring: file ID -> list of (offset, data); and what of them does not count.
+        self.late, self.late_reports = {}, []
 
     @classmethod
     def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None):
@@ -55,7 +58,10 @@ class Volume:
         state = State(state) if state is not None else None
         if state and (state.uuid != bag.uuid or state.serial > bag.serial or state.pk != bag.pk):
             raise Refused("the keybag is not the one that was seen last")
-        return cls(root, keys, state.open_epochs if state else (), state.tolerates_all if state else True)
+        volume = cls(root, keys, state.open_epochs if state else (), state.tolerates_all if state else True)
+        if A in keys.keys:
+            volume.late, volume.late_reports = pending(root, keys, state)
+        return volume
 
     # Names and attributes: one scheme, two sets of keys.
 
@@ -140,6 +146,10 @@ class Volume:
     def file(self, backing):
         with open(backing, "rb") as file:
             return File(self.keys, file.read(), self.bad_epochs, self.tolerates_all)
+
+    def contents(self, file):
+        """A file's plaintext with the late records that wait for it: what a program sees after the next unlock."""
+        return overlay(file.contents(), self.late.get(file.id, []))
 
     def backing_path(self, path):
         """The backing path of a path from the root (bytes, or text), by encryption of each component."""
