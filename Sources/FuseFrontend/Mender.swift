@@ -31,8 +31,8 @@ final class Mender: Sendable {
                 let spent = nanoseconds(from: begin, to: monotonicNanoseconds())
                 sleep(milliseconds: UInt32(clamping: max(1, min(spent / 1_000_000, 100))))
             }
-            // Files that are closed now, or that the lock has closed, may be open again.
-            deadline = log.isEmpty ? nil : monotonicNanoseconds() + 10_000_000_000
+            // What the lock has closed is open again some time; who opens a file tells it.
+            deadline = log.isEmpty ? nil : monotonicNanoseconds() + 60_000_000_000
         }
     }
 

@@ -33,7 +33,8 @@ import VolumeFormat
             }
         }
         @Sendable func release(_ name: String) {
-            if let ticket = tickets.withLock({ $0.removeValue(forKey: name) }) { ranges.release(ranges.hold(of: ticket)) }
+            let ticket = tickets.withLock { $0.removeValue(forKey: name) }
+            if let ticket { ranges.release(ranges.hold(of: ticket)) }
         }
         inThreads(2) { thread in
             if thread == 0 {
@@ -51,7 +52,8 @@ import VolumeFormat
             #expect(order.withLock { $0 } == ["begun"])
             ranges.release(first)
             // Neither does the read behind the writer overtake it.
-            #expect(order.withLock { $0.prefix(2) } == ["begun", "before"] && !order.withLock { $0.contains("behind") })
+            let seen = order.withLock { $0 }
+            #expect(seen.prefix(2) == ["begun", "before"] && !seen.contains("behind"))
             release("before")
             #expect(eventually { order.withLock { $0.contains("writer") } })
             order.withLock { $0.append("go") }

@@ -47,7 +47,13 @@ public final class MendingLog: Sendable {
         changed.broadcast()
     }
 
-    /// The same, where nobody waits for news.
+    /// A file that waits was opened again.
+    func tell() {
+        state.withLock { $0.hasNews = true }
+        changed.broadcast()
+    }
+
+    /// How far a file has got.
     func advance(_ key: MendingKey, to next: UInt64) {
         state.withLock { $0.next[key]? = next }
     }

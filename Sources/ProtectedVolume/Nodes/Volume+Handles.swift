@@ -241,8 +241,10 @@ extension Volume {
             state.count(writable: writable)
             return true
         }
-        if isTaken { opened.withLock { $0[node.number] = node } }
-        return isTaken
+        guard isTaken else { return false }
+        opened.withLock { $0[node.number] = node }
+        if content.isUnmended { self.content.mending.tell() }
+        return true
     }
 
     private func count(_ node: Node, writable: Bool) {
