@@ -51,6 +51,12 @@ final class Channel: Sendable {
     /// The socket, for poll(2) only.
     var number: Int32 { socket.number }
 
+    /// Whether the other end is gone altogether: not one that only sends no more.
+    var isAbandoned: Bool {
+        var request = pollfd(fd: socket.number, events: 0, revents: 0)
+        return unsafe poll(&request, 1, 0) > 0 && request.revents & Int16(POLLHUP | POLLERR) != 0
+    }
+
     /// Ends the connection in both directions; whoever waits in it returns.
     func shutDown() {
         shutdown(socket.number, Int32(SHUT_RDWR))

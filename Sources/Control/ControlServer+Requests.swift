@@ -88,13 +88,15 @@ extension ControlServer {
                 let change = try Self.classRequest(request)
                 var last: UInt64 = 0
                 try handler.changeClass(change) { progress in
+                    guard !channel.isAbandoned else { return false }
                     // A few a second, and never waiting for who does not read them.
                     let now = monotonicNanoseconds()
-                    guard now - last > 200_000_000 else { return }
+                    guard now - last > 200_000_000 else { return true }
                     last = now
                     channel.sendAtOnce([
                         "progress": ["done": .unsigned(progress.done), "total": .unsigned(progress.total)]
                     ])
+                    return true
                 }
                 return Self.success(.null)
             default: throw ControlFailure(code: "unknownRequest", message: "no such request")

@@ -16,8 +16,9 @@ public protocol ControlHandler: AnyObject, Sendable {
     func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome
     /// Begins to unmount; the answer goes out before the server stops.
     func unmount() throws(ControlFailure)
-    /// Changes a file's class with a new key, or its wrap only.
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure)
+    /// Changes a file's class with a new key, or its wrap only; ends when `progress`, which is asked often, gives false:
+    /// nobody waits for it any more.
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure)
     /// What is known of the volume beyond its state: open epochs, damage.
     func info() throws(ControlFailure) -> JSONValue
 }

@@ -3,6 +3,7 @@
 internal import FuseBridge
 internal import Locks
 public import ProtectedVolume
+internal import Synchronization
 public import VolumeFormat
 
 extension Frontend {
@@ -11,10 +12,10 @@ extension Frontend {
 
     /// Gives the file at `path` (components from the root) a new key and a class, and returns when lookups find it.
     ///
-    /// - Parameter progress: told of the bytes done, and of all.
-    /// - Throws: what `Volume.reencrypt` throws; `.noEntry` where there is no such file.
+    /// - Parameter progress: told of the bytes done, and of all; false ends it, as the end of the mount does.
+    /// - Throws: `.refused(.EINTR)` when it was ended; what `Volume.reencrypt` throws; `.noEntry` where there is no such file.
     public func reencrypt(
-        _ path: [[UInt8]], to protectionClass: ProtectionClass, progress: (_ done: UInt64, _ total: UInt64) -> Void
+        _ path: [[UInt8]], to protectionClass: ProtectionClass, progress: (_ done: UInt64, _ total: UInt64) -> Bool
     ) throws(VolumeError) {
         guard let name = path.last else { throw .notSupported }
         try withNode(at: path) { (node, parent) throws(VolumeError) in
@@ -22,8 +23,7 @@ extension Frontend {
             _ = errands.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
             try volume.reencrypt(node, to: protectionClass) { done in
-                progress(done, total)
-                return true
+                !isEnding.load(ordering: .relaxed) && progress(done, total)
             }
             _ = errands.forget(
                 name, in: parent.number, node.number, until: monotonicNanoseconds() + Self.patience)

@@ -6,6 +6,7 @@ public import Keybag
 internal import Locks
 public import ProtectedVolume
 internal import SodiumKit
+internal import Synchronization
 public import VolumeFormat
 
 /// What happens to a mount.
@@ -45,8 +46,11 @@ public final class Frontend: Sendable {
     private let session: Session
     let errands: Errands
     private let keeper: Keeper
+    private let mender: Mender
     private let log: @Sendable (String) -> Void
     private let events: @Sendable (FrontendEvent) -> Void
+    /// The mount has ended: what still runs on it gives up.
+    let isEnding = Atomic(false)
     /// One lock or unlock at a time.
     private let turn = Lock(())
 
@@ -65,6 +69,7 @@ public final class Frontend: Sendable {
         self.log = log
         self.events = events
         errands = Errands(limits: .ofThisProcess())
+        mender = Mender(volume)
         system = VolumeFileSystem(volume: volume, options: options, errands: errands, log: log)
         session = Session(system)
         keeper = Keeper(
@@ -90,6 +95,7 @@ public final class Frontend: Sendable {
             log("the mount is not in the mount table: times of direct writes will be told late")
         }
         keeper.start { [weak self] in self?.finishSweeping() }
+        mender.start()
         for line in Tuning.apply(mountPoint: mountPoint) { log(line) }
         if session.unlockedBuffers > 0 {
             log("the limit of locked memory (ulimit -l) leaves \(session.unlockedBuffers) request buffers unlocked")
@@ -99,6 +105,7 @@ public final class Frontend: Sendable {
     /// Returns when the mount has ended: unmounted, or its connection aborted.
     public func wait() {
         session.wait()
+        isEnding.store(true, ordering: .relaxed)
     }
 
     /// Waits, a second at most, until this process itself does not use the mount: before unmounting.
@@ -108,6 +115,9 @@ public final class Frontend: Sendable {
 
     /// Frees the session, after `wait`. Closing the volume is the caller's.
     public func close() {
+        mender.stop()
+        // Nobody holds a file's pages any more: everything that was parked has come to its turn.
+        system.readers.stop()
         keeper.stop()
         errands.end()
         session.close()

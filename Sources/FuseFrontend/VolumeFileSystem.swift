@@ -22,6 +22,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let waiting = Atomic<Int>(0)
     /// What `Frontend` does outside of handlers; set before the session starts.
     let errands: Errands
+    /// For reads that were parked.
+    let readers: ParkedThreads
     let log: @Sendable (String) -> Void
 
     init(
@@ -30,6 +32,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         self.volume = volume
         self.options = options
         self.errands = errands
+        readers = ParkedThreads(
+            count: errands.workers < 8 ? 1 : 2, dataCapacity: Int(errands.limits.requestSize))
         self.log = log
         refusals = RefusalLog(log: log)
     }
@@ -261,7 +265,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             let use = activity.begin(file.node)
             if handle.isReadPage { file.node.notePages() }
-            let result = try file.content.read(into: &buffer, at: offset, count: count)
+            let share = waitingWorkers
+            guard
+                let result = try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: share)
+            else { return park(file, at: offset, count: count, request, reply) }
             reply.data(buffer.bytes.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
             // Class A: the lock of the volume waits until here.

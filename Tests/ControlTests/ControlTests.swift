@@ -48,6 +48,22 @@ import VolumeFormat
         #expect(server.handler.unmounts.load(ordering: .relaxed) == 1)
     }
 
+    @Test func aChangeOfClassEndsWithItsClient() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let client = try server.raw().release()
+        let mode = ClassRequest.Mode.reencrypt.rawValue
+        let request = bytes("{\"request\":\"class\",\"path\":\"61\",\"class\":\"complete\",\"mode\":\"\(mode)\"}")
+        _ = unsafe request.withUnsafeBytes { unsafe Glibc.send(client, $0.baseAddress, $0.count, 0) }
+        #expect(eventually { !server.handler.classes.withLock { $0.isEmpty } })
+        // Only half of it: who sends no more may still wait for the answer.
+        shutdown(client, Int32(SHUT_WR))
+        usleep(50_000)
+        #expect(!server.handler.abandoned.withLock { $0 })
+        close(client)
+        #expect(eventually { server.handler.abandoned.withLock { $0 } })
+    }
+
     @Test func eventsAndWaiting() throws {
         let server = try TestServer()
         defer { server.stop() }

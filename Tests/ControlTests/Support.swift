@@ -56,6 +56,8 @@ final class TestHandler: ControlHandler {
         }
     }
 
+    /// Whether a change of class was told that its client is gone.
+    let abandoned = Lock(false)
     let onUnmount = Lock<@Sendable () -> Void>({})
 
     func unmount() throws(ControlFailure) {
@@ -64,9 +66,12 @@ final class TestHandler: ControlHandler {
         usleep(50_000)
     }
 
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure) {
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
         classes.withLock { $0.append(request) }
-        progress(ClassProgress(done: 1, total: 2))
+        guard request.mode == .reencrypt else { return _ = progress(ClassProgress(done: 1, total: 2)) }
+        // Until nobody listens any more.
+        while progress(ClassProgress(done: 1, total: 2)) { usleep(1000) }
+        abandoned.withLock { $0 = true }
     }
 
     func info() throws(ControlFailure) -> JSONValue { ["epochs": [1, 2]] }

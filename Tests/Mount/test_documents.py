@@ -63,7 +63,7 @@ def test_manual_page(environment):
         environment.cell(f"manual page: {command} has no other options", set(), named - set(options(command)))
     overview = harness.protectfs("--help").stdout.partition("Exit codes:")[2]
     codes = re.findall(r"^  (\d+) +(.*)$", overview, re.M)
-    assert len(codes) == 11, codes
+    assert len(codes) == 12, codes
     for code, meaning in codes:
         environment.cell(f"exit code {code}", True, f".B {code}\n{sentence(meaning)}\n" in page)
     if not shutil.which("man"):

@@ -44,7 +44,8 @@ final class ContentKeys: Sendable {
     /// One mount of the volume.
     func mount(
         _ tolerance: CrashTolerance = .byEpoch, isReadOnly: Bool = false, isShared: Bool = false,
-        epochLimit: UInt64 = EpochLog.limit
+        epochLimit: UInt64 = EpochLog.limit, mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128,
+        mostSealedHoles: UInt64 = 4096
     ) -> ContentContext {
         let log = EpochLog(
             endedBadly: openEpochs.withLock { $0 }, tolerance: tolerance, limit: epochLimit
@@ -54,8 +55,10 @@ final class ContentKeys: Sendable {
             case .close(let epochs): openEpochs.withLock { $0.removeAll { epochs.contains($0) } }
             }
         }
-        return ContentContext(keys: ring, epochs: log, isReadOnly: isReadOnly, kernelKeepsTimes: !isShared) {
-            [self] departure in
+        return ContentContext(
+            keys: ring, epochs: log, isReadOnly: isReadOnly, kernelKeepsTimes: !isShared, mendAtOnce: mendAtOnce,
+            mendStep: mendStep, mostSealedHoles: mostSealedHoles
+        ) { [self] departure in
             departures.withLock { $0.append(departure) }
         }
     }

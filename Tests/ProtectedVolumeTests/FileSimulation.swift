@@ -68,6 +68,20 @@ struct SimulationDepth: Sendable {
     var onlyLast = false
 }
 
+/// How a recovery mends what lies between a file's ends.
+enum MiddleMending: CaseIterable {
+    /// Before the first modification.
+    case atOnce
+    /// Not before the unmount.
+    case never
+    /// Some of it.
+    case partly
+    /// All of it, after the modification.
+    case later
+    /// The same where every hole of the store is long.
+    case sparsely
+}
+
 /// Something that a power cut did and must not.
 struct SimulationFailure: Error, CustomStringConvertible {
     var description: String
@@ -144,8 +158,10 @@ final class FileSimulation {
                 do {
                     let seen = try look(at: store, promise, reading)
                     guard let seen, depth.recoverEvery > 0, number % depth.recoverEvery == 0 else { continue }
+                    let turn = number / depth.recoverEvery
                     try recover(
-                        store, seen, Self.recoveries[(number / depth.recoverEvery) % Self.recoveries.count], open,
+                        store, seen, Self.recoveries[turn % Self.recoveries.count],
+                        MiddleMending.allCases[turn / Self.recoveries.count % MiddleMending.allCases.count], open,
                         depth, seed)
                 } catch let failure as SimulationFailure {
                     throw SimulationFailure(
@@ -249,8 +265,46 @@ final class FileSimulation {
     /// First modifications after a crash; nil: what `fsck` does.
     private static let recoveries: [PowerCutStep?] = [
         .append(5000), .write(at: 4, count: 3), .truncate(30), .punch(0, 20_000), nil, .truncate(0),
-        .changeClass(.complete),
+        .changeClass(.complete), .truncate(9000), .write(at: 30_000, count: 10),
     ]
+
+    /// A clean unmount while the middle waited, then another mount that is unmounted too: nothing is an error or lost, and a
+    /// check mends the rest.
+    private func goOn(_ moment: MemoryStore.Moment, _ expected: [UInt8], _ open: [UInt32], _ name: String) throws {
+        guard let store = moment.store(moment.outcome(moment.count - 1)) else { return }
+        store.clearRecords(recording: false)
+        for mending in [MiddleMending.never, .partly, .later] {
+            // The mount's own epochs are closed.
+            keys.openEpochs.withLock { $0 = open }
+            do {
+                let context = mount(mending)
+                let content = try store.open(in: context)
+                guard try content.readAll() == expected else {
+                    throw SimulationFailure(description: "\(name), unmounted: something else")
+                }
+                // Opened again in the same mount.
+                try content.prepareToModify(.other)
+                try content.release()
+                let again = try store.open(in: context)
+                try again.prepareToModify(.other)
+                try mend(again, mending)
+                guard try again.readAll() == expected else {
+                    throw SimulationFailure(description: "\(name), opened again: something else")
+                }
+                try again.release()
+            } catch let error as VolumeError {
+                throw SimulationFailure(description: "\(name), unmounted, then \(mending): \(error)")
+            }
+        }
+        keys.openEpochs.withLock { $0 = [] }
+        do {
+            guard try store.open(in: keys.mount(.nothing)).readAll() == expected else {
+                throw SimulationFailure(description: "\(name), mended late: something else")
+            }
+        } catch let error as VolumeError {
+            throw SimulationFailure(description: "\(name), mended late, strictly: \(error)")
+        }
+    }
 
     private func isClassChange(_ step: PowerCutStep?) -> Bool {
         if case .changeClass? = step { return true }
@@ -261,28 +315,48 @@ final class FileSimulation {
         if let step { try step.perform(on: content, seen, number: 99) } else { try content.repair() }
     }
 
+    private func mount(_ mending: MiddleMending) -> ContentContext {
+        mending == .atOnce
+            ? keys.mount()
+            : keys.mount(mendAtOnce: 0, mendStep: 1, mostSealedHoles: mending == .sparsely ? 0 : 4096)
+    }
+
+    private func mend(_ content: FileContent, _ mending: MiddleMending) throws(VolumeError) {
+        switch mending {
+        case .atOnce, .never: break
+        case .partly: for _ in 0..<3 { _ = try content.mendSome() }
+        case .later, .sparsely: while try content.mendSome() {}
+        }
+    }
+
     /// Modifies what was found, so that it is mended; looks at it; cuts the power at every moment of it.
     private func recover(
-        _ crashed: MemoryStore, _ seen: [UInt8], _ step: PowerCutStep?, _ open: [UInt32], _ depth: SimulationDepth,
-        _ seed: UInt64
+        _ crashed: MemoryStore, _ seen: [UInt8], _ step: PowerCutStep?, _ mending: MiddleMending, _ open: [UInt32],
+        _ depth: SimulationDepth, _ seed: UInt64
     ) throws {
-        let name = "then \(step.map { "\($0)" } ?? "repair")"
+        let name = "then \(step.map { "\($0)" } ?? "repair"), middle \(mending)"
         let expected = step?.result(of: seen, number: 99) ?? seen
         crashed.keepMoments()
-        let context = keys.mount()
+        let context = mount(mending)
         let mended: [UInt8]
         let needsMore: Bool
+        let isUnmended: Bool
         do {
             let content = try crashed.open(in: context)
             try modify(content, step, seen)
+            try mend(content, mending)
+            isUnmended = content.isUnmended
             mended = try content.readAll()
             // A class that the file has already is no modification.
             needsMore = content.needsRepair
             try content.release()
         } catch { throw SimulationFailure(description: "\(name): \(error)") }
-        if needsMore, !isClassChange(step) { throw SimulationFailure(description: "\(name): not mended") }
+        if needsMore, !isClassChange(step), mending != .never, mending != .partly {
+            throw SimulationFailure(description: "\(name): not mended")
+        }
         guard mended == expected else { throw SimulationFailure(description: "\(name): not what was written") }
         let moments = crashed.moments + [crashed.moment]
+        if isUnmended { try goOn(moments[moments.count - 1], expected, open, name) }
         // Mended for good: read with no tolerance, and nothing to report.
         keys.openEpochs.withLock { $0 = [] }
         let reported = keys.departures.withLock { $0.count }
@@ -294,7 +368,7 @@ final class FileSimulation {
             }
         } catch let error as VolumeError { throw SimulationFailure(description: "\(name), strictly: \(error)") }
         keys.departures.withLock { $0 = [] }
-        // Then cut in the middle of it.
+        // Then cut in the middle of it, or of the next modification where the middle still waits.
         keys.openEpochs.withLock { $0 = open + context.epochs.own }
         let reading = keys.mount()
         let again = PowerCutHistory(versions: [seen, expected], geometry: context.geometry)

@@ -58,6 +58,13 @@ extension Check {
         var buffer = try Self.buffer()
         while offset < content.size {
             guard mayGoOn() else { return 0 }
+            let data = content.skippingHoles(from: offset)
+            if data > offset {
+                advance(data - offset)
+                advanced += data - offset
+                offset = data
+                continue
+            }
             do throws(VolumeError) {
                 let count = try Self.verify(content, at: offset, FileContent.largestRequest, &buffer)
                 guard count > 0 else { break }

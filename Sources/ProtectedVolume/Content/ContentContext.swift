@@ -23,14 +23,27 @@ public final class ContentContext: Sendable {
     /// Takes what was found and tolerated.
     public let report: @Sendable (Departure) -> Void
 
+    /// Blocks up to which a file that a crash has left is mended whole before its first modification. Of longer ones the
+    /// ends are, and the middle later (`FileContent.mendSome`).
+    let mendAtOnce: UInt64
+    /// Blocks that are mended in one hold.
+    let mendStep: UInt64
+    /// Pages that the store holds no data for, in a file without HOLES, up to which mending seals them as zeros.
+    let mostSealedHoles: UInt64
+    /// Files whose middle waits.
+    public let mending = MendingLog()
+
     let buffers = CipherBufferPool()
+    let waitingThreads = WaitingThreads()
     let scratch: BufferPool
 
     /// The context of a mount.
     public init(
         keys: KeyRing, epochs: EpochLog, isReadOnly: Bool = false, cutNeedsSync: Bool = false,
         kernelKeepsTimes: Bool = true,
-        scratch: BufferPool = .shared, report: @escaping @Sendable (Departure) -> Void = { _ in }
+        mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,
+        scratch: BufferPool = .shared,
+        report: @escaping @Sendable (Departure) -> Void = { _ in }
     ) {
         self.keys = keys
         self.epochs = epochs
@@ -39,6 +52,10 @@ public final class ContentContext: Sendable {
         self.kernelKeepsTimes = kernelKeepsTimes
         self.report = report
         self.scratch = scratch
+        // Where other machines write as well, an epoch that one of them has closed says nothing.
+        self.mendAtOnce = kernelKeepsTimes ? mendAtOnce : .max
+        self.mendStep = mendStep
+        self.mostSealedHoles = mostSealedHoles
         geometry = PageGeometry(suite: keys.suite)
     }
 

@@ -22,6 +22,8 @@ public struct Departure: Hashable, Sendable {
         case lastInMiddle
         /// R5: the file was mended before its first modification.
         case repaired
+        /// R5: the store has lost much of a file without holes: it is one with holes from now on.
+        case madeSparse
         /// R5: a page that does not verify was left as it is.
         case damagedPage
     }

@@ -36,30 +36,58 @@ extension FileContent {
         guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
         try prepareToModify(access)
         try flushHeader()
-        try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
+        switch mode {
+        case .reserve: try reserve(offset..<end, access)
+        case .reserveKeepingSize:
             try judge(access)
-            switch mode {
-            case .reserve:
+            try reserve(offset..<end)
+        case .punch, .zero, .zeroKeepingSize:
+            try syncAhead()
+            var rest = try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) -> Range<UInt64> in
+                try judge(access)
                 let old = size
-                if end > old { try extendWithHoles(to: end, access) }
-                do throws(VolumeError) {
-                    try reserve(offset..<end)
-                } catch {
-                    // A refused reservation leaves the size as it was.
-                    if end > old { try shrink(to: old, snapshot, access) }
-                    throw error
-                }
-            case .reserveKeepingSize:
-                try reserve(offset..<end)
-            case .punch, .zeroKeepingSize:
-                try zero(offset..<max(offset, min(end, size)), access)
-            case .zero:
-                let old = size
-                if end > old { try extend(to: end, snapshot, access) }
-                try zero(offset..<max(offset, min(end, old)), access)
+                if mode == .zero, end > old { try extend(to: end, snapshot, access) }
+                return try zero(offset..<max(offset, min(end, old)), access)
             }
-            state.withLock { $0.pinnedTime = nil }
+            while !rest.isEmpty {
+                let part = rest.lowerBound..<min(rest.upperBound, rest.lowerBound + Self.punchedAtOnce)
+                try holding(part, exclusive: true) { () throws(VolumeError) in try punchWhatIsLeft(of: part) }
+                rest = part.upperBound..<rest.upperBound
+            }
         }
+        state.withLock { $0.pinnedTime = nil }
+    }
+
+    /// Pages that are punched in one hold: freeing them takes the store a moment.
+    static var punchedAtOnce: UInt64 { 16_384 }
+
+    /// Extends with everything held, reserves with nothing: what is reserved reads as before.
+    private func reserve(_ positions: Range<UInt64>, _ access: Operation) throws(VolumeError) {
+        let (old, growth) = try holding(RangeLock.everything, exclusive: true) {
+            () throws(VolumeError) -> (UInt64, UInt64) in
+            try judge(access)
+            let old = size
+            if positions.upperBound > old { try extendWithHoles(to: positions.upperBound, access) }
+            return (old, snapshot.growth)
+        }
+        do throws(VolumeError) {
+            try reserve(positions)
+        } catch {
+            // A refused reservation leaves the size as it was, unless somebody has made more of it.
+            try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
+                let now = snapshot
+                guard positions.upperBound > old, now.size == positions.upperBound, now.growth == growth else { return }
+                try shrink(to: old, now, access)
+            }
+            throw error
+        }
+    }
+
+    /// Page 0, the last page and what is behind it are never holes, however the file was cut meanwhile.
+    private func punchWhatIsLeft(of pages: Range<UInt64>) throws(VolumeError) {
+        let last = lastBlock(size: size)
+        guard pages.lowerBound < last else { return }
+        try punch(pages.lowerBound..<min(pages.upperBound, last))
     }
 
     /// HOLES is set first, so that the reserved pages may be zeros.
@@ -81,8 +109,11 @@ extension FileContent {
     }
 
     /// Zeroes a range inside of the file: HOLES, durable; marked if it grew; partial blocks; then the hole.
-    private func zero(_ positions: Range<UInt64>, _ access: Operation) throws(VolumeError) {
-        guard positions.lowerBound < positions.upperBound else { return }
+    ///
+    /// - Returns: the pages still to be punched, with nothing else held. Where there are such the file is marked: it may grow
+    ///   before they are.
+    private func zero(_ positions: Range<UInt64>, _ access: Operation) throws(VolumeError) -> Range<UInt64> {
+        guard positions.lowerBound < positions.upperBound else { return 0..<0 }
         let blocks = geometry.blocks(holding: positions)
         let last = lastBlock(size: size)
         // Whole pages, page 0 and the last one apart: these are never holes.
@@ -102,7 +133,7 @@ extension FileContent {
                 // Set by a write past the end, and not on the disk yet.
                 try synchronizeBacking(dataOnly: true)
             }
-            if now.growth != now.syncedGrowth { try mark(access) }
+            if now.growth != now.syncedGrowth || whole.count > Self.punchedAtOnce { try mark(access) }
         }
         // What lies between the two partial ends is not walked.
         for block in whole.isEmpty ? blocks : blocks.lowerBound..<whole.lowerBound {
@@ -112,8 +143,11 @@ extension FileContent {
             for block in whole.upperBound..<max(blocks.upperBound, whole.upperBound) {
                 try zeroPart(of: block, positions, access)
             }
-            try punch(whole)
+            let first = whole.lowerBound..<min(whole.upperBound, whole.lowerBound + Self.punchedAtOnce)
+            try punch(first)
+            return first.upperBound..<whole.upperBound
         }
+        return 0..<0
     }
 
     private func zeroPart(

@@ -100,6 +100,8 @@ extension FileContent {
     /// Writes the whole content, under a new key and class `target`, into `backing`: a new, empty file that the caller
     /// then renames over the old one. The file ID stays; KEY_EXPOSED goes; durable when it returns.
     ///
+    /// What is written meanwhile may be in it or not: the caller finds out whether somebody has, and starts again. `.refused(.EBUSY)`
+    /// where the size has changed.
     /// - Parameter progress: told of the bytes done; false ends it with `.refused(.EINTR)`.
     public func reencrypt(
         into target: BackingFile, class protectionClass: ProtectionClass, explicit: Bool,
@@ -108,27 +110,39 @@ extension FileContent {
         guard !context.isReadOnly else { throw .readOnly }
         try checkIdentity()
         try flushHeader()
-        try holding(RangeLock.everything, exclusive: false) { () throws(VolumeError) in
-            let now = snapshot
-            var flags = now.header.flags.intersection([.holes, .explicit])
-            if explicit { flags.insert(.explicit) }
-            if now.isTolerant { flags.remove(.holes) }
-            let file = try Self.newFile(
-                in: context, class: protectionClass, flags: flags, fileID: now.header.fileID, .create)
-            let header = file.header
-            let keys = FileKeys(file.takeKey(), suite: header.suite)
-            guard let length = geometry.backingLength(size: now.size) else { throw .damaged(.length) }
-            try store { () throws(Errno) in try target.truncate(to: length) }
-            let last = lastBlock(size: now.size)
-            var block: UInt64 = 0
-            while block <= last {
-                let end = min(block + 64, last + 1)
+        let seen = snapshot
+        let last = lastBlock(size: seen.size)
+        var flags = seen.header.flags.intersection([.holes, .explicit])
+        if explicit { flags.insert(.explicit) }
+        // As when it is mended: the time must not follow what the store has lost.
+        if seen.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
+        let file = try Self.newFile(
+            in: context, class: protectionClass, flags: flags, fileID: seen.header.fileID, .create)
+        let header = file.header
+        let keys = FileKeys(file.takeKey(), suite: header.suite)
+        guard let length = geometry.backingLength(size: seen.size) else { throw .damaged(.length) }
+        try store { () throws(Errno) in try target.truncate(to: length) }
+        var block: UInt64 = 0
+        var unsynced: UInt64 = 0
+        while block <= last {
+            let end = min(block + 64, last + 1)
+            // Held by steps, so that a writer waits for one of them and readers not for the writer.
+            try holding(block..<end, exclusive: false) { () throws(VolumeError) in
+                let now = snapshot
+                guard now.size == seen.size else { throw .refused(.EBUSY) }
                 try reencryptStep(block..<end, now, header, keys, into: target)
-                block = end
-                guard progress(min(geometry.start(ofBlock: block), now.size)) else { throw .refused(.EINTR) }
             }
-            try store { () throws(Errno) in try target.synchronize(dataOnly: false) }
+            // In parts, as nothing ends a long sync.
+            unsynced += end - block
+            if unsynced >= 16_384 {
+                try store { () throws(Errno) in try target.synchronize(dataOnly: true) }
+                unsynced = 0
+            }
+            // Pages that the store holds no data for stay holes, where they may be some.
+            block = flags.contains(.holes) && end < last ? nextDataBlock(from: end, below: last) : end
+            guard progress(min(geometry.start(ofBlock: block), seen.size)) else { throw .refused(.EINTR) }
         }
+        try store { () throws(Errno) in try target.synchronize(dataOnly: false) }
     }
 
     private func reencryptStep(

@@ -44,7 +44,7 @@ extension FileContent {
                     try buffer.sealPage(
                         0..<PageGeometry.pageSize, 0..<geometry.suite.nonceLength, &codec,
                         plain.bytes.extracting(0..<geometry.firstCapacity), 0,
-                        BlockField(payloadLength: length, isLast: isLast, epoch: epoch))
+                        BlockField(payloadLength: length, isLast: isLast, epoch: self.epoch(for: 0, epoch, in: now)))
                 }
             }
             try store { () throws(Errno) in
@@ -80,7 +80,7 @@ extension FileContent {
         let oldLength = now.size > start ? Int(min(start + UInt64(capacity), now.size) - start) : 0
         let field = BlockField(
             payloadLength: length, isLast: block == lastBlock(size: newSize),
-            epoch: try context.epochs.epoch(encryptions: 1))
+            epoch: epoch(for: block, try context.epochs.epoch(encryptions: 1), in: now))
         try context.buffers.withBuffer(pageCount: 1) { (buffer: inout CipherBuffer) throws(VolumeError) in
             try readPages(&buffer, at: 0, block..<block + 1)
             drawNonces(1, into: &buffer)
@@ -130,10 +130,22 @@ extension FileContent {
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
         state.withLock { state in
             state.syncedGrowth = max(state.syncedGrowth, before.growth)
+            state.unsyncedPages &-= before.unsyncedPages
             if before.holesMayBeLost { state.holesMayBeLost = false }
             if before.pageZeroIsOurs, before.pageZero == .written { state.isMarked = true }
         }
     }
+
+    /// To be called before the whole file is held for something that has to sync: what is written and not on the disk yet
+    /// goes there while others read. Files that are short, or have little to sync, have it done once.
+    func syncAhead() throws(VolumeError) {
+        let now = snapshot
+        guard lastBlock(size: now.size) > Self.mostUnsynced, now.unsyncedPages > Self.mostUnsynced else { return }
+        try synchronizeBacking(dataOnly: true)
+    }
+
+    /// Pages that reach the disk in a moment.
+    private static var mostUnsynced: UInt64 { 4096 }
 
     /// Writes a page 0 that waits since the file was created: before link, setxattr, class change, lock and release.
     public func flushHeader() throws(VolumeError) {
@@ -162,6 +174,10 @@ extension FileContent {
         try refresh(access)
         let now = snapshot
         if now.repair == .none, now.pageZero != .missing { return }
+        // What a process that was killed has left may take long to reach the disk: not with everything held.
+        if now.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
+            try synchronizeBacking(dataOnly: true)
+        }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
             try mend(access)
         }

@@ -169,7 +169,12 @@ extension FileContent {
             state.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
             state.isTolerant = isTolerated
             state.repair = needsAll ? .full : hasDepartures ? .end : .none
+            state.suspectEpoch =
+                context.epochs.isTolerated(first.epoch)
+                ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil
+            state.unmended = nil
         }
+        if needsAll, !hasDepartures { resumeMending(pageZero: first.epoch) }
         for (kind, page) in departures { depart(kind, page: page) }
     }
 

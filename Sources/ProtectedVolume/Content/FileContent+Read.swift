@@ -86,7 +86,7 @@ extension FileContent {
     }
 
     /// The counted stretch: gives the ring whose count the result has to end.
-    private func decrypt(
+    func decrypt(
         _ pages: inout CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
         into buffer: inout MutableRawSpan
     ) throws(VolumeError) -> KeyRing? {

@@ -25,16 +25,17 @@ extension FileContent {
         }
     }
 
-    /// Does rule R5's repair now, as `fsck` does before it closes an epoch: R0's header is written too.
+    /// Does rule R5's repair now, all of it, as `fsck` does before it closes an epoch: R0's header is written too.
     public func repair() throws(VolumeError) {
         try prepareToModify(.other)
+        while try mendSome() {}
         try flushHeader()
         try synchronizeBacking(dataOnly: true)
     }
 
-    /// Whether something has to be mended before the first modification.
+    /// Whether something has to be mended before the first modification, or waits to be mended after it.
     public var needsRepair: Bool {
-        state.withLock { $0.repair != .none || $0.pageZero == .missing }
+        state.withLock { $0.repair != .none || $0.pageZero == .missing || $0.unmended != nil }
     }
 
     private func startAnew(_ access: Operation) throws(VolumeError) {
@@ -57,42 +58,58 @@ extension FileContent {
         }
     }
 
-    /// R5: every page read; zeros and LAST in the middle rewritten as they read; the length; page 0 and the last page.
-    private func repairAll(_ now: FileState, _ access: Operation) throws(VolumeError) {
+    /// R5: the length; page 0 and the last page; sync. The middle before that where it is short; else page 0 is sealed
+    /// under an epoch that ended badly, and keeps it until `mendSome` has seen to the middle.
+    private func repairAll(_ before: FileState, _ access: Operation) throws(VolumeError) {
+        var now = before
         guard let length = geometry.backingLength(size: now.size) else { throw .damaged(.length) }
         let last = lastBlock(size: now.size)
-        var block: UInt64 = 1
-        while block < last {
-            let end = min(block + 64, last)
-            try repairMiddle(block..<end, now, access)
-            block = end
+        let waits = last > 1 && last > context.mendAtOnce
+        if waits {
+            let epoch = try context.epochs.suspect(now.suspectEpoch, now.unmended?.epoch)
+            now.unmended = Unmended(epoch: epoch, next: 1, end: last)
+        } else {
+            now.unmended = nil
+            var block: UInt64 = 1
+            while block < last {
+                let end = min(block + 64, last)
+                _ = try repairMiddle(block..<end, now, access)
+                block = end
+            }
         }
-        let before: UInt64
-        do throws(Errno) { before = try backing.status().size } catch { throw .store(error) }
-        if PageGeometry.pages(backingLength: before) > last + 1 {
+        let found: UInt64
+        do throws(Errno) { found = try backing.status().size } catch { throw .store(error) }
+        if PageGeometry.pages(backingLength: found) > last + 1 {
             try cut(toSize: now.size)
-        } else if before != length {
+        } else if found != length {
             try store { () throws(Errno) in try backing.truncate(to: length) }
         }
         if last > 0 { try rewritePage(0, in: now, toSize: now.size, tolerating: true, access) }
         try rewritePage(last, in: now, toSize: now.size, tolerating: true, access)
-        state.withLock { $0.pageZeroIsOurs = true }
+        let unmended = now.unmended
+        state.withLock { state in
+            state.pageZeroIsOurs = true
+            state.unmended = unmended
+        }
         try synchronizeBacking(dataOnly: true)
         state.withLock { state in
             state.repair = .none
-            state.isTolerant = false
+            state.isTolerant = waits
         }
+        if waits { context.mending.add(mendingKey, at: 1) }
     }
 
     /// Rewrites those of `blocks` that read otherwise than they stand; what does not verify is left alone.
-    private func repairMiddle(
-        _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation
-    ) throws(VolumeError) {
+    /// - Parameter isDry: nothing is rewritten, and nothing said.
+    /// - Returns: whether there was something to rewrite. The caller holds `blocks`, exclusively unless it is dry.
+    func repairMiddle(
+        _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation, isDry: Bool = false
+    ) throws(VolumeError) -> Bool {
         try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
-            (buffer: inout CipherBuffer) throws(VolumeError) in
+            (buffer: inout CipherBuffer) throws(VolumeError) -> Bool in
             try readPages(&buffer, at: 0, blocks)
-            let epoch = try context.epochs.epoch(encryptions: Int(blocks.count))
-            drawNonces(Int(blocks.count), into: &buffer)
+            let epoch = try context.epochs.epoch(encryptions: isDry ? 0 : Int(blocks.count))
+            if !isDry { drawNonces(Int(blocks.count), into: &buffer) }
             var scratch = try takeScratch()
             var rewritten: [UInt64] = []
             var damaged: [UInt64] = []
@@ -120,15 +137,17 @@ extension FileContent {
                         case .block(let field):
                             if !field.isLast { return }
                         }
+                        rewritten.append(block)
+                        if isDry { return }
                         let nonceLength = geometry.suite.nonceLength
                         try buffer.sealPage(
                             range, position * nonceLength..<(position + 1) * nonceLength, &codec,
                             plain.bytes.extracting(0..<capacity), block,
                             BlockField(payloadLength: capacity, isLast: false, epoch: epoch))
-                        rewritten.append(block)
                     }
                 }
             }
+            if isDry { return !rewritten.isEmpty || !damaged.isEmpty }
             for block in rewritten {
                 let start = Int(block - blocks.lowerBound) * PageGeometry.pageSize
                 try store { () throws(Errno) in
@@ -138,6 +157,7 @@ extension FileContent {
                 }
             }
             for block in damaged { depart(.damagedPage, page: block, in: now) }
+            return !rewritten.isEmpty
         }
     }
 }

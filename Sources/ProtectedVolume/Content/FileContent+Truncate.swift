@@ -11,6 +11,8 @@ extension FileContent {
     public func truncate(to size: UInt64, access: Operation = .handleSize) throws(VolumeError) {
         guard size <= geometry.maximumSize else { throw .refused(.EFBIG) }
         try prepareToModify(access)
+        let seen = snapshot
+        if size < seen.size, lastBlock(size: size) > 0 || !seen.isMarked { try syncAhead() }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
             let now = snapshot
             try judge(access)
@@ -58,6 +60,7 @@ extension FileContent {
             }
             return
         }
+        try makeFirm(newLast, now, access)
         try mark(access)
         try rewritePage(newLast, in: now, toSize: size, access) { () throws(VolumeError) in
             try cut(toSize: size)

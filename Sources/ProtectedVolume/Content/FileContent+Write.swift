@@ -143,6 +143,7 @@ extension FileContent {
         state.withLock { state in
             state.size = max(state.size, plan.newSize)
             if grows { state.growth += 1 }
+            state.unsyncedPages += UInt64(plan.count)
             if touchesFirst {
                 state.pageZero = .written
                 state.pageZeroIsOurs = true
@@ -188,7 +189,8 @@ extension FileContent {
                 let start = geometry.start(ofBlock: block)
                 let capacity = geometry.capacity(ofBlock: block)
                 let length = Int(min(start + UInt64(capacity), plan.newSize) - start)
-                let field = BlockField(payloadLength: length, isLast: block == lastAfter, epoch: epoch)
+                let field = BlockField(
+                    payloadLength: length, isLast: block == lastAfter, epoch: self.epoch(for: block, epoch, in: now))
                 let nonceRange = position * nonceLength..<(position + 1) * nonceLength
                 let pageRange = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
                 if plan.offset <= start, plan.end >= start + UInt64(capacity) {
@@ -292,6 +294,7 @@ extension FileContent {
     /// The end on disk is not what it should be: mended before the next modification, and tolerated until then.
     func failedEnd() {
         context.epochs.endBadly()
+        context.mending.forget(mendingKey)
         state.withLock { state in
             state.repair = .full
             state.isTolerant = true

@@ -32,18 +32,24 @@ struct FileState: Sendable {
     var header: FileHeader
     var size: UInt64
     var pageZero: PageZero
-    /// Page 0, as last written, carries an epoch of this mount.
+    /// Page 0, as last written, carries an epoch of this mount, or while the middle waits one that ended badly.
     var pageZeroIsOurs: Bool
     /// A page 0 with an epoch of this mount, or a file created in it, is durable: the file is marked.
     var isMarked: Bool
     /// Counts growth; equal to `syncedGrowth` when nothing grew since the last sync.
     var growth: UInt64 = 1
     var syncedGrowth: UInt64 = 0
+    /// Pages written since the last sync; of a file just opened nobody knows.
+    var unsyncedPages = UInt64.max / 2
     /// The page 0 with HOLES may still be lost: nothing may be punched before it is durable.
     var holesMayBeLost = false
     var repair: RepairNeed = .none
     /// Departures of rule R4 are read as the rule says.
     var isTolerant = false
+    /// The epoch that ended badly, of page 0 or of the last page, for which departures are tolerated.
+    var suspectEpoch: UInt32?
+    /// Rule R5 is done but for the middle: `mendSome` goes on with it. Changes only under an exclusive hold of page 0.
+    var unmended: Unmended?
     /// The keys were wiped: look at the file ID before they come back.
     var wasWiped = false
     /// The modification time that was set last, to be put back after late writes from the page cache.
@@ -69,7 +75,7 @@ public final class FileContent: Sendable {
     public let backing: BackingFile
 
     let inode: UInt64
-    let ranges = RangeLock()
+    let ranges: RangeLock
     let state: Lock<FileState>
     let grown = Condition()
     let fileKeys: FileKeys
@@ -79,6 +85,7 @@ public final class FileContent: Sendable {
         self.backing = backing
         self.inode = inode
         fileKeys = keys
+        ranges = RangeLock(context.waitingThreads)
         self.state = Lock(state)
     }
 
@@ -193,6 +200,12 @@ public final class FileContent: Sendable {
     }
 
     // MARK: Small helpers
+
+    /// The epoch to seal `block` under, where `epoch` is the mount's: page 0 keeps one that ended badly for as long as the
+    /// middle waits to be mended, so that what a crash left there stays tolerated whatever happens to this mount.
+    func epoch(for block: UInt64, _ epoch: UInt32, in now: FileState) -> UInt32 {
+        block == 0 ? now.unmended?.epoch ?? epoch : epoch
+    }
 
     /// Turns an errno of the backing store into a `VolumeError`.
     func store<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {

@@ -1,6 +1,14 @@
 // Locks on ranges of an inode's pages, granted in the order in which they were asked for.
 
 import Locks
+import Synchronization
+
+/// Threads that wait for pages of any file of a mount.
+final class WaitingThreads: Sendable {
+    fileprivate let count = Atomic<Int>(0)
+
+    init() {}
+}
 
 /// A shared or exclusive hold on a range of pages; `RangeLock.release` ends it.
 struct RangeHold: ~Copyable {
@@ -9,22 +17,56 @@ struct RangeHold: ~Copyable {
 
 /// Byte-range locks of one inode, in units of pages.
 ///
-/// Fair: a request waits for every conflicting one that came before it, granted or not, so that neither side starves.
+/// Fair: a request waits for every conflicting one that came before it, granted or not, so that neither side starves. One
+/// that is parked has its place in the same line, and no thread that waits.
 /// Held across backing I/O, never while waiting for a buffer's return or for another inode's lock.
 final class RangeLock: Sendable {
     private struct Entry {
         let ticket: UInt64
         let pages: Range<UInt64>
         let isExclusive: Bool
+        /// What is called when a parked request is granted; then nil.
+        var granted: (@Sendable (UInt64) -> Void)?
+
+        func excludes(_ other: Entry) -> Bool {
+            pages.overlaps(other.pages) && (isExclusive || other.isExclusive)
+        }
     }
 
     private struct State {
         var next: UInt64 = 0
         var entries: [Entry] = []
+        /// Threads that wait.
+        var waiting = 0
+
+        mutating func countWaiting(_ change: Int, _ all: WaitingThreads) {
+            waiting += change
+            all.count.add(change, ordering: .relaxed)
+        }
+
+        /// Adds a request at the end of the line; whether nothing stands in its way.
+        mutating func add(
+            _ pages: Range<UInt64>, exclusive: Bool, _ granted: (@Sendable (UInt64) -> Void)? = nil
+        ) -> (ticket: UInt64, isGranted: Bool) {
+            next += 1
+            let entry = Entry(ticket: next, pages: pages, isExclusive: exclusive, granted: granted)
+            let isGranted = !entries.contains { $0.excludes(entry) }
+            entries.append(entry)
+            return (next, isGranted)
+        }
+
+        /// Whether nothing before the `index`-th stands in its way.
+        func isGranted(at index: Int) -> Bool {
+            let entry = entries[index]
+            return !entries[..<index].contains { $0.excludes(entry) }
+        }
     }
 
     private let state = Lock(State())
     private let released = Condition()
+    private let all: WaitingThreads
+
+    init(_ all: WaitingThreads = WaitingThreads()) { self.all = all }
 
     /// From a page to the end of all files.
     static func onwards(from page: UInt64) -> Range<UInt64> { page..<UInt64.max }
@@ -33,31 +75,78 @@ final class RangeLock: Sendable {
 
     /// Waits until no earlier request for any of `pages` stands in the way.
     func acquire(_ pages: Range<UInt64>, exclusive: Bool) -> RangeHold {
-        let ticket = state.withLock { state in
-            state.next += 1
-            state.entries.append(Entry(ticket: state.next, pages: pages, isExclusive: exclusive))
-            return state.next
+        let (ticket, isGranted) = state.withLock { state in
+            let result = state.add(pages, exclusive: exclusive)
+            if !result.isGranted { state.countWaiting(1, all) }
+            return result
         }
-        let granted: Void? = state.wait(on: released) { state in
-            for entry in state.entries {
-                if entry.ticket == ticket { return () }
-                if entry.pages.overlaps(pages), exclusive || entry.isExclusive { return nil }
+        if !isGranted { wait(for: ticket) }
+        return RangeHold(ticket: ticket)
+    }
+
+    /// The same, shared; nil at once where it would have to wait, and `limit` threads wait already, for this file or another.
+    func acquireUnlessBusy(_ pages: Range<UInt64>, limit: Int) -> RangeHold? {
+        let (ticket, isGranted) = state.withLock { state -> (UInt64, Bool) in
+            let (ticket, isGranted) = state.add(pages, exclusive: false)
+            if isGranted { return (ticket, true) }
+            state.countWaiting(1, all)
+            // Counted first: those who come at once, for other files, see each other.
+            guard all.count.load(ordering: .relaxed) <= limit else {
+                state.countWaiting(-1, all)
+                state.entries.removeLast()
+                return (0, false)
             }
+            return (ticket, false)
+        }
+        guard ticket > 0 else { return nil }
+        if !isGranted { wait(for: ticket) }
+        return RangeHold(ticket: ticket)
+    }
+
+    private func wait(for ticket: UInt64) {
+        let granted: Void? = state.wait(on: released) { state in
+            let place = state.entries.firstIndex { $0.ticket == ticket }
+            guard let place, state.isGranted(at: place) else { return nil }
+            state.countWaiting(-1, all)
             return ()
         }
         _ = granted
-        return RangeHold(ticket: ticket)
     }
+
+    /// Parks a request for a shared hold: `granted` is called with it, now or by the thread that lets go of what stands in
+    /// the way. It must be quick, and give the hold to who releases it.
+    func park(_ pages: Range<UInt64>, granted: @escaping @Sendable (_ ticket: UInt64) -> Void) {
+        let ticket = state.withLock { state -> UInt64? in
+            let (ticket, isGranted) = state.add(pages, exclusive: false, granted)
+            guard isGranted else { return nil }
+            state.entries[state.entries.count - 1].granted = nil
+            return ticket
+        }
+        if let ticket { granted(ticket) }
+    }
+
+    /// The hold of a parked request that was granted; once for each.
+    func hold(of ticket: UInt64) -> RangeHold { RangeHold(ticket: ticket) }
 
     /// Ends a hold.
     func release(_ hold: consuming RangeHold) {
         let ticket = hold.ticket
+        var parked: [(@Sendable (UInt64) -> Void, UInt64)] = []
         let othersWait = state.withLock { state in
             if let index = state.entries.firstIndex(where: { $0.ticket == ticket }) {
                 state.entries.remove(at: index)
             }
-            return !state.entries.isEmpty
+            for index in state.entries.indices {
+                guard let granted = state.entries[index].granted, state.isGranted(at: index) else { continue }
+                state.entries[index].granted = nil
+                parked.append((granted, state.entries[index].ticket))
+            }
+            return state.waiting > 0
         }
         if othersWait { released.broadcast() }
+        for (granted, ticket) in parked { granted(ticket) }
     }
+
+    /// Threads that wait now.
+    var waiting: Int { state.withLock { $0.waiting } }
 }

@@ -124,6 +124,25 @@ public final class EpochLog: Sendable {
         }
     }
 
+    /// An epoch that ended badly and is listed so: one of `candidates` where possible. Where there is none, as when the state
+    /// file was lost, one is drawn, entered durably and never taken out by this mount.
+    func suspect(_ candidates: UInt32?...) throws(VolumeError) -> UInt32 {
+        try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
+            for case .some(let epoch) in candidates where state.ended.contains(epoch) { return epoch }
+            if let epoch = state.ended.min() { return epoch }
+            var drawn: UInt32
+            repeat { drawn = randomUInt32() } while state.own.contains(drawn)
+            try record(.open(drawn))
+            state.ended.insert(drawn)
+            return drawn
+        }
+    }
+
+    /// Whether `epoch` is listed as one that ended badly.
+    func isSuspect(_ epoch: UInt32) -> Bool {
+        state.withLock { $0.ended.contains(epoch) }
+    }
+
     /// Takes this mount's epochs out of the list, after `syncfs` at a clean unmount.
     public func close() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in

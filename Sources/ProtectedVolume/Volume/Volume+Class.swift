@@ -182,7 +182,10 @@ extension Volume {
                 let temporary = BackingName.temporary()
                 let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
-                    try content.reencrypt(into: made, class: wanted, explicit: true, progress: progress)
+                    try content.reencrypt(into: made, class: wanted, explicit: true) { done in
+                        // Somebody writes: what was read may be of no use.
+                        progress(done) && node.state.withLock { $0.writableOpens } == opens
+                    }
                     try copyMetadata(from: content.backing, to: made)
                     try below { () throws(Errno) in try made.synchronize(dataOnly: false) }
                     if ClassChange.isTightening(from: former.protectionClass, to: wanted) {
@@ -211,7 +214,8 @@ extension Volume {
                             clearingExposure: !former.flags.contains(.keyExposed))
                         node.remember(class: content.protectionClass)
                     }
-                    throw error == .store(.EBUSY) ? .refused(.EBUSY) : error
+                    let isWritten = node.state.withLock { $0.writableOpens } != opens
+                    throw error == .store(.EBUSY) || error == .refused(.EINTR) && isWritten ? .refused(.EBUSY) : error
                 }
                 try? directory.synchronize()
             }

@@ -73,7 +73,7 @@ final class ControlService: ControlHandler, Sendable {
         do throws(CommandFailure) { try mount.unmount() } catch { throw Self.failure(error) }
     }
 
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure) {
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
         do throws(CommandFailure) { try mount.changeClass(request, progress: progress) } catch {
             throw Self.failure(error)
         }

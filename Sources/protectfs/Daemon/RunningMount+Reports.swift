@@ -51,7 +51,7 @@ extension RunningMount {
     }
 
     /// A file's class, with a new key or, as setxattr does, without.
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(CommandFailure) {
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(CommandFailure) {
         let path = HostPath(bytes: request.path)
         let components = request.path.split(separator: UInt8(ascii: "/")).map { Array($0) }
         do throws(VolumeError) {
@@ -66,6 +66,8 @@ extension RunningMount {
             throw .init(.busy, "\(path): somebody has the file open for writing; try again, or use --wrap-only")
         } catch .refused(.EMLINK) {
             throw .init(.failure, "\(path): the file has several names (hard links); use --wrap-only")
+        } catch .refused(.EINTR) {
+            throw .init(.failure, "\(path): the class is as it was: the mount is ending")
         } catch .refused(.ENOENT) {
             throw .init(.failure, "\(path): no such file")
         } catch {

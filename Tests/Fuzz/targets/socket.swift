@@ -19,9 +19,9 @@ private final class Handler: ControlHandler {
         return .again
     }
     func unmount() throws(ControlFailure) { throw ControlFailure(code: "no") }
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Void) throws(ControlFailure) {
+    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
         check(!request.path.isEmpty && request.path.first != 0x2f, "a path leaves the mount")
-        progress(ClassProgress(done: 1, total: 2))
+        _ = progress(ClassProgress(done: 1, total: 2))
     }
     func info() throws(ControlFailure) -> JSONValue { [:] }
 }

@@ -1,0 +1,79 @@
+// Threads beside the workers, for requests that were parked until their file was free: each with a buffer like a worker's.
+
+internal import Glibc
+internal import Locks
+
+/// Does parked work in the order in which it became ready. What a job leaves in the buffer is wiped before the next one, so a
+/// lock of the volume has nothing to ask of these threads.
+public final class ParkedThreads: Sendable {
+    /// Work with a buffer that is lent for it; what it gives are the bytes of data that may stand in there.
+    public typealias Job = @Sendable (inout MutableRawSpan) -> Int
+
+    private struct State {
+        var jobs: [Job] = []
+        var running = 0
+        var started = 0
+        var isStopping = false
+    }
+    private let state = Lock(State())
+    private let changed = Condition()
+    private let threads: Lock<[BackgroundThread]>
+
+    /// Starts `count` threads with buffers for `dataCapacity` bytes of data.
+    public init(count: Int, dataCapacity: Int) {
+        threads = Lock([])
+        for number in 0..<count {
+            let thread = BackgroundThread(name: "pfs-parked-\(number)") { [self] in run(dataCapacity) }
+            guard let thread else { break }
+            threads.withLock { $0.append(thread) }
+            state.withLock { $0.started += 1 }
+        }
+    }
+
+    /// Whether there is anybody to do what is added.
+    public var canWork: Bool { state.withLock { $0.started > 0 && !$0.isStopping } }
+
+    /// Jobs that wait or run.
+    public var count: Int { state.withLock { $0.jobs.count + $0.running } }
+
+    /// Queues `job`; it is done in every case, unless no thread ever ran.
+    public func add(_ job: @escaping Job) {
+        state.withLock { $0.jobs.append(job) }
+        changed.broadcast()
+    }
+
+    /// Returns when everything that was added is done. Once; nothing may be added afterwards.
+    public func stop() {
+        state.withLock { $0.isStopping = true }
+        changed.broadcast()
+        for thread in threads.withLock({ $0 }) { thread.join() }
+        // Where no thread found memory these are dropped, which answers them.
+        state.withLock { $0.jobs = [] }
+    }
+
+    private func run(_ dataCapacity: Int) {
+        guard let buffer = WorkerBuffer(dataCapacity: dataCapacity) else {
+            state.withLock { $0.started -= 1 }
+            return
+        }
+        buffer.bind()
+        while let job = next() {
+            // Where the workers' answers stand, too.
+            var bytes = unsafe MutableRawSpan(
+                _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
+                byteCount: dataCapacity + WorkerBuffer.slack)
+            let used = job(&bytes)
+            wipeRequestData(min(used, dataCapacity))
+            state.withLock { $0.running -= 1 }
+        }
+    }
+
+    private func next() -> Job? {
+        let taken = state.wait(on: changed) { state -> Job?? in
+            guard !state.jobs.isEmpty else { return state.isStopping ? .some(nil) : nil }
+            state.running += 1
+            return .some(state.jobs.removeFirst())
+        }
+        return taken ?? nil
+    }
+}

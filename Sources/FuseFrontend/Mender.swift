@@ -1,0 +1,47 @@
+// The thread that mends the middle of long files after a crash, while programs go on with them.
+
+internal import FuseBridge
+internal import Locks
+internal import ProtectedVolume
+
+/// Goes on in small steps with what rule R5 leaves for later, and rests as long as it works.
+final class Mender: Sendable {
+    private let volume: Volume
+    private let thread: Lock<BackgroundThread?>
+
+    init(_ volume: Volume) {
+        self.volume = volume
+        thread = Lock(nil)
+    }
+
+    func start() {
+        guard !volume.options.isReadOnly else { return }
+        let volume = volume
+        let started = BackgroundThread(name: "pfs-mender") { Self.run(volume) }
+        thread.withLock { $0 = started }
+    }
+
+    private static func run(_ volume: Volume) {
+        let log = volume.content.mending
+        var deadline: UInt64?
+        while log.wait(until: deadline) {
+            while !log.isStopping {
+                let begin = monotonicNanoseconds()
+                guard volume.mendSome(mayGoOn: { !log.isStopping }) else { break }
+                let spent = nanoseconds(from: begin, to: monotonicNanoseconds())
+                sleep(milliseconds: UInt32(clamping: max(1, min(spent / 1_000_000, 100))))
+            }
+            // Files that are closed now, or that the lock has closed, may be open again.
+            deadline = log.isEmpty ? nil : monotonicNanoseconds() + 10_000_000_000
+        }
+    }
+
+    /// Returns within a step; what is left stays tolerated. Once.
+    func stop() {
+        volume.content.mending.stop()
+        thread.withLock { thread in
+            defer { thread = nil }
+            return thread
+        }?.join()
+    }
+}

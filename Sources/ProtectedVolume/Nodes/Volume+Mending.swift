@@ -1,0 +1,28 @@
+// Mending in the background what a crash has left in the middle of long files, as long as programs have them open.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+extension Volume {
+    /// Mends some of each open file whose middle waits; false where there is none that can be mended now.
+    ///
+    /// - Parameter mayGoOn: asked between two holds; false ends the round.
+    public func mendSome(mayGoOn: () -> Bool) -> Bool {
+        var isWaiting = false
+        for node in opened.withLock({ Array($0.values) }) {
+            guard mayGoOn() else { return false }
+            guard self.content(of: node)?.isUnmended == true else { continue }
+            // Through a handle of its own, so that the keys go when the last one does.
+            let isUnfinished = try? withContent(node, writable: false) { (content) throws(VolumeError) -> Bool in
+                defer { node.state.withLock { $0.fingerprint = nil } }
+                for _ in 0..<16 where mayGoOn() {
+                    if try !content.mendSome() { return false }
+                }
+                return true
+            }
+            if isUnfinished == true { isWaiting = true }
+        }
+        return isWaiting
+    }
+}

@@ -1,0 +1,135 @@
+// Reads of a busy file that are parked: their place in the line, their bytes, and what the lock of the volume knows of them.
+
+import Keybag
+import Locks
+import SodiumKit
+import TestSupport
+import Testing
+import VolumeFormat
+
+@testable import BackingStore
+@testable import ProtectedVolume
+
+@Suite struct ParkingTests {
+    /// Waits until `condition` holds; however slow the machine is, only what hangs takes so long.
+    private func eventually(_ condition: () -> Bool) -> Bool {
+        let end = monotonicNanoseconds() + 120_000_000_000
+        let pause = Lock(())
+        while !condition() {
+            if monotonicNanoseconds() > end { return false }
+            _ = pause.wait(on: Condition(), until: monotonicNanoseconds() + 1_000_000) { _ -> Void? in nil }
+        }
+        return true
+    }
+
+    @Test func aParkedRequestKeepsItsPlace() {
+        let ranges = RangeLock()
+        let order = Lock<[String]>([])
+        let tickets = Lock<[String: UInt64]>([:])
+        @Sendable func park(_ name: String) {
+            ranges.park(0..<10) { ticket in
+                order.withLock { $0.append(name) }
+                tickets.withLock { $0[name] = ticket }
+            }
+        }
+        @Sendable func release(_ name: String) {
+            if let ticket = tickets.withLock({ $0.removeValue(forKey: name) }) { ranges.release(ranges.hold(of: ticket)) }
+        }
+        inThreads(2) { thread in
+            if thread == 0 {
+                guard eventually({ !order.withLock { $0.isEmpty } }) else { return }
+                let hold = ranges.acquire(3..<4, exclusive: true)
+                order.withLock { $0.append("writer") }
+                #expect(eventually { order.withLock { $0.contains("go") } })
+                return ranges.release(hold)
+            }
+            let first = ranges.acquire(5..<6, exclusive: true)
+            park("before")
+            order.withLock { $0.append("begun") }
+            #expect(eventually { ranges.waiting == 1 })
+            park("behind")
+            #expect(order.withLock { $0 } == ["begun"])
+            ranges.release(first)
+            // Neither does the read behind the writer overtake it.
+            #expect(order.withLock { $0.prefix(2) } == ["begun", "before"] && !order.withLock { $0.contains("behind") })
+            release("before")
+            #expect(eventually { order.withLock { $0.contains("writer") } })
+            order.withLock { $0.append("go") }
+            #expect(eventually { order.withLock { $0.contains("behind") } })
+            release("behind")
+        }
+        let found = order.withLock { $0 }
+        #expect(found == ["begun", "before", "writer", "go", "behind"])
+        // Nothing is left in the line.
+        ranges.release(ranges.acquire(RangeLock.everything, exclusive: true))
+    }
+
+    @Test func threadsThatWaitForAnyFileCount() {
+        let all = WaitingThreads()
+        let (one, other) = (RangeLock(all), RangeLock(all))
+        let isHeld = Lock(false)
+        @Sendable func isBusy(_ lock: RangeLock, _ pages: Range<UInt64>, _ limit: Int) -> Bool {
+            guard let hold = lock.acquireUnlessBusy(pages, limit: limit) else { return true }
+            lock.release(hold)
+            return false
+        }
+        inThreads(2) { thread in
+            if thread == 0 {
+                guard eventually({ isHeld.withLock { $0 } }) else { return }
+                let hold = one.acquireUnlessBusy(0..<1, limit: 1)
+                if let hold { one.release(hold) }
+                return
+            }
+            let hold = one.acquire(0..<1, exclusive: true)
+            let otherHold = other.acquire(0..<1, exclusive: true)
+            #expect(isBusy(one, 0..<1, 0))
+            isHeld.withLock { $0 = true }
+            #expect(eventually { one.waiting == 1 })
+            #expect(isBusy(other, 0..<1, 1))
+            // What need not wait is never parked.
+            #expect(!isBusy(other, 1..<2, 0))
+            one.release(hold)
+            other.release(otherHold)
+        }
+        #expect(one.waiting == 0 && other.waiting == 0)
+    }
+
+    @Test func aParkedReadIsCountedAndReadsWhatIsThereThen() throws {
+        let keys = try ContentKeys(.aes256GCM)
+        let store = MemoryStore()
+        let content = try store.create(in: keys.mount(), class: .complete)
+        try content.put([UInt8](repeating: 1, count: 9000), at: 0)
+        let turns = Lock<[ReadTurn]>([])
+        let length = FileContent.bufferLength(count: 100)
+        func read(at offset: UInt64) throws -> [UInt8] {
+            var buffer = try FileContent.largeBuffer(length, in: content.context)
+            return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+                guard let turn = turns.withLock({ $0.popLast() }) else { return [] }
+                let result = try content.read(turn: turn, into: &bytes, at: offset, count: 100)
+                #expect(keys.ring.readsInFlight == (result.range.isEmpty ? 0 : 1))
+                let plain = bytes.bytes.extracting(result.range).copiedBytes()
+                result.finish()
+                #expect(keys.ring.readsInFlight == 0)
+                return plain
+            }
+        }
+        let hold = content.ranges.acquire(RangeLock.everything, exclusive: true)
+        var small = try FileContent.largeBuffer(length, in: content.context)
+        let isParked = try small.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+            try content.readUnlessBusy(into: &bytes, at: 8950, count: 100, limit: 0) == nil
+        }
+        #expect(isParked)
+        content.park(at: 8950, count: 100) { turn in turns.withLock { $0.append(turn) } }
+        #expect(turns.withLock { $0.isEmpty } && keys.ring.readsInFlight == 0)
+        content.ranges.release(hold)
+        #expect(try read(at: 8950) == [UInt8](repeating: 1, count: 50))
+        // Behind the end; and free at once where nothing is in the way.
+        content.park(at: 20_000, count: 100) { turn in turns.withLock { $0.append(turn) } }
+        #expect(try read(at: 20_000) == [])
+        // Locked meanwhile: refused, and its pages are free again.
+        content.park(at: 0, count: 100) { turn in turns.withLock { $0.append(turn) } }
+        keys.lock([content])
+        #expect(throws: VolumeError.locked(.complete)) { _ = try read(at: 0) }
+        content.ranges.release(content.ranges.acquire(RangeLock.everything, exclusive: true))
+    }
+}
