@@ -110,11 +110,41 @@ extension KeybagLayout {
 }
 
 extension StateFileLayout {
-    /// The state file's fields.
+    /// The state file's fields; those of its open locks follow each other (`lock 1: number`).
     public var fields: [LayoutField] {
-        LayoutField.sequence([
+        let fixed = LayoutField.sequence([
             ("magic", 8), ("version", 2), ("number of epochs", 2), ("flags", 4), ("UUID", 16), ("serial", 8),
             ("pk", 32), ("second MAC", 32), ("open epochs", 4 * openEpochs.count),
+            ("number of locks", openLocks.isEmpty ? 0 : 4),
+        ]).filter { !$0.range.isEmpty }
+        let end = fixed.last?.range.upperBound ?? 0
+        return fixed
+            + openLocks.indices.flatMap { index in
+                LayoutField.sequence([("number", 8), ("done", 4), ("reserved", 4)]).map {
+                    $0.moved(by: end + OpenLock.length * index, prefix: "lock \(index + 1): ")
+                }
+            }
+    }
+}
+
+extension LateFileHeader {
+    /// The header's fields.
+    public static var fields: [LayoutField] {
+        LayoutField.sequence([
+            ("magic", 8), ("version", 2), ("generation", 2), ("reserved", 4), ("UUID", 16), ("number", 8),
+            ("reserved, second", 8), ("nonce", nonceRange.count), ("wrapped key", wrapRange.count - 16),
+            ("wrapped key's tag", 16), ("reserved, last", 8),
+        ])
+    }
+}
+
+extension LateRecordHeader {
+    /// The whole record's fields, the sealed data's and the MAC with them.
+    public var fields: [LayoutField] {
+        LayoutField.sequence([
+            ("length", 4), ("kind", 1), ("reserved", 3), ("running number", 8), ("file ID", 16), ("offset", 8),
+            ("seconds", 8), ("nanoseconds", 4), ("reserved, last", 4), ("enc", kind == .data ? 32 : 0),
+            ("ciphertext", dataLength), ("tag", kind == .data ? 16 : 0), ("MAC", Self.macLength),
         ]).filter { !$0.range.isEmpty }
     }
 }

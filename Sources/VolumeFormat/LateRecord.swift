@@ -78,6 +78,8 @@ public struct LateRecordHeader: Sendable, Equatable {
     public static let sealOverhead = 48
     /// The most data in one record.
     public static let maximumData = 1 << 20
+    /// No byte of a file stands here or behind.
+    public static let endOfOffsets: UInt64 = 1 << 63
 
     /// What a record says.
     public enum Kind: UInt8, Sendable {
@@ -138,7 +140,9 @@ public struct LateRecordHeader: Sendable, Equatable {
         nanoseconds = bytes.littleEndian(at: 48)
         guard nanoseconds < 1_000_000_000 else { throw .unsupported("time") }
         switch kind {
-        case .data: guard (1...Self.maximumData).contains(dataLength) else { throw .length }
+        case .data:
+            guard (1...Self.maximumData).contains(dataLength) else { throw .length }
+            guard offset <= Self.endOfOffsets - UInt64(dataLength) else { throw .unsupported("offset of late record") }
         case .done: guard count == 0, offset == 0, seconds == 0, nanoseconds == 0 else { throw .length }
         }
     }

@@ -34,6 +34,8 @@ struct Vector {
     func text(_ name: String) -> String { fields[name] as? String ?? "" }
     func has(_ name: String) -> Bool { fields[name] is String }
     func number(_ name: String) -> UInt64 { (fields[name] as? NSNumber)?.uint64Value ?? .max }
+    func signed(_ name: String) -> Int64 { (fields[name] as? NSNumber)?.int64Value ?? .max }
+    func list(_ name: String) -> [Vector] { (fields[name] as? [[String: Any]] ?? []).map { Vector(fields: $0) } }
     func numbers(_ name: String) -> [Int] { (fields[name] as? [NSNumber] ?? []).map(\.intValue) }
     func hex(_ name: String) -> [UInt8] { Self.bytes(text(name)) }
     func ascii(_ name: String) -> [UInt8] { Array(text(name).utf8) }

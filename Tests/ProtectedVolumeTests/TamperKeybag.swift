@@ -60,6 +60,7 @@ final class TamperKeybag: Sendable {
         let bag = try bound.addingPortablePassphrase(secret("r"), cost: cost, keys: new.keys)
         var state = StateFile(pinning: bag, toleratesEverything: false)
         state.layout.openEpochs = [7]
+        state.layout.openLocks = [.init(number: 5, done: 2)]
         return Made(
             now: Version(bag: bag, state: state.serialized()),
             older: Version(
@@ -161,7 +162,8 @@ final class TamperKeybag: Sendable {
         }
     }
 
-    private static func row(
+    /// One row of any bytes; `judge` gives nil for what must not be.
+    static func row(
         _ kind: String, _ name: String, _ field: LayoutField, _ bytes: [UInt8], _ isComplete: Bool,
         partner: (Range<Int>, [UInt8])?, foreign: [UInt8]?, older: [UInt8]?, _ judge: ([UInt8]) -> String?
     ) -> TamperRow {

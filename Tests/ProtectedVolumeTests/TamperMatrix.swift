@@ -44,6 +44,7 @@ struct TamperMatrix {
         case trusted = "L"
         case record = "N"
         case crash = "C"
+        case late = "W"
     }
 
     let scene: TamperScene

@@ -19,6 +19,7 @@ import VolumeFormat
             #expect(!scene.reading.hasErrors, "\(scene.kinds[0].name)")
             rows += try TamperMatrix(scene: scene, isComplete: mode == "all").rows()
         }
+        if mode != "few" { rows += try TamperLate().rows(isComplete: mode == "all") }
         rows += try TamperStore.rows()
         let failures = rows.flatMap(\.cells).flatMap(\.failures)
         #expect(failures.isEmpty, "\(failures.joined(separator: "\n"))")
@@ -79,17 +80,29 @@ import VolumeFormat
         }
         check(DirectoryRecord.fields, 0..<DirectoryRecord.length, "record")
         #expect(DirectoryRecord.fields.last?.range == DirectoryRecord.macRange)
+        check(LateFileHeader.fields, 0..<LateFileHeader.length, "late file's header")
+        let id = ObjectID(InlineArray(repeating: 1))
+        for record in [
+            LateRecordHeader(dataLength: 9, index: 0, fileID: id, offset: 0, seconds: 0, nanoseconds: 0),
+            LateRecordHeader(doneWith: id, index: 0),
+        ] {
+            check(record.fields, 0..<record.recordLength, "late record")
+            #expect(record.fields.first { $0.range.lowerBound == LateRecordHeader.length } != nil)
+        }
     }
 
     /// The format's document has the same fields in the same places.
     @Test func theFormatsTablesSayTheSame() throws {
         let text = try String(contentsOf: documents.appending(path: "volume-format.md"), encoding: .utf8)
+        let record = LateRecordHeader(
+            dataLength: 1, index: 0, fileID: ObjectID(InlineArray(repeating: 1)), offset: 0, seconds: 0, nanoseconds: 0)
         let sections: [(heading: String, fields: [LayoutField])] = [
             ("### 5.1 Header", FileHeader.fields(of: .complete)), ("### 7.1 Directory records", DirectoryRecord.fields),
             (
                 "### 4.1 The state file",
                 LayoutField.sequence([("", 8), ("", 2), ("", 2), ("", 4), ("", 16), ("", 8), ("", 32), ("", 32)])
             ),
+            ("### 8.1 Header, 128 bytes", LateFileHeader.fields), ("### 8.2 Records", record.fields),
         ]
         for section in sections {
             let start = try #require(text.range(of: section.heading))

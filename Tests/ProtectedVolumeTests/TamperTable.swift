@@ -36,6 +36,7 @@ enum TamperTable {
         (.holes, "Zeroed pages in a file with holes", "they are holes"),
         (.size, "The size that `stat` shows", "until the file is opened"),
         (.crash, "After a crash, until `fsck`", "zeros and missing ends are tolerated and reported"),
+        (.late, "Late records", "those of a lock, or the last of them, are gone, and the writes with them"),
         (.metadata, "Metadata of the store", "as the store has it"),
         (.trusted, "The state file", "it lies outside of the volume, and is believed"),
     ]
@@ -64,7 +65,8 @@ enum TamperTable {
 
             A cell that names kinds, like `block`, is *detected*: a program gets an error for what was changed (never other bytes), all else reads as before, and `fsck` reports findings of these
             kinds. `refused`: the keybag or state file is not used, and nothing is mounted (`fsck`: exit code 8). `right`: everything reads as before. `·`: the change changes nothing, or cannot
-            be made. Several outcomes in a cell are those of several places or ways. In parentheses: what `fsck` reports besides. The letters are what nobody can notice, each named in the
+            be made. Several outcomes in a cell are those of several places or ways. In parentheses: what `fsck` reports besides. In late files the words are what a mount reports of them:
+            `refused`, `missing` and `not-listed` (nothing of the file is applied), `cut-off` (what stands before the change is applied). The letters are what nobody can notice, each named in the
             [threat model](threat-model.md#what-is-not-covered):
 
             | letter | named there | |

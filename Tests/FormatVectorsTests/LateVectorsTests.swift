@@ -1,0 +1,134 @@
+// The vectors of late files and of the state file's open locks, through the code that an unlock runs.
+
+import BackingStore
+import SodiumKit
+import Testing
+import VolumeFormat
+
+@testable import Keybag
+@testable import ProtectedVolume
+
+@Suite struct LateVectorsTests {
+    let vectors: Vectors
+
+    init() throws {
+        vectors = try Vectors()
+    }
+
+    /// What this implementation believes of a late file.
+    private struct Found {
+        var number: UInt64
+        /// Records that count.
+        var count: Int
+        /// Those of kind `done` among them.
+        var done: Int
+        /// Records of data that wait for their files.
+        var waiting: [(header: LateRecordHeader, data: [UInt8])] = []
+        var hasRest: Bool
+    }
+
+    private func keys(_ vector: Vector) throws -> HeldKeys {
+        let (uuid, complete, unlessOpen) = (vector.hex("uuid"), vector.hex("classKeyA"), vector.hex("privateKeyB"))
+        let volume = VolumeID(unsafe uuid.span.bytes)
+        let generation = UInt16(vector.number("generation"))
+        let privateKey = try SecretKey(copying: unsafe unlessOpen.span.bytes)
+        var keys = HeldKeys(
+            state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
+            generations: Array(repeating: generation, count: 5), reads: ReadCount())
+        keys.complete = .present(
+            try ClassKey.make(
+                SecretKey(copying: unsafe complete.span.bytes), class: .complete, generation: generation,
+                volumeID: volume))
+        keys.unlessOpen = .present(privateKey)
+        return keys
+    }
+
+    private func read(_ vector: Vector) throws -> Found {
+        let bytes = vector.hex("file")
+        let store = MemoryStore()
+        let file = try store.root.createFile(#require(EntryName("late")), mode: 0o600)
+        try file.write(unsafe bytes.span.bytes, at: 0)
+        guard let header = try LateFileContent.header(of: file) else { throw VolumeError.invalid }
+        #expect(filled(LateFileHeader.length) { header.store(into: &$0) } == Array(bytes[..<LateFileHeader.length]))
+        let keys = try keys(vector)
+        let content = try LateFileContent(reading: file, keys.openLateKey(header))
+        var found = Found(
+            number: header.number, count: Int(content.next), done: Int(content.done), hasRest: content.hasRest)
+        for entry in content.entries {
+            let start = Int(entry.position)
+            let record = Array(bytes[start..<start + entry.header.recordLength])
+            #expect(
+                filled(LateRecordHeader.length) { entry.header.store(into: &$0) }
+                    == Array(record[..<LateRecordHeader.length]))
+            var isOpen = false
+            let data = try filled(entry.header.dataLength) { output in
+                isOpen = try keys.openLate(
+                    unsafe record.span.bytes.extracting(entry.header.sealedRange), entry.header,
+                    number: header.number, into: &output)
+            }
+            guard isOpen else {
+                // A file is not served then: nothing from there on is used.
+                found.count = Int(entry.header.index)
+                found.hasRest = true
+                break
+            }
+            found.waiting.append((entry.header, data))
+        }
+        return found
+    }
+
+    @Test func files() throws {
+        let entries = vectors.entries("late")
+        #expect(entries.count > 100)
+        for vector in entries {
+            let found = try? read(vector)
+            #expect((found == nil) == vector.isRefused, "\(vector.comment)")
+            guard let found, !vector.isRefused else { continue }
+            let records = vector.expected.list("records")
+            #expect(found.number == vector.expected.number("number"), "\(vector.comment)")
+            #expect(found.count == records.count, "\(vector.comment)")
+            #expect(found.hasRest == (vector.expected.fields["after"] != nil), "\(vector.comment)")
+            if found.hasRest { #expect(vector.expected.number("after") == records.count, "\(vector.comment)") }
+            check(found, records, vector.comment)
+        }
+    }
+
+    /// Records of data without a done record behind them wait, in order; the others are counted.
+    private func check(_ found: Found, _ records: [Vector], _ comment: String) {
+        var waiting: [Vector] = []
+        for record in records {
+            if record.number("kind") == 2 {
+                waiting.removeAll { $0.text("fileID") == record.text("fileID") }
+            } else {
+                waiting.append(record)
+            }
+        }
+        if !records.isEmpty { #expect(found.done == records.count { $0.number("kind") == 2 }, "\(comment)") }
+        #expect(found.waiting.count == waiting.count, "\(comment)")
+        for ((header, data), record) in zip(found.waiting, waiting) {
+            #expect(header.kind == .data && header.index == record.number("number"), "\(comment)")
+            let file = record.hex("fileID")
+            #expect(header.fileID == ObjectID(unsafe file.span.bytes), "\(comment)")
+            #expect(header.offset == record.number("offset"), "\(comment)")
+            #expect(header.seconds == record.signed("seconds"), "\(comment)")
+            #expect(UInt64(header.nanoseconds) == record.number("nanoseconds"), "\(comment)")
+            #expect(data == record.hex("data"), "\(comment)")
+        }
+    }
+
+    @Test func states() throws {
+        let entries = vectors.entries("late_state")
+        #expect(entries.count > 10)
+        for vector in entries {
+            let bytes = vector.hex("state")
+            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            #expect((state == nil) == vector.isRefused, "\(vector.comment)")
+            guard let state else { continue }
+            #expect(state.serialized() == bytes, "\(vector.comment)")
+            let locks = vector.expected.list("open_locks").map {
+                StateFileLayout.OpenLock(number: $0.number("number"), done: UInt32($0.number("done")))
+            }
+            #expect(state.openLocks == locks, "\(vector.comment)")
+        }
+    }
+}
