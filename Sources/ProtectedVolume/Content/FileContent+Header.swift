@@ -130,7 +130,8 @@ extension FileContent {
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
         state.withLock { state in
             state.syncedGrowth = max(state.syncedGrowth, before.growth)
-            state.unsyncedPages &-= before.unsyncedPages
+            // Two syncs at once have both seen the same pages.
+            state.unsyncedPages -= min(state.unsyncedPages, before.unsyncedPages)
             if before.holesMayBeLost { state.holesMayBeLost = false }
             if before.pageZeroIsOurs, before.pageZero == .written { state.isMarked = true }
         }
