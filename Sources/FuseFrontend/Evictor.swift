@@ -49,6 +49,7 @@ final class Evictor: Sendable {
     /// Queues inodes and waits until all are done; those that are not when `deadline` passes, or when for `patience`
     /// nanoseconds none of the threads has come further. They go on.
     func evict(_ numbers: [UInt64], until deadline: UInt64, patience: UInt64) -> [UInt64] {
+        state.withLock { $0.moved = monotonicNanoseconds() }
         add(numbers)
         let wanted = Set(numbers)
         while true {

@@ -11,6 +11,8 @@ internal import VolumeFormat
 final class Keeper: Sendable {
     private struct State: Sendable {
         var isStopping = false
+        /// Counts what changes when to look again.
+        var changes = 0
         /// Sweeps done since the lock; nil while not locked.
         var sweeps: Int?
         /// When the next sweep is due, CLOCK_MONOTONIC.
@@ -52,6 +54,7 @@ final class Keeper: Sendable {
     /// The volume has been locked: sweeps begin.
     func locked() {
         state.withLock { state in
+            state.changes += 1
             state.sweeps = 0
             state.sweepDue = monotonicNanoseconds() + LockSequence.sweepDelay(0)
         }
@@ -62,6 +65,7 @@ final class Keeper: Sendable {
     func unlocked() {
         system.activity.touch()
         state.withLock { state in
+            state.changes += 1
             state.sweeps = nil
             state.saidIdle = false
         }
@@ -70,11 +74,11 @@ final class Keeper: Sendable {
 
     private func run(_ finishSweeping: () -> Void) {
         while true {
-            let now = monotonicNanoseconds()
-            let isStopping = state.wait(on: changed, until: wake(after: now)) { state -> Bool? in
+            let seen = state.withLock { $0.changes }
+            let isStopping = state.wait(on: changed, until: wake(after: monotonicNanoseconds())) { state -> Bool? in
                 if state.isStopping { return true }
-                let due = state.sweeps != nil && state.sweepDue <= monotonicNanoseconds()
-                return due ? false : nil
+                // The end of this wait was reckoned from what was known before.
+                return state.changes != seen ? false : nil
             }
             if isStopping == true { return }
             if isSweepDue() {

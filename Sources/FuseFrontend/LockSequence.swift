@@ -37,6 +37,8 @@ struct LockSequence {
     static let touchLimit: UInt64 = 200_000_000
     /// The longest for steps that have nothing to do with the cache: reads under way, first pages, buffers, open handles.
     static let shortLimit: UInt64 = 300_000_000
+    /// After so long without a write-back, files that may be dirty are evicted as they are: clean ones among them go at once.
+    static let flushPause: UInt64 = 100_000_000
 
     let system: VolumeFileSystem
     let errands: Errands
@@ -65,9 +67,9 @@ struct LockSequence {
         }
         _ = keys.finishLocking(sweeping: true) { _ = system.volume.wipeAtLock() }
         // 5
-        let handles = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.patience))
-        report.files = handles
-        if handles == 0 { _ = keys.finishSweeping() }
+        let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
+        report.files = left
+        if left == 0 { _ = keys.finishSweeping() }
         closeHandles(&report)
         report.milliseconds = Int(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report
@@ -75,19 +77,20 @@ struct LockSequence {
 
     /// Step 3: the page cache written back and emptied; false when it did not come to rest.
     ///
-    /// What is clean goes at once, and waits for nobody's writes; what may be dirty is written back in large requests first,
-    /// as a notification sends one page at a time.
+    /// What nobody can write goes at once, and waits for nobody's writes; what may be dirty is written back in large requests
+    /// first, as a notification sends one page at a time.
     private func clearCache(until deadline: UInt64, _ passes: inout Int) -> Bool {
         let holders = targets
         let dirty = holders.filter(mayBeDirty)
         // From here on each buffered write asks for attributes first, and is refused.
         for node in dirty { errands.forgetAttributesNow(node.number) }
         errands.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
-        flush(dirty, until: deadline)
+        let isFlushed = flush(dirty, until: deadline)
         while true {
             let before = system.writeBacks.load(ordering: .acquiring)
             let targets = targets.map(\.number)
-            let left = errands.evictor.evict(targets, until: deadline, patience: Self.patience)
+            let left = errands.evictor.evict(
+                targets, until: deadline, patience: isFlushed ? Self.patience : Self.shortLimit)
             passes += 1
             let writers = cachedWriters
             if !left.isEmpty { return false }
@@ -100,15 +103,30 @@ struct LockSequence {
         }
     }
 
-    /// Has the kernel write back what is dirty, until `deadline` or until nothing comes any more.
-    private func flush(_ nodes: [Node], until deadline: UInt64) {
-        var left = nodes
-        while !left.isEmpty {
-            let before = system.writeBacks.load(ordering: .acquiring)
+    /// Has the kernel write back what is dirty, and evicts each file when that is done; false when `deadline` passes first, or
+    /// nothing comes any more.
+    private func flush(_ nodes: [Node], until deadline: UInt64) -> Bool {
+        let left = Lock(Set(nodes.map(\.number)))
+        let changed = Condition()
+        let evictor = errands.evictor
+        for node in nodes {
+            let number = node.number
+            errands.flusher.flush(node, until: deadline) { _ in
+                evictor.add([number])
+                left.withLock { _ = $0.remove(number) }
+                changed.broadcast()
+            }
+        }
+        var seen = system.writeBacks.load(ordering: .acquiring)
+        var moved = monotonicNanoseconds()
+        while true {
+            let end = monotonicNanoseconds() + Self.flushPause / 2
+            if left.wait(on: changed, until: end, { $0.isEmpty ? true : nil }) == true { return true }
             let now = monotonicNanoseconds()
-            let flushed = errands.flusher.flush(left, until: min(deadline, now + Self.patience))
-            left.removeAll { flushed.contains($0.number) }
-            if now >= deadline || system.writeBacks.load(ordering: .acquiring) == before { return }
+            let count = system.writeBacks.load(ordering: .acquiring)
+            if count != seen { (seen, moved) = (count, now) }
+            if nanoseconds(from: moved, to: now) > Self.flushPause { evictor.add(left.withLock { Array($0) }) }
+            if now >= deadline || nanoseconds(from: moved, to: now) > Self.patience { return false }
         }
     }
 
@@ -165,8 +183,9 @@ struct LockSequence {
         }
     }
 
-    /// 6: a writer that slept inside write(2) may put a page into the cache after the lock.
-    func sweep() { errands.evictor.add(cachedWriters.map(\.number)) }
+    /// 6: a writer that slept inside write(2) may put a page into the cache after the lock, and a change of class that the
+    /// lock overtook may end after it.
+    func sweep() { errands.evictor.add(targets.map(\.number)) }
 
     /// When to sweep after a lock, in nanoseconds: the times of the first ones, then again and again.
     static func sweepDelay(_ count: Int) -> UInt64 {

@@ -154,6 +154,11 @@ extension VolumeFileSystem {
 
     // MARK: refusals
 
+    /// A lock that overtook a change to class A, by setxattr(2) or by a save by rename, has left the file's pages alone.
+    func evictIfOvertaken(_ node: Node) {
+        if node.protectionClass == .complete, volume.keys.state != .unlocked { errands.invalidate(node.number) }
+    }
+
     /// A page that the kernel writes back. One that comes after its keys went is sealed as a late record, and dropped from
     /// the cache, where nobody may see it.
     func writeBack(_ file: OpenFile, _ data: RawSpan, at offset: UInt64) throws(VolumeError) {

@@ -116,7 +116,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             guard let mode = RenameMode(flags: flags) else { throw .invalid }
             let changed = try volume.rename(
                 copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode)
-            for node in changed { timeIsDue(node, request) }
+            for node in changed {
+                timeIsDue(node, request)
+                evictIfOvertaken(node)
+            }
             reply.success()
         } catch {
             reply.error(refusal(error, parent, request, "replace a file of a closed class from"))
@@ -183,8 +186,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
             try volume.setXattr(node, copyBytes(name), value: copyBytes(value), mode: mode)
             timeIsDue(node, request)
-            // A lock that overtook a change to class A has left the file's pages alone.
-            if node.protectionClass == .complete, volume.keys.state != .unlocked { errands.invalidate(number) }
+            evictIfOvertaken(node)
             reply.success()
         } catch {
             reply.error(refusal(error, number, request, "change the class of"))
