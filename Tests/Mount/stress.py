@@ -233,6 +233,9 @@ class Writer:
         try:
             # From the page cache or not, as the handle does: what a lock has lost comes from the store.
             found = os.preadv(self.handle, [self.buffer()], slot * account.size)
+            if 0 < found < account.size:
+                # A lock came between two pages of one read, which gives the first: what follows is refused, or not there.
+                found += os.preadv(self.handle, [self.buffer()[found:]], slot * account.size + found)
             content = bytes(self.buffer()[:found])
         except OSError as error:
             self.refused(error)
@@ -326,6 +329,8 @@ class Changer:
                     self.change(account, self.place(account) if account.name in gone else account.path, account.name in gone)
             except OSError as error:
                 self.count("refused")
+                if error.errno == errno.ENOENT and str(error.filename).startswith("/proc/"):
+                    continue  # a mapped program that SIGBUS has just ended
                 if error.errno not in (errno.EACCES, errno.EBUSY):
                     self.crowd.complain(f"change of {account.name}: {error}")
             time.sleep(random.choice([0, 0.002, 0.02]))

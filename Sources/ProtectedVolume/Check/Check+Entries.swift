@@ -81,7 +81,7 @@ extension Check {
         case .late:
             if node !== volume.root {
                 found(.foreign, .note, shown)
-            } else if !mends || volume.keys.state != .unlocked || volume.late.isOwed(shown.backingPath) {
+            } else if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backingPath) {
                 found(.lateRecords, .note, shown)
             } else {
                 found(.staleLate, .note, shown)

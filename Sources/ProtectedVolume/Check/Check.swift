@@ -229,10 +229,12 @@ public final class Check: Sendable {
             let trail = Trail(backingPath: LateFileName.bytes(of: number))
             switch notice {
             case .cutOff: found(.staleLate, .crash, trail)
+            // A crash may have come between the list and the file.
+            case .missing: found(.lateRecords, .crash, trail)
             case .failed(let error): found(error, trail)
             // Told where they stand in the root.
             case .refused, .notListed: break
-            case .waits, .missing, .applied: break
+            case .waits, .applied: break
             }
         }
     }

@@ -221,6 +221,9 @@ final class LateRecords: Sendable {
         owedCount.load(ordering: .acquiring) > 0 && state.withLock { $0.owed[file] != nil }
     }
 
+    /// Whether late files have been looked at: only then is one that is not owed anything a stranger.
+    var isLoaded: Bool { state.withLock { $0.isLoaded } }
+
     /// Whether the late file of this name was taken in.
     func isOwed(_ name: [UInt8]) -> Bool {
         guard let number = unsafe LateFileName.number(of: name.span.bytes) else { return false }

@@ -13,6 +13,9 @@ extension Volume {
     /// Takes a write from the page cache that found its keys gone: seals it as a late record, or, where an unlock has come,
     /// writes it. Durable after `synchronize`; in the store after `persistLateRecords`.
     public func writeLate(_ data: RawSpan, at offset: UInt64, to content: FileContent) throws(VolumeError) {
+        // No unlock could put it in.
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
+        guard !overflow, end <= self.content.geometry.maximumSize else { throw .refused(.EFBIG) }
         while true {
             if let log = late.current {
                 if try log.append(data, to: content.fileID, at: offset, keys) { return }
