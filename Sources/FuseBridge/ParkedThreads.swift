@@ -2,6 +2,7 @@
 
 internal import Glibc
 internal import Locks
+internal import Synchronization
 
 /// Does parked work in the order in which it became ready. What a job leaves in the buffer is wiped before the next one, so a
 /// lock of the volume has nothing to ask of these threads.
@@ -11,13 +12,13 @@ public final class ParkedThreads: Sendable {
 
     private struct State {
         var jobs: [Job] = []
-        var running = 0
-        var started = 0
         var isStopping = false
     }
     private let state = Lock(State())
     private let changed = Condition()
     private let threads: Lock<[BackgroundThread]>
+    /// Threads that have a buffer, or are about to.
+    private let alive = Atomic<Int>(0)
 
     /// Starts `count` threads with buffers for `dataCapacity` bytes of data.
     public init(count: Int, dataCapacity: Int) {
@@ -26,15 +27,12 @@ public final class ParkedThreads: Sendable {
             let thread = BackgroundThread(name: "pfs-parked-\(number)") { [self] in run(dataCapacity) }
             guard let thread else { break }
             threads.withLock { $0.append(thread) }
-            state.withLock { $0.started += 1 }
+            alive.add(1, ordering: .relaxed)
         }
     }
 
     /// Whether there is anybody to do what is added.
-    public var canWork: Bool { state.withLock { $0.started > 0 && !$0.isStopping } }
-
-    /// Jobs that wait or run.
-    public var count: Int { state.withLock { $0.jobs.count + $0.running } }
+    public var canWork: Bool { alive.load(ordering: .relaxed) > 0 }
 
     /// Queues `job`; it is done in every case, unless no thread ever ran.
     public func add(_ job: @escaping Job) {
@@ -53,7 +51,7 @@ public final class ParkedThreads: Sendable {
 
     private func run(_ dataCapacity: Int) {
         guard let buffer = WorkerBuffer(dataCapacity: dataCapacity) else {
-            state.withLock { $0.started -= 1 }
+            alive.subtract(1, ordering: .relaxed)
             return
         }
         buffer.bind()
@@ -64,14 +62,12 @@ public final class ParkedThreads: Sendable {
                 byteCount: dataCapacity + WorkerBuffer.slack)
             let used = job(&bytes)
             wipeRequestData(min(used, dataCapacity))
-            state.withLock { $0.running -= 1 }
         }
     }
 
     private func next() -> Job? {
         let taken = state.wait(on: changed) { state -> Job?? in
             guard !state.jobs.isEmpty else { return state.isStopping ? .some(nil) : nil }
-            state.running += 1
             return .some(state.jobs.removeFirst())
         }
         return taken ?? nil

@@ -11,6 +11,18 @@ extension VolumeFileSystem {
     /// Workers that busy files may keep waiting, all together, before reads of them are parked.
     var waitingWorkers: Int { readers.canWork ? max(1, errands.workers / 2) : .max }
 
+    /// Two, or one where little memory can be locked.
+    static func parkedThreads(_ limits: WorkerLimits) -> ParkedThreads {
+        ParkedThreads(count: limits.workers < 8 ? 1 : 2, dataCapacity: Int(limits.requestSize))
+    }
+
+    /// A read, or nil where it has to be parked.
+    func readUnlessBusy(
+        _ file: OpenFile, at offset: UInt64, count: Int, _ buffer: inout MutableRawSpan
+    ) throws(VolumeError) -> ReadResult? {
+        try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: waitingWorkers)
+    }
+
     /// Puts a read aside until its file has come to it. Its place in the line is that of a read that waits.
     func park(
         _ file: OpenFile, at offset: UInt64, count: Int, _ request: borrowing Request, _ reply: consuming Reply

@@ -22,7 +22,6 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let waiting = Atomic<Int>(0)
     /// What `Frontend` does outside of handlers; set before the session starts.
     let errands: Errands
-    /// For reads that were parked.
     let readers: ParkedThreads
     let log: @Sendable (String) -> Void
 
@@ -32,8 +31,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         self.volume = volume
         self.options = options
         self.errands = errands
-        readers = ParkedThreads(
-            count: errands.workers < 8 ? 1 : 2, dataCapacity: Int(errands.limits.requestSize))
+        readers = Self.parkedThreads(errands.limits)
         self.log = log
         refusals = RefusalLog(log: log)
     }
@@ -267,10 +265,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             let use = activity.begin(file.node)
             if handle.isReadPage { file.node.notePages() }
-            let share = waitingWorkers
-            guard
-                let result = try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: share)
-            else { return park(file, at: offset, count: count, request, reply) }
+            guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
+                return park(file, at: offset, count: count, request, reply)
+            }
             reply.data(buffer.bytes.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
             // Class A: the lock of the volume waits until here.

@@ -100,6 +100,38 @@ import VolumeFormat
         }
     }
 
+    /// The same where a page in the middle still says LAST, with nothing but holes behind it.
+    @Test(arguments: [2, 4]) func aCutBehindAStaleLastKeepsItsSize(_ page: Int) throws {
+        let bytes = (0..<3932 + 6 * 4060).map { PowerCutStep.byte(1, $0) }
+        let content = try store.create(in: keys.mount())
+        try content.put(Array(bytes[..<9000]), at: 0)
+        var stale = [UInt8](repeating: 0, count: 4096)
+        let backing = try store.backing()
+        var span = stale.mutableSpan
+        var raw = unsafe span.mutableBytes
+        #expect(try backing.read(into: &raw, at: 2 * 4096) == 4096)
+        try content.put(Array(bytes[9000...]), at: 9000)
+        try content.allocate(.punch, at: 3932 + 2 * 4060, length: 2 * 4060)
+        try content.release()
+        try unsafe backing.write(stale.span.bytes, at: 2 * 4096)
+        store.makeDurable()
+        let before = try store.open(in: keys.mount()).readAll()
+        let again = try store.open(in: keys.mount(mendAtOnce: 0))
+        try again.put(Array(before[..<5]), at: 0)
+        store.keepMoments()
+        let size = 3932 + (page - 1) * 4060 + 1500
+        try again.truncate(to: UInt64(size))
+        let allowed = PowerCutHistory(versions: [before, Array(before[..<size])], geometry: again.context.geometry)
+        let reading = keys.mount()
+        for moment in store.moments {
+            for outcome in moment.outcomes(atMost: 256, seed: 1) {
+                guard let found = moment.store(outcome) else { continue }
+                let objection = allowed.objection(to: try found.open(in: reading).readAll())
+                #expect(objection == nil, "\(moment.describe(outcome))")
+            }
+        }
+    }
+
     @Test func aLongHoleBecomesOneAndIsNotSealed() throws {
         var expected = try crashed(2000, lost: 10..<1900)
         let content = try store.open(in: keys.mount(mostSealedHoles: 1000))

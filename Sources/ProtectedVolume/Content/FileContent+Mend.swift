@@ -136,12 +136,12 @@ extension FileContent {
         }
     }
 
-    /// Before a cut that ends the file in page `block`, while the middle waits: a crash after the cut must not take the page
-    /// before it for the last. So a page of zeros that a crash has left becomes a block, and what stands there or HOLES is
-    /// durable. The file is held.
+    /// Before a cut that ends the file in page `block`, while the middle waits: a crash after the cut must find the end there.
+    /// So zeros become a block, holes too, as a page before them may say LAST; and so does a block that says LAST itself. What
+    /// stands there is durable then. The file is held.
     func makeFirm(_ block: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
         guard now.unmended != nil else { return }
-        if !now.header.flags.contains(.holes) { _ = try repairMiddle(block..<block + 1, now, access) }
+        _ = try repairMiddle(block..<block + 1, now, access, sealsHoles: true)
         try synchronizeBacking(dataOnly: true)
     }
 }

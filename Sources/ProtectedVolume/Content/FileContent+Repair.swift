@@ -100,10 +100,13 @@ extension FileContent {
     }
 
     /// Rewrites those of `blocks` that read otherwise than they stand; what does not verify is left alone.
-    /// - Parameter isDry: nothing is rewritten, and nothing said.
+    /// - Parameters:
+    ///   - isDry: nothing is rewritten, and nothing said.
+    ///   - sealsHoles: zero pages become blocks with HOLES, too.
     /// - Returns: whether there was something to rewrite. The caller holds `blocks`, exclusively unless it is dry.
     func repairMiddle(
-        _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation, isDry: Bool = false
+        _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation, isDry: Bool = false,
+        sealsHoles: Bool = false
     ) throws(VolumeError) -> Bool {
         try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> Bool in
@@ -132,7 +135,7 @@ extension FileContent {
                         let capacity = geometry.capacity(ofBlock: block)
                         switch content {
                         case .zeros:
-                            if now.header.flags.contains(.holes) { return }
+                            if now.header.flags.contains(.holes), !sealsHoles { return }
                             plain.zero(0..<capacity)
                         case .block(let field):
                             if !field.isLast { return }
