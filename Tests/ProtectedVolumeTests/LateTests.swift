@@ -278,6 +278,25 @@ import VolumeFormat
         #expect(try again.read("f") == "F1d old old")
     }
 
+    /// What a file is owed cannot be read: it is closed for as long, as a write would be overwritten by that later.
+    @Test func whatCannotBeReadClosesFiles() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("one")
+        try scene.it.volume.close()
+        let copy = scene.store.crash(seed: 1)
+        let again = try TestVolume(scene.it.keys, copy.root, scene.it.states, unlocked: false)
+        let text = try #require(Self.lateFiles(copy).first)
+        let name = try #require(EntryName(text))
+        copy.fail(.openFile, at: 1, with: .EIO)
+        try again.unlock()
+        copy.fail(.openFile, at: 2, with: .EIO)
+        #expect(throws: VolumeError.damaged(.late)) { try again.read("f") }
+        copy.clearFaults()
+        #expect(try again.read("f") == "one old old")
+        #expect(throws: Errno.ENOENT) { try copy.root.status(of: name) }
+    }
+
     static func bytes(_ store: MemoryStore, _ name: String) throws -> [UInt8] {
         let file = try store.root.openFile(#require(EntryName(name)), .readOnly)
         var bytes = [UInt8](repeating: 0, count: Int(try file.status().size))

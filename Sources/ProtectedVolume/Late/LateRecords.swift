@@ -44,7 +44,6 @@ final class LateRecords: Sendable {
         var owed: [ObjectID: [Owed]] = [:]
         /// Logs that `owed` holds entries of, by number.
         var logs: [UInt64: LateLog] = [:]
-        var isLoaded = false
         /// The highest number known.
         var highest: UInt64 = 0
     }
@@ -55,6 +54,8 @@ final class LateRecords: Sendable {
     private let report: @Sendable (VolumeNotice) -> Void
     private let state = Lock(State())
     private let applying = Lock(())
+    /// What earlier mounts left has been taken in.
+    private let hasLoaded = Atomic(false)
     /// Files in `owed`, so that nobody takes a lock where there are none.
     private let owedCount = Atomic<Int>(0)
 
@@ -103,11 +104,11 @@ final class LateRecords: Sendable {
 
     /// Takes in what earlier mounts left, once. With the keys in memory.
     func load() {
-        guard state.withLock({ !$0.isLoaded }) else { return }
+        guard !isLoaded else { return }
         do throws(VolumeError) {
             let listed = try listed()
             for (number, done) in listed { try load(number, done) }
-            state.withLock { $0.isLoaded = true }
+            hasLoaded.store(true, ordering: .releasing)
             for number in Self.numbers(in: root, atMost: Self.mostEntries)
             where !listed.contains(where: { $0.number == number }) {
                 report(.late(number: number, .notListed))
@@ -139,7 +140,12 @@ final class LateRecords: Sendable {
     }
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {
-        state.withLock { $0.highest = max($0.highest, number) }
+        let isKnown = state.withLock { state in
+            state.highest = max(state.highest, number)
+            return state.logs[number] != nil || state.current?.number == number
+        }
+        // By an attempt that failed at another one; or it is that of the lock in force.
+        if isKnown { return }
         if done == StateFileLayout.OpenLock.isUsed { return try LateLog.remove(number, root, states) }
         let file: BackingFile
         let found: LateFileContent
@@ -222,7 +228,7 @@ final class LateRecords: Sendable {
     }
 
     /// Whether late files have been looked at: only then is one that is not owed anything a stranger.
-    var isLoaded: Bool { state.withLock { $0.isLoaded } }
+    var isLoaded: Bool { hasLoaded.load(ordering: .acquiring) }
 
     /// Whether the late file of this name was taken in.
     func isOwed(_ name: [UInt8]) -> Bool {
@@ -232,8 +238,14 @@ final class LateRecords: Sendable {
 
     /// Puts what a file is owed into it, durably, before it is used. Where that fails it stays closed.
     func apply(to content: FileContent) throws(VolumeError) {
-        guard owes(content.fileID) || content.owesLateRecords else { return }
+        let isKnown = hasLoaded.load(ordering: .acquiring) || !content.protectionClass.closesAtLock
+        guard !isKnown || owes(content.fileID) || content.owesLateRecords else { return }
         try applying.withLock { (_) throws(VolumeError) in
+            if !isKnown {
+                // What the file is owed could not be found out. Written now, it would be overwritten by that later.
+                load()
+                guard isLoaded else { throw .damaged(.late) }
+            }
             let results = write(to: [content])
             end(results.filter(\.isDone).map(\.content))
             if content.owesLateRecords { throw .store(.EIO) }

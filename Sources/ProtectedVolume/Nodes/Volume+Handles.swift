@@ -133,7 +133,7 @@ extension Volume {
                 do throws(VolumeError) {
                     // The lock may have come while the file was being opened: then its walk has not seen this content.
                     try judgeOpen(content.protectionClass)
-                    try late.apply(to: content)
+                    if !options.isReadOnly { try late.apply(to: content) }
                 } catch {
                     detach(node, writable: writable)
                     throw error
