@@ -77,9 +77,14 @@ final class Errands: Sendable {
 
     /// A late record was made of a page: queues that it is written to the store, and that the page is dropped.
     func keepLateRecords(of number: UInt64) {
-        late.add { [self] in try? place.withLock { $0.volume }?.persistLateRecords() }
+        persistLateRecords()
         invalidate(number)
         wipeBuffersSoon()
+    }
+
+    /// Queues that late records which wait in memory are written to the store.
+    func persistLateRecords() {
+        late.add { [self] in try? place.withLock { $0.volume }?.persistLateRecords() }
     }
 
     /// Queues that the attributes of an inode are asked for again.

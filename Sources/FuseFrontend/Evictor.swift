@@ -41,7 +41,7 @@ final class Evictor: Sendable {
     func add(_ numbers: [UInt64]) {
         state.withLock { state in
             for number in numbers where state.isWaiting.insert(number).inserted { state.waiting.append(number) }
-            help(&state)
+            help(&state, atOnce: true)
         }
         changed.broadcast()
     }
@@ -81,10 +81,10 @@ final class Evictor: Sendable {
         for thread in threads { thread.join() }
     }
 
-    /// Another thread where all are busy, and have been for a while.
-    private func help(_ state: inout State) {
+    /// Another thread where all are busy, and have been for a while, or at once: nobody may look again.
+    private func help(_ state: inout State, atOnce: Bool = false) {
         guard !state.isWaiting.isEmpty, state.idle == 0, state.threads.count < Self.mostThreads, !state.isStopping,
-            nanoseconds(from: state.moved, to: monotonicNanoseconds()) > Self.patience
+            atOnce || nanoseconds(from: state.moved, to: monotonicNanoseconds()) > Self.patience
         else { return }
         addThread(&state)
     }
@@ -129,8 +129,8 @@ final class Evictor: Sendable {
         state.waiting.swapAt(index, state.next)
         let number = state.waiting[state.next]
         state.next += 1
-        if state.next == state.waiting.count {
-            state.waiting = []
+        if 2 * state.next >= state.waiting.count {
+            state.waiting.removeFirst(state.next)
             state.next = 0
         }
         state.isWaiting.remove(number)

@@ -185,7 +185,11 @@ struct LockSequence {
 
     /// 6: a writer that slept inside write(2) may put a page into the cache after the lock, and a change of class that the
     /// lock overtook may end after it.
-    func sweep() { errands.evictor.add(targets.map(\.number)) }
+    func sweep() {
+        errands.evictor.add(targets.map(\.number))
+        // What the store has refused before.
+        if system.volume.hasLateRecordsInMemory { errands.persistLateRecords() }
+    }
 
     /// When to sweep after a lock, in nanoseconds: the times of the first ones, then again and again.
     static func sweepDelay(_ count: Int) -> UInt64 {

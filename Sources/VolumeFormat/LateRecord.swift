@@ -172,6 +172,8 @@ public struct LateRecordHeader: Sendable, Equatable {
 
 /// The names of late files, in the volume's root.
 public enum LateFileName {
+    /// The highest number, so that one more is always a number too.
+    public static let largest = UInt64(Int64.max)
     private static let digits = Array("0123456789abcdef".utf8)
 
     /// The name of a lock's late file.
@@ -193,6 +195,6 @@ public enum LateFileName {
             guard let digit = digits.firstIndex(of: name.byte(at: offset)) else { return nil }
             number = number << 4 | UInt64(digit)
         }
-        return number
+        return number <= largest ? number : nil
     }
 }

@@ -33,6 +33,10 @@ class OrdinaryUser:
         self.volume, self.code_file, self.path = (os.path.join(place, name) for name in ("volume", "code", "mount"))
         for name in ("mount", "run"):
             os.mkdir(os.path.join(place, name), 0o700)
+        # As in harness.make_template, for this user.
+        os.mkdir(os.path.join(place, "run/protectfs"), 0o700)
+        with open(os.path.join(place, "run/protectfs", os.path.basename(harness.told())), "w", encoding="ascii"):
+            pass
         for directory, directories, files in os.walk(place):
             for name in [directory] + [os.path.join(directory, one) for one in directories + files]:
                 os.lchown(name, number, number)

@@ -297,6 +297,65 @@ import VolumeFormat
         #expect(throws: Errno.ENOENT) { try copy.root.status(of: name) }
     }
 
+    /// An inode that a change of class has replaced has the same file ID, and a reader: it is not the one that is owed.
+    @Test func theReplacedInodeGetsNothing() throws {
+        let scene = try Scene()
+        scene.it.volume.release(scene.node, writable: true)
+        _ = try scene.it.volume.open(scene.node, writable: false)
+        try scene.it.volume.reencrypt(scene.node, to: .complete) { _ in true }
+        let node = try scene.it.node("f")
+        #expect(node !== scene.node)
+        let content = try scene.it.volume.open(node, writable: true)
+        scene.it.lock()
+        try scene.late("new", at: 0, content)
+        scene.it.volume.release(node, writable: true)
+        try scene.it.unlock()
+        #expect(try scene.it.read("f") == "new old old")
+        #expect(scene.lateFiles.isEmpty)
+    }
+
+    /// A name says nothing: it must not use up the numbers, and what has no header has no records.
+    @Test func strangeNames() throws {
+        let scene = try Scene()
+        try scene.it.volume.close()
+        for number: UInt64 in [.max, .max - 1, LateFileName.largest, 7] {
+            let bytes = LateFileName.bytes(of: number)
+            let name = try #require(EntryName(bytes))
+            _ = try scene.store.root.createFile(name, mode: 0o600)
+        }
+        try StateFileStore(directory: scene.it.states.root, volumeID: scene.it.volume.keys.volumeID).update { state in
+            state?.layout.openLocks = [.init(number: 7), .init(number: LateFileName.largest)]
+        }
+        #expect(Volume.openLocks(of: scene.it.volume.keys.volumeID, in: scene.store.root).isEmpty)
+        let again = try scene.it.mountAgain(scene.store.root)
+        #expect(try Self.openLocks(scene.it.states, again).isEmpty)
+        let node = try again.node("f")
+        let content = try again.volume.open(node, writable: true)
+        for _ in 0..<3 {
+            again.lock()
+            let bytes = Array("new".utf8)
+            try again.volume.writeLate(unsafe bytes.span.bytes, at: 0, to: content)
+            try again.volume.synchronize(node, dataOnly: true)
+            try again.unlock()
+        }
+        #expect(try TestVolume.bytes(of: content) == "new old old")
+    }
+
+    /// Records that could neither go into their file nor to the disk are not durable, whatever is asked how often.
+    @Test func fsyncPromisesNothingThatIsOwed() throws {
+        let scene = try Scene()
+        scene.it.lock()
+        try scene.late("new")
+        for call in [StoreCall.write, .createFile] {
+            for count in 1...4 { scene.store.fail(call, at: count, with: .ENOSPC) }
+        }
+        try scene.it.unlock()
+        #expect(throws: VolumeError.self) { try scene.it.volume.synchronize(scene.node, dataOnly: true) }
+        scene.store.clearFaults()
+        try scene.it.volume.synchronize(scene.node, dataOnly: true)
+        #expect(try TestVolume.bytes(of: scene.content) == "new old old")
+    }
+
     static func bytes(_ store: MemoryStore, _ name: String) throws -> [UInt8] {
         let file = try store.root.openFile(#require(EntryName(name)), .readOnly)
         var bytes = [UInt8](repeating: 0, count: Int(try file.status().size))

@@ -49,6 +49,7 @@ extension FileContent {
             }
             // A lock that overtook the write of page 0 has taken this file for one of the old class.
             defer { if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } } }
+            if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } }
             if tightens { try synchronizeBacking(dataOnly: false) }
         }
     }

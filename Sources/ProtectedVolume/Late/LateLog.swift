@@ -34,6 +34,8 @@ final class LateLog: Sendable {
         var waitingBytes = 0
         /// Taken in by an unlock: a late write that comes now is an ordinary one.
         var isClosed = false
+        /// Why the store did not take what waits, when last tried.
+        var failure: VolumeError?
         var doneRecords: UInt32 = 0
     }
     private struct Writing {
@@ -42,6 +44,8 @@ final class LateLog: Sendable {
         /// Entries that are durable.
         var synced = 0
         var isListed = false
+        /// A sync has failed.
+        var failure: VolumeError?
     }
 
     /// Bytes of records that may wait for the store; late writes beyond wait too.
@@ -90,15 +94,18 @@ final class LateLog: Sendable {
 
     /// Seals `data` as a record. False when the log is closed: an unlock has come, and the write is an ordinary one.
     ///
-    /// Waits while too much waits for the store.
+    /// Waits while too much waits for a store that does not answer; where the store has refused it, so is this.
     func append(
         _ data: RawSpan, to file: ObjectID, at offset: UInt64, _ keys: KeyRing
     ) throws(VolumeError) -> Bool {
-        let _: Void? = state.wait(on: hasRoom) { $0.isClosed || $0.waitingBytes < Self.roomBytes ? () : nil }
+        let _: Void? = state.wait(on: hasRoom) { state in
+            state.isClosed || state.waitingBytes < Self.roomBytes || state.failure != nil ? () : nil
+        }
         var time = timespec()
         unsafe clock_gettime(CLOCK_REALTIME, &time)
         return try state.withLock { (state: inout State) throws(VolumeError) -> Bool in
             guard !state.isClosed else { return false }
+            if state.waitingBytes >= Self.roomBytes, let failure = state.failure { throw failure }
             let header = LateRecordHeader(
                 dataLength: data.byteCount, index: state.next, fileID: file, offset: offset,
                 seconds: Int64(time.tv_sec), nanoseconds: UInt32(time.tv_nsec))
@@ -155,7 +162,18 @@ final class LateLog: Sendable {
 
     /// Writes what waits. The state file lists the lock before its file is made.
     func persist() throws(VolumeError) {
-        try writing.withLock { (writing: inout Writing) throws(VolumeError) in try persist(&writing) }
+        try writing.withLock { (writing: inout Writing) throws(VolumeError) in try persistOrTell(&writing) }
+    }
+
+    private func persistOrTell(_ writing: inout Writing) throws(VolumeError) {
+        do throws(VolumeError) {
+            try persist(&writing)
+            state.withLock { $0.failure = nil }
+        } catch {
+            state.withLock { $0.failure = error }
+            hasRoom.broadcast()
+            throw error
+        }
     }
 
     private func persist(_ writing: inout Writing) throws(VolumeError) {
@@ -181,13 +199,18 @@ final class LateLog: Sendable {
     /// Makes every record durable: what fsync of a file with late records waits for.
     func synchronize() throws(VolumeError) {
         try writing.withLock { (writing: inout Writing) throws(VolumeError) in
-            try persist(&writing)
+            try persistOrTell(&writing)
+            if let failure = writing.failure { throw failure }
             let written = state.withLock { $0.written }
             guard writing.synced < written, let file = writing.file else { return }
             do throws(Errno) {
                 try file.synchronize(dataOnly: false)
                 if writing.synced == 0 { try root.synchronize() }
-            } catch { throw .store(error) }
+            } catch {
+                // What the store has dropped after an error it would call durable the next time.
+                writing.failure = .store(error)
+                throw .store(error)
+            }
             writing.synced = written
         }
     }
@@ -214,7 +237,9 @@ final class LateLog: Sendable {
         try states.update { state in
             guard state != nil else { return }
             hasRoom = state?.layout.openLocks.count ?? 0 < StateFileLayout.maximumLocks
-            if hasRoom { state?.layout.openLocks.append(.init(number: number)) }
+            guard hasRoom else { return }
+            state?.layout.openLocks.append(.init(number: number))
+            state?.layout.openLocks.sort { $0.number < $1.number }
         }
         guard hasRoom else { throw .store(.ENOSPC) }
     }

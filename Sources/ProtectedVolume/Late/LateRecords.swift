@@ -80,6 +80,7 @@ final class LateRecords: Sendable {
     /// Begins the log of a lock; before the keys are wiped.
     func begin() throws(VolumeError) {
         let number = state.withLock { max($0.highest + 1, Self.microseconds()) }
+        guard number <= LateFileName.largest else { throw .store(.ENOSPC) }
         let key = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> LateKey in
             do throws(KeyError) { return try held.makeLateKey(number: number) } catch { throw VolumeError(error) }
         }
@@ -97,7 +98,11 @@ final class LateRecords: Sendable {
     /// Makes every record durable.
     func synchronize() throws(VolumeError) {
         let logs = state.withLock { state in [state.current].compactMap { $0 } + Array(state.logs.values) }
-        for log in logs { try log.synchronize() }
+        var failure: VolumeError?
+        for log in logs {
+            do throws(VolumeError) { try log.synchronize() } catch { failure = error }
+        }
+        if let failure { throw failure }
     }
 
     // MARK: at an unlock
@@ -140,10 +145,7 @@ final class LateRecords: Sendable {
     }
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {
-        let isKnown = state.withLock { state in
-            state.highest = max(state.highest, number)
-            return state.logs[number] != nil || state.current?.number == number
-        }
+        let isKnown = state.withLock { $0.logs[number] != nil || $0.current?.number == number }
         // By an attempt that failed at another one; or it is that of the lock in force.
         if isKnown { return }
         if done == StateFileLayout.OpenLock.isUsed { return try LateLog.remove(number, root, states) }
@@ -152,9 +154,13 @@ final class LateRecords: Sendable {
         let key: LateKey
         do throws(Errno) {
             file = try root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readWrite)
-            guard let header = try LateFileContent.header(of: file), header.number == number,
-                let opened = keys.withState({ (held: borrowing HeldKeys) in try? held.openLateKey(header) })
-            else { return report(.late(number: number, .refused)) }
+            let length = try file.status().size
+            guard let header = try LateFileContent.header(of: file), header.number == number else {
+                // A crash, or a full store, came before the header: no record is in it, and none was durable.
+                if length < UInt64(LateFileHeader.length) { return try forgetEmpty(number) }
+                return report(.late(number: number, .refused))
+            }
+            guard let opened = try openKey(header) else { return report(.late(number: number, .refused)) }
             key = opened
             found = try LateFileContent(reading: file, key)
         } catch {
@@ -167,11 +173,34 @@ final class LateRecords: Sendable {
             default: throw .store(error)
             }
         }
+        // Not by its name alone, which anybody can give: the next lock's number would have no room.
+        state.withLock { $0.highest = max($0.highest, number) }
         guard found.done >= done else { return report(.late(number: number, .refused)) }
         if found.hasRest { report(.late(number: number, .cutOff)) }
         let log = LateLog(key: key, root: root, states: states, file: file, found: found)
         guard !found.entries.isEmpty else { return try log.finish() }
         take(found.entries, of: log)
+    }
+
+    /// The key of a late file; nil where this volume did not make it.
+    private func openKey(_ header: LateFileHeader) throws(Errno) -> LateKey? {
+        try keys.withState { (held: borrowing HeldKeys) throws(Errno) -> LateKey? in
+            do throws(KeyError) {
+                return try held.openLateKey(header)
+            } catch {
+                if case .memory = error { throw .ENOMEM }
+                return nil
+            }
+        }
+    }
+
+    private func forgetEmpty(_ number: UInt64) throws(Errno) {
+        do throws(VolumeError) {
+            try LateLog.remove(number, root, states)
+        } catch {
+            throw error.errno
+        }
+        report(.late(number: number, .missing))
     }
 
     private func take(_ entries: [LateEntry], of log: LateLog) {

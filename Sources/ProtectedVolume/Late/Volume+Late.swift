@@ -35,16 +35,27 @@ extension Volume {
         if let log = late.current, log.hasUnwritten { try log.persist() }
     }
 
+    /// Whether late records wait to be written to the store.
+    public var hasLateRecordsInMemory: Bool { late.current?.hasUnwritten ?? false }
+
     /// Late records of the lock in force.
     public var lateRecordCount: Int { late.current?.count ?? 0 }
 
-    func synchronizeLateRecords() throws(VolumeError) {
-        if let log = late.current, log.count > 0 { try log.synchronize() }
+    /// What fsync(2) waits for: the file has what it is owed, or the records are durable.
+    func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
+        if let content, content.owesLateRecords, keys.state == .unlocked { try late.apply(to: content) }
+        try late.synchronize()
     }
 
     /// What a state file that is made anew lists: every late file there is, as nobody knows which of them were used.
-    public static func openLocks(in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
-        LateRecords.numbers(in: root).suffix(StateFileLayout.maximumLocks).map { .init(number: $0) }
+    public static func openLocks(of volume: VolumeID, in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
+        let own = LateRecords.numbers(in: root).filter { number in
+            guard let file = try? root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readOnly),
+                let header = try? LateFileContent.header(of: file)
+            else { return false }
+            return header.volumeID == volume && header.number == number
+        }
+        return own.suffix(StateFileLayout.maximumLocks).map { .init(number: $0) }
     }
 
     /// Takes keys in. Late records go into the files that are open before anything else is granted, and into others before
@@ -58,7 +69,11 @@ extension Volume {
         if options.isReadOnly {
             for (number, _) in (try? late.listed()) ?? [] { report(.late(number: number, .waits)) }
         } else {
-            late.unlock { opened.withLock { Array($0.values) }.compactMap { content(of: $0) } }
+            // An inode that a change of class has replaced has the ID of its successor, which is the one that is owed.
+            late.unlock {
+                opened.withLock { Array($0.values) }.filter { !$0.state.withLock { $0.isSuperseded } }
+                    .compactMap { content(of: $0) }
+            }
         }
     }
 }

@@ -302,7 +302,7 @@ extension Volume {
             directory = current.state.withLock { $0.place?.parent }
         }
         if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
-        try synchronizeLateRecords()
+        try synchronizeLateRecords(of: content(of: node))
     }
 
     private func synchronizeRecords(_ node: Node) throws(VolumeError) {

@@ -189,11 +189,11 @@ public final class Volume: Sendable {
 
     /// Makes everything durable and closes the epoch: for a clean unmount, when no handle is left.
     public func close() throws(VolumeError) {
+        if !options.isReadOnly { try late.synchronize() }
         for node in opened.withLock({ Array($0.values) }) {
             try node.state.withLock({ $0.content })?.release()
         }
         guard !options.isReadOnly else { return }
-        try late.synchronize()
         try below { () throws(Errno) in try rootDirectory.synchronizeStore() }
         try content.epochs.close()
     }

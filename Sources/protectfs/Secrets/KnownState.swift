@@ -45,7 +45,7 @@ enum KnownState {
     /// in the volume's `root` believed.
     private static func anew(_ bag: Keybag, _ root: BackingDirectory) -> StateFile {
         var state = StateFile(pinning: bag, toleratesEverything: true)
-        state.layout.openLocks = Volume.openLocks(in: root)
+        state.layout.openLocks = Volume.openLocks(of: bag.volumeID, in: root)
         return state
     }
 
