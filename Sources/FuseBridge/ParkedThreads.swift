@@ -44,7 +44,12 @@ public final class ParkedThreads: Sendable {
     public func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()
-        for thread in threads.withLock({ $0 }) { thread.join() }
+        // A thread holds this object, by its body: it must not be held in turn.
+        let ending = threads.withLock { threads in
+            defer { threads = [] }
+            return threads
+        }
+        for thread in ending { thread.join() }
         // Where no thread found memory these are dropped, which answers them.
         state.withLock { $0.jobs = [] }
     }

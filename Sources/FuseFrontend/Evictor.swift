@@ -73,8 +73,10 @@ final class Evictor: Sendable {
 
     /// Takes no more, and returns when those in hand are done. Once.
     func stop() {
+        // A thread holds this object, by its body: it must not be held in turn.
         let threads = state.withLock { state in
             state.isStopping = true
+            defer { state.threads = [] }
             return state.threads
         }
         changed.broadcast()

@@ -107,6 +107,9 @@ final class Flusher: Sendable {
             state.session = nil
             state.volume = nil
             state.mount = nil
+            // Each holds this object, by its body.
+            state.threads = [:]
+            state.clock = nil
         }
     }
 
