@@ -38,6 +38,9 @@ struct FlusherTests {
             #expect(volume.volume.content(of: node)?.size == UInt64(Self.size))
             volume.frontend.settle()
             #expect(volume.frontend.statistics.openHandles == [.completeUntilFirstUserAuthentication: 1])
+            // RELEASE comes some time after close(2).
+            let end = soon
+            while node.openHandles != 1, monotonicNanoseconds() < end { usleep(1000) }
             #expect(node.openHandles == 1)
         }
     }
