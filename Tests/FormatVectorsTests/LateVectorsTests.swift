@@ -131,4 +131,22 @@ import VolumeFormat
             #expect(state.openLocks == locks, "\(vector.comment)")
         }
     }
+
+    @Test func storesOfStates() throws {
+        let entries = vectors.entries("state_store")
+        #expect(entries.count > 10)
+        for vector in entries {
+            let bytes = vector.hex("state")
+            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            #expect((state == nil) == vector.isRefused, "\(vector.comment)")
+            guard let state else { continue }
+            #expect(state.serialized() == bytes, "\(vector.comment)")
+            let expected = vector.expected
+            let store = StateFileLayout.Store(
+                inode: try #require(UInt64(expected.text("inode"), radix: 16)),
+                born: (expected.signed("seconds"), UInt32(expected.number("nanoseconds"))),
+                fileSystem: try #require(UInt64(expected.text("file_system"), radix: 16)), path: expected.hex("path"))
+            #expect(state.store == store, "\(vector.comment)")
+        }
+    }
 }

@@ -62,9 +62,9 @@ enum Checking {
         let outcome = try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
-        if isUnlocked, outcome != .current, !isReadOnly { try KnownState.pin(access.bag, access.directory) }
-        let isKnown = try KnownState.load(access.bag.volumeID) != nil
-        let states = isReadOnly && !isKnown ? nil : try KnownState.store(access.bag.volumeID)
+        if isUnlocked, outcome != .current, !isReadOnly { try KnownState.pin(access) }
+        let isKnown = try KnownState.load(access) != nil
+        let states = isReadOnly && !isKnown ? nil : try KnownState.store(access)
         let interrupted = Interruption()
         let report = CheckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
         var options = CheckOptions()
@@ -124,10 +124,9 @@ enum Checking {
         guard arguments.has("no-unlock") else {
             return try SecretInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
         }
-        guard case .none = try access.deviceKey(.init(arguments)) else { return nil }
-        throw .init(
-            .authentication,
-            "the device key is not here, so without unlocking nothing can be checked; give it with --device-key")
+        let deviceKey = try access.deviceKey(.init(arguments))
+        if let failure = deviceKey.missing("so without unlocking nothing can be checked") { throw failure }
+        return nil
     }
 }
 

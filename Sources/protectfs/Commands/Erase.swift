@@ -167,7 +167,7 @@ enum Erasing {
             let directory = SystemPaths.data
             if exists(directory) {
                 let path = directory.appending("\(volume).state")
-                let store = try KnownState.store(volume)
+                let store = try KnownState.store(volume, 1)
                 do throws(Errno) { note(try store.destroy(), path, &report) } catch { throw failure(error, path) }
                 remove(directory.appending("\(volume).keybag.lock"))
             }

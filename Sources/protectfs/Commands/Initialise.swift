@@ -155,7 +155,7 @@ enum Initialisation {
             throw Explain.store(error, path)
         }
         do throws(CommandFailure) {
-            try KnownState.create(made.bag)
+            try KnownState.create(made.bag, StateFileLayout.Store(directory, path))
         } catch {
             try? Volume.removeRootRecord(in: directory)
             KeybagFile.remove(in: directory)

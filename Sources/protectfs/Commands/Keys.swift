@@ -35,7 +35,11 @@ extension Command {
 
     static let recoveryUse = Command(
         "recovery use", "VOLUME", "Takes the recovery code and sets a new passphrase and a new device key.",
-        details: "The old device key and the passphrases bound to it no longer work.",
+        details: """
+            The old device key and the passphrases bound to it no longer work. The old key's file stays beside the new one, as
+            UUID.key.old: copies of the volume made before need it, and are opened with it without being told. A device key that
+            belongs to another copy of the volume is not replaced: the new one gets a number, UUID.2.key.
+            """,
         options: [
             Option("portable", help: "make a passphrase that works without the device key"),
             .recoveryFile, Option("device-key", value: "FILE", help: "where to write the new device key"),
@@ -48,12 +52,12 @@ enum Keys {
     /// A volume that a credential has opened, and the device key where it is here.
     final class Opened {
         let access: VolumeAccess
-        let deviceKey: SecretKey?
+        let deviceKey: FoundDeviceKey
         let keys: VolumeKeys
         let lock: KeybagLock
 
         init(
-            access: VolumeAccess, deviceKey: consuming SecretKey?, keys: consuming VolumeKeys,
+            access: VolumeAccess, deviceKey: consuming FoundDeviceKey, keys: consuming VolumeKeys,
             lock: consuming KeybagLock
         ) {
             self.access = access
@@ -73,6 +77,7 @@ enum Keys {
         let usePrevious = arguments.has("previous-keybag")
         let access = try VolumeAccess(path, usePrevious: usePrevious)
         try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
+        if let note = try access.place().note(path) { Output.note(note) }
         let deviceKey = try access.deviceKey(isRecovery ? .none : .init(arguments))
         let offered: Credential
         if isRecovery, !arguments.has("recovery-file") {
@@ -105,7 +110,7 @@ enum Keys {
             (credential: borrowing Credential) throws(CommandFailure) in
             switch credential {
             case .passphrase(let passphrase):
-                if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey, access) }
+                if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey.key, access) }
             case .recoveryCode:
                 let slots = access.bag.slots.filter { $0.kind == .passphrase }
                 if slot == nil, slots.count == 1 { slot = slots[0].id }
@@ -117,7 +122,7 @@ enum Keys {
         let passphrase = try SecretInput.newPassphrase(arguments)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
-            switch opened.deviceKey {
+            switch opened.deviceKey.key {
             case .some(let key):
                 try opened.access.bag.changingPassphrase(
                     ofSlot: slot, to: passphrase, deviceKey: key, cost: cost, keys: opened.keys)
@@ -154,14 +159,12 @@ enum Keys {
         let opened = try open(arguments, path)
         let passphrase = try SecretInput.newPassphrase(arguments)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
-        if !isPortable, opened.deviceKey == nil {
-            throw .init(
-                .authentication, "the device key is not here: give it with --device-key, or add a --portable passphrase"
-            )
+        if !isPortable, let failure = opened.deviceKey.missing("which only a --portable passphrase does without") {
+            throw failure
         }
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
-            switch opened.deviceKey {
+            switch opened.deviceKey.key {
             case .some(let key) where !isPortable:
                 return try opened.access.bag.addingPassphrase(passphrase, boundTo: key, cost: cost, keys: opened.keys)
             default:
@@ -271,32 +274,36 @@ enum Keys {
                 passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key, cost: cost,
                 keys: opened.keys)
         }
-        let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(next.volumeID)
-        // The old key stays under another name until the new keybag is durable; it opens old copies of the volume.
-        let old = HostPath(bytes: keyPath.bytes + Array(".old".utf8))
-        let hadKey =
-            unsafe keyPath.withCString { from in unsafe old.withCString { to in unsafe rename(from, to) } } == 0
+        let keyPath: HostPath
+        if let given = arguments.path("device-key") {
+            keyPath = given
+        } else {
+            keyPath = try opened.access.newDeviceKeyPath()
+        }
+        // The old key stays under another name: copies of the volume that were made before need it.
+        let old = try DeviceKeyFile.setAside(keyPath)
         do throws(CommandFailure) {
             try DeviceKeyFile.write(key, to: keyPath)
             try opened.access.replaceKeybag(by: next)
         } catch {
             DeviceKeyFile.remove(keyPath)
-            if hadKey {
-                _ = unsafe old.withCString { from in unsafe keyPath.withCString { to in unsafe rename(from, to) } }
-            }
+            if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }
             throw error
         }
-        report(arguments, key: keyPath)
+        report(arguments, key: keyPath, old: old)
         return .success
     }
 
-    private static func report(_ arguments: Arguments, key: HostPath?) {
+    private static func report(_ arguments: Arguments, key: HostPath?, old: HostPath? = nil) {
         if arguments.has("json") {
-            Output.line(JSONValue.fields([("deviceKey", .optional(key?.description))]).line)
-            return
+            let fields: [(String, JSONValue)] = [
+                ("deviceKey", .optional(key?.description)), ("oldDeviceKey", .optional(old?.description)),
+            ]
+            return Output.line(JSONValue.fields(fields).line)
         }
         Output.line("The new passphrase is set; passphrases bound to the old device key no longer work.")
         if let key { Output.line("New device key: \(key)") }
+        if let old { Output.line("The one before, which copies of the volume made before need: \(old)") }
         Output.line("The recovery code is still the same; protectfs recovery new makes another.")
     }
 }

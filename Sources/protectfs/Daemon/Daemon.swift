@@ -78,7 +78,7 @@ enum Daemon {
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
         let outcome = try KnownState.check(access, accept: request.acceptKeybag || request.usePrevious)
         if isUnlocked, outcome != .current || request.acceptKeybag, !options.isReadOnly {
-            try KnownState.pin(access.bag, access.directory)
+            try KnownState.pin(access)
         }
         let state = try stateStore(access, request)
         let volume: Volume
@@ -152,21 +152,16 @@ enum Daemon {
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
         let deviceKey = try access.deviceKey(choice)
         guard let credential else {
-            guard let deviceKey else {
-                throw .init(
-                    .authentication,
-                    "the device key is not here, so the volume cannot be mounted without unlocking it; give it with --device-key"
-                )
-            }
-            return (try deviceRing(access, deviceKey), false)
+            if let failure = deviceKey.missing("so the volume cannot be mounted without unlocking it") { throw failure }
+            guard let ring = try deviceRing(access, deviceKey.key) else { preconditionFailure("it is here") }
+            return (ring, false)
         }
         let keys = try access.unlock(credential, deviceKey)
-        guard let deviceKey else {
+        guard let ring = try deviceRing(access, deviceKey.key) else {
             do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
                 throw Explain.memory(error)
             }
         }
-        let ring = try deviceRing(access, deviceKey)
         do throws(KeyError) {
             _ = try ring.unlock(with: keys)
         } catch {
@@ -175,11 +170,17 @@ enum Daemon {
         return (ring, true)
     }
 
-    /// The keys of before first unlock.
-    private static func deviceRing(_ access: VolumeAccess, _ key: borrowing SecretKey) throws(CommandFailure) -> KeyRing
-    {
+    /// The keys of before first unlock; nil without a device key.
+    private static func deviceRing(
+        _ access: VolumeAccess, _ key: borrowing SecretKey?
+    ) throws(CommandFailure) -> KeyRing? {
         let device: DeviceKeys
-        do throws(KeybagError) { device = try access.bag.open(deviceKey: key) } catch {
+        do throws(KeybagError) {
+            switch key {
+            case .some(let key): device = try access.bag.open(deviceKey: key)
+            case .none: return nil
+            }
+        } catch {
             throw Explain.keybag(error, access.path)
         }
         do throws(SodiumError) { return try KeyRing(access.bag, device: device) } catch { throw Explain.memory(error) }
@@ -191,12 +192,11 @@ enum Daemon {
     ) throws(CommandFailure) -> StateFileStore? {
         if request.options.isReadOnly {
             // Reading must not make the directory.
-            return try KnownState.load(access.bag.volumeID) == nil ? nil : KnownState.store(access.bag.volumeID)
+            return try KnownState.load(access) == nil ? nil : KnownState.store(access)
         }
         do throws(CommandFailure) {
-            let store = try KnownState.store(access.bag.volumeID)
-            try KnownState.touch(store, access.bag, access.directory)
-            return store
+            try KnownState.touch(access)
+            return try KnownState.store(access)
         } catch {
             if request.options.recover { return nil }
             throw .init(

@@ -189,7 +189,7 @@ final class RunningMount: Sendable {
                 throw CommandFailure(.volume, "\(request.volume): the keybag now belongs to another volume")
             }
             guard let outcome else { throw Self.isEnding(request.mountPoint) }
-            if !volume.options.isReadOnly { try? KnownState.pin(current.bag, current.directory) }
+            if !volume.options.isReadOnly { try? KnownState.pin(current) }
             return outcome
         }
     }

@@ -13,6 +13,8 @@ struct VolumeAccess {
     let path: HostPath
     /// The volume's directory.
     let directory: HostDirectory
+    /// What tells the directory from its copies.
+    let store: StateFileLayout.Store
     /// Its keybag as it lies there.
     let bag: Keybag
 
@@ -27,6 +29,7 @@ struct VolumeAccess {
             throw Explain.store(error, path)
         }
         self.directory = directory
+        store = try StateFileLayout.Store(directory, path)
         let bytes: [UInt8]
         do throws(Errno) {
             bytes = try KeybagFile.read(in: directory, usePrevious: usePrevious)
@@ -56,6 +59,7 @@ struct VolumeAccess {
     init(rereading access: VolumeAccess) throws(CommandFailure) {
         path = access.path
         directory = access.directory
+        store = access.store
         let bytes: [UInt8]
         do throws(Errno) { bytes = try KeybagFile.read(in: directory) } catch { throw Explain.store(error, path) }
         do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw Explain.keybag(error, path) }
@@ -64,45 +68,20 @@ struct VolumeAccess {
         }
     }
 
-    /// What a command takes to find the device key.
-    enum DeviceKeyChoice {
-        /// Where it lies by default, if it is there.
-        case usual
-        /// In this file, which must be there.
-        case file(HostPath)
-        /// Not at all.
-        case none
-
-        /// By `--device-key FILE|none`.
-        init(_ arguments: Arguments) {
-            switch arguments.path("device-key") {
-            case nil: self = .usual
-            case HostPath("none"): self = .none
-            // Absolute, as the daemon changes its directory.
-            case .some(let path): self = .file((try? path.absolute()) ?? path)
-            }
-        }
-    }
-
-    /// The device key; nil when the volume has none or it is not here.
-    func deviceKey(_ choice: DeviceKeyChoice) throws(CommandFailure) -> SecretKey? {
-        guard bag.hasDeviceKey else { return nil }
-        switch choice {
-        case .none: return nil
-        case .file(let path): return try DeviceKeyFile.read(path, isOptional: false)
-        case .usual: return try DeviceKeyFile.read(DeviceKeyFile.defaultPath(bag.volumeID), isOptional: true)
-        }
-    }
+    /// This store among the copies of the volume that this machine has seen.
+    func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store) }
 
     /// All keys, by a credential and the device key where it is here.
-    func unlock(_ credential: borrowing Credential, _ deviceKey: borrowing SecretKey?) throws(CommandFailure)
-        -> VolumeKeys
-    {
+    func unlock(
+        _ credential: borrowing Credential, _ deviceKey: borrowing FoundDeviceKey
+    ) throws(CommandFailure) -> VolumeKeys {
         do throws(KeybagError) {
-            switch deviceKey {
+            switch deviceKey.key {
             case .some(let key): return try bag.unlock(credential, deviceKey: key)
             case .none: return try bag.unlock(credential)
             }
+        } catch .deviceKeyNeeded {
+            throw deviceKey.problem ?? Explain.keybag(.deviceKeyNeeded, path)
         } catch {
             throw Explain.keybag(error, path)
         }
@@ -115,7 +94,15 @@ struct VolumeAccess {
         } catch {
             throw Explain.store(error, path)
         }
-        try KnownState.pin(next, directory)
+        try KnownState.pin(VolumeAccess(self, holding: next))
+    }
+
+    /// The same volume with the keybag that has just been written.
+    private init(_ access: VolumeAccess, holding bag: Keybag) {
+        path = access.path
+        directory = access.directory
+        store = access.store
+        self.bag = bag
     }
 }
 
