@@ -141,6 +141,9 @@ import VolumeFormat
             unlockMAC: InlineArray { UInt8($0) }, toleratesEverything: false)
         state.openEpochs = [1, 0xffff_fffe]
         try sweep(state.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
+        var unpinned = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true)
+        unpinned.openEpochs = [3]
+        try sweep(unpinned.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
         state.openEpochs = Array(0..<5000)
         let bytes = state.serialized()
         let parsed = try StateFileLayout(parsing: unsafe bytes.span.bytes)

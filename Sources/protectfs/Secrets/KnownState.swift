@@ -30,45 +30,56 @@ enum KnownState {
         do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume) }
     }
 
-    /// Refuses a keybag that is older or other than the one pinned, unless `accept`.
-    @discardableResult
-    static func check(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) -> StateFile.Outcome {
-        let state = try load(access.bag.volumeID)
+    /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
+    /// that is older or other than the one pinned, unless `accept`.
+    static func standing(
+        of bag: Keybag, _ volume: HostPath, accept: Bool
+    ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
+        let state = try load(bag.volumeID)
         do throws(StateFileError) {
-            return try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            let outcome = try StateFile.check(bag, against: state, acceptingKeybag: accept)
+            return (outcome, state?.pins(publicKeyOf: bag) ?? false)
         } catch {
-            throw explain(error, access.path)
+            throw explain(error, volume)
         }
     }
 
-    /// What this machine remembers of a volume that it has not seen before: crash damage is tolerated, and every late file
-    /// in the volume's `root` believed.
-    private static func anew(_ bag: Keybag, _ root: BackingDirectory) -> StateFile {
-        var state = StateFile(pinning: bag, toleratesEverything: true)
-        state.layout.openLocks = Volume.openLocks(of: bag.volumeID, in: root)
+    /// Pins a keybag that has been unlocked or made here. A pin goes down only where a person has accepted the keybag.
+    static func pin(_ bag: Keybag, _ volume: HostPath, _ root: BackingDirectory, accept: Bool) throws(CommandFailure) {
+        let store = try store(bag.volumeID)
+        var refusal: StateFileError?
+        do throws(VolumeError) {
+            _ = try store.update { state in
+                var next = state ?? anew(bag.volumeID, root)
+                do throws(StateFileError) {
+                    try next.pin(bag, acceptingKeybag: accept)
+                    state = next
+                } catch {
+                    refusal = error
+                }
+            }
+        } catch {
+            throw explain(error, bag.volumeID)
+        }
+        if let refusal { throw explain(refusal, volume) }
+    }
+
+    /// What this machine remembers of a volume that it has not seen before: nothing is pinned, crash damage is tolerated,
+    /// and every late file in the volume's `root` believed.
+    private static func anew(_ volume: VolumeID, _ root: BackingDirectory) -> StateFile {
+        var state = StateFile(unpinned: volume)
+        state.layout.openLocks = Volume.openLocks(of: volume, in: root)
         return state
     }
 
-    /// Pins a keybag that has been unlocked or made here.
-    static func pin(_ bag: Keybag, _ root: BackingDirectory) throws(CommandFailure) {
-        let store = try store(bag.volumeID)
+    /// Finds out that the state file can be written; one that is missing is made, and pins nothing.
+    static func touch(_ store: StateFileStore, _ volume: VolumeID, _ root: BackingDirectory) throws(CommandFailure) {
         do throws(VolumeError) {
             _ = try store.update { state in
-                if state == nil { state = anew(bag, root) } else { state?.pin(bag) }
+                if state == nil { state = anew(volume, root) }
             }
         } catch {
-            throw explain(error, bag.volumeID)
-        }
-    }
-
-    /// Finds out that the state file can be written; one that is missing is made.
-    static func touch(_ store: StateFileStore, _ bag: Keybag, _ root: BackingDirectory) throws(CommandFailure) {
-        do throws(VolumeError) {
-            _ = try store.update { state in
-                if state == nil { state = anew(bag, root) }
-            }
-        } catch {
-            throw explain(error, bag.volumeID)
+            throw explain(error, volume)
         }
     }
 
@@ -118,10 +129,20 @@ final class KeybagLock {
 
     /// Waits for the lock.
     init(_ volume: VolumeID) throws(CommandFailure) {
-        let file = try Self.open(SystemPaths.data.appending("\(volume).keybag.lock"))
+        let file = try Self.open(Self.path(volume))
         try Self.wait(file)
         self.file = file
     }
+
+    /// Takes the lock; nil where a command has it, or it cannot be had.
+    init?(ifFree volume: VolumeID) {
+        guard let file = try? Self.open(Self.path(volume)), flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
+            return nil
+        }
+        self.file = file
+    }
+
+    private static func path(_ volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).keybag.lock") }
 
     private static func wait(_ file: borrowing Descriptor) throws(CommandFailure) {
         while flock(file.number, LOCK_EX) != 0 {

@@ -14,5 +14,6 @@ func seeds() -> [[UInt8]] {
     let none = state.serialized()
     state.openEpochs = [1, 0xFFFF_FFFF]
     state.toleratesEverything = true
-    return [none, state.serialized()]
+    let unpinned = StateFileLayout(unpinned: VolumeID(InlineArray(repeating: 7)), toleratesEverything: true)
+    return [none, state.serialized(), unpinned.serialized()]
 }
