@@ -12,6 +12,8 @@ public struct StateFileLayout: Sendable {
     public static let tolerateEverything: UInt32 = 1
     /// Flag bit 1: open locks stand behind the epochs.
     public static let hasOpenLocks: UInt32 = 2
+    /// Flag bit 2: no keybag has been verified here yet; serial, public key and MAC are zero and say nothing.
+    public static let hasNothingPinned: UInt32 = 4
     /// Flag bit 3: the store that the state file belongs to stands behind the open locks.
     public static let hasStore: UInt32 = 8
     /// The most locks that are kept.
@@ -40,6 +42,8 @@ public struct StateFileLayout: Sendable {
 
     /// The volume.
     public var volumeID: VolumeID
+    /// Whether a keybag has been verified here: else the next three fields say nothing, and are written as zero.
+    public var isPinned: Bool
     /// Highest serial of the keybag seen.
     public var serial: UInt64
     /// Class B's public key.
@@ -61,12 +65,21 @@ public struct StateFileLayout: Sendable {
         toleratesEverything: Bool
     ) {
         self.volumeID = volumeID
+        isPinned = true
         self.serial = serial
         self.publicKey = publicKey
         self.unlockMAC = unlockMAC
         self.toleratesEverything = toleratesEverything
         openEpochs = []
         openLocks = []
+    }
+
+    /// A state in which nothing is pinned, with no open epochs.
+    public init(unpinned volumeID: VolumeID, toleratesEverything: Bool) {
+        self.init(
+            volumeID: volumeID, serial: 0, publicKey: InlineArray(repeating: 0), unlockMAC: InlineArray(repeating: 0),
+            toleratesEverything: toleratesEverything)
+        isPinned = false
     }
 
     /// Understands a whole state file; every byte is checked, so that `serialized` gives the same bytes again.
@@ -78,13 +91,14 @@ public struct StateFileLayout: Sendable {
         let count = Int(bytes.littleEndian(at: 10, as: UInt16.self))
         let end = Self.fixedLength + 4 * count
         let flags: UInt32 = bytes.littleEndian(at: 12)
-        guard flags & ~(Self.tolerateEverything | Self.hasOpenLocks | Self.hasStore) == 0 else {
-            throw .unsupported("state flags")
-        }
+        let known = Self.tolerateEverything | Self.hasOpenLocks | Self.hasNothingPinned | Self.hasStore
+        guard flags & ~known == 0 else { throw .unsupported("state flags") }
         guard count <= Self.maximumEpochs else { throw .length }
         self.init(
             volumeID: VolumeID(bytes, at: 16), serial: bytes.littleEndian(at: 32), publicKey: bytes.inline(at: 40),
             unlockMAC: bytes.inline(at: 72), toleratesEverything: flags & Self.tolerateEverything != 0)
+        isPinned = flags & Self.hasNothingPinned == 0
+        guard isPinned || bytes.extracting(32..<Self.fixedLength).isAllZero else { throw .inconsistent("pins") }
         var rest = end
         if flags & Self.hasOpenLocks != 0 {
             openLocks = try Self.locks(in: bytes, at: end)
@@ -131,12 +145,14 @@ public struct StateFileLayout: Sendable {
         bytes.storeLittleEndian(UInt16(kept.count), at: 10)
         let flags =
             (tolerates ? Self.tolerateEverything : 0) | (openLocks.isEmpty ? 0 : Self.hasOpenLocks)
-            | (store == nil ? 0 : Self.hasStore)
+            | (isPinned ? 0 : Self.hasNothingPinned) | (store == nil ? 0 : Self.hasStore)
         bytes.storeLittleEndian(flags, at: 12)
         volumeID.store(into: &bytes, at: 16)
-        bytes.storeLittleEndian(serial, at: 32)
-        bytes.copy(unsafe publicKey.span.bytes, to: 40)
-        bytes.copy(unsafe unlockMAC.span.bytes, to: 72)
+        if isPinned {
+            bytes.storeLittleEndian(serial, at: 32)
+            bytes.copy(unsafe publicKey.span.bytes, to: 40)
+            bytes.copy(unsafe unlockMAC.span.bytes, to: 72)
+        }
         for (index, epoch) in kept.enumerated() {
             bytes.storeLittleEndian(epoch, at: Self.fixedLength + 4 * index)
         }

@@ -34,7 +34,7 @@ import VolumeFormat
         let privateKey = try SecretKey(copying: unsafe unlessOpen.span.bytes)
         var keys = HeldKeys(
             state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
-            generations: Array(repeating: generation, count: 5), reads: ReadCount())
+            generations: Array(repeating: generation, count: 5), reads: ReadCount(), isPublicKeyProven: true)
         keys.complete = .present(
             try ClassKey.make(
                 SecretKey(copying: unsafe complete.span.bytes), class: .complete, generation: generation,

@@ -21,15 +21,21 @@ def made(environment):
     volume = mount.volume
     harness.protectfs("passphrase", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
                       volume.passphrase_file, volume.path, env=volume.environment)
+    leave_previous(volume)
     return mount, volume, [reader.device_key_file(volume), reader.state_file(volume), reader.keybag_file(volume),
                            reader.keybag_file(volume) + ".old"]
+
+
+def leave_previous(volume):
+    """A keybag from before a change that was cut off; the next unlock would destroy it."""
+    shutil.copyfile(reader.keybag_file(volume), reader.keybag_file(volume) + ".old")
 
 
 def opens(environment, volume):
     """Whether anything a person has opens the volume."""
     found = []
-    for words in (["--recovery-file", volume.code_file], ["--passphrase-file", volume.passphrase_file], ["--no-unlock"],
-                  ["--previous-keybag", "--recovery-file", volume.code_file]):
+    for words in (["--previous-keybag", "--recovery-file", volume.code_file], ["--recovery-file", volume.code_file],
+                  ["--passphrase-file", volume.passphrase_file], ["--no-unlock"]):
         point = environment.new_path("point")
         os.mkdir(point)
         done = harness.protectfs("mount", *words, volume.path, point, env=volume.environment, ok=False)
@@ -41,8 +47,9 @@ def opens(environment, volume):
 
 def test_erase(environment):
     mount, volume, files = made(environment)
-    environment.cell("before", ["--recovery-file", "--passphrase-file", "--no-unlock", "--previous-keybag"],
+    environment.cell("before", ["--previous-keybag", "--recovery-file", "--passphrase-file", "--no-unlock"],
                      opens(environment, volume))
+    leave_previous(volume)
     # What held the keys, held open: the very blocks, as somebody who undeletes finds them.
     handles = [(path, open(path, "rb"), harness.read_file(path)) for path in files]
     done = harness.protectfs("erase", "--yes", "--json", volume.path, env=volume.environment)
@@ -93,6 +100,7 @@ def test_refuses_what_is_in_use(environment):
     copy = environment.new_path("copy")
     shutil.copytree(volume.path, copy, symlinks=True)
     environment.mount(volume, path=mount.path)
+    leave_previous(volume)
     done = harness.protectfs("erase", "--yes", volume.path, env=volume.environment, ok=False)
     environment.cell("mounted", (6, True), (done.returncode, mount.path in done.stderr))
     done = harness.protectfs("erase", "--yes", copy, env=volume.environment, ok=False)

@@ -142,6 +142,9 @@ import VolumeFormat
         state.openEpochs = [1, 0xffff_fffe]
         state.store = StateFileLayout.Store(inode: 5, born: (6, 7), fileSystem: 8, path: Array("/a".utf8))
         try sweep(state.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
+        var unpinned = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true)
+        unpinned.openEpochs = [3]
+        try sweep(unpinned.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
         state.openEpochs = Array(0..<5000)
         let bytes = state.serialized()
         let parsed = try StateFileLayout(parsing: unsafe bytes.span.bytes)

@@ -51,13 +51,13 @@ extension Command {
 enum Keys {
     /// A volume that a credential has opened, and the device key where it is here.
     final class Opened {
-        let access: VolumeAccess
+        let access: CheckedVolume
         let deviceKey: FoundDeviceKey
         let keys: VolumeKeys
         let lock: KeybagLock
 
         init(
-            access: VolumeAccess, deviceKey: consuming FoundDeviceKey, keys: consuming VolumeKeys,
+            access: CheckedVolume, deviceKey: consuming FoundDeviceKey, keys: consuming VolumeKeys,
             lock: consuming KeybagLock
         ) {
             self.access = access
@@ -69,16 +69,20 @@ enum Keys {
 
     /// Opens the volume and keeps other changes of its keybag out meanwhile.
     ///
-    /// - Parameter look: sees the credential after the volume has been found to be what it should be.
+    /// The keybag that is used is read and compared once more when other changes are kept out: a command may have changed
+    /// it while a person was typing.
+    /// - Parameter look: sees the credential, and the volume with the keybag that is used.
     static func open(
         _ arguments: Arguments, _ path: HostPath, prompt: String? = nil, isRecovery: Bool = false,
-        _ look: (borrowing Credential) throws(CommandFailure) -> Void = { _ in }
+        _ look: (borrowing Credential, CheckedVolume, borrowing FoundDeviceKey) throws(CommandFailure) -> Void = {
+            _, _, _ in
+        }
     ) throws(CommandFailure) -> Opened {
-        let usePrevious = arguments.has("previous-keybag")
-        let access = try VolumeAccess(path, usePrevious: usePrevious)
-        try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
-        if let note = try access.place().note(path) { Output.note(note) }
-        let deviceKey = try access.deviceKey(isRecovery ? .none : .init(arguments))
+        let before = try CheckedVolume(path, .init(arguments))
+        if let note = try before.found.place().note(path) { Output.note(note) }
+        let choice = isRecovery ? .none : VolumeAccess.DeviceKeyChoice(arguments)
+        // Before anything is asked.
+        _ = try before.found.deviceKey(choice)
         let offered: Credential
         if isRecovery, !arguments.has("recovery-file") {
             offered = .recoveryCode(
@@ -86,12 +90,15 @@ enum Keys {
         } else {
             offered = try SecretInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
         }
-        try look(offered)
         // Locked after the person has typed: a prompt must not hold up another command.
-        let lock = try KeybagLock(access.bag.volumeID)
-        let current = try VolumeAccess(path, usePrevious: usePrevious)
-        let keys = try current.unlock(offered, deviceKey)
-        return Opened(access: current, deviceKey: deviceKey, keys: keys, lock: lock)
+        let lock = try KeybagLock(before.bag.volumeID)
+        let access = try before.readAgain()
+        let deviceKey = try access.found.deviceKey(choice)
+        let keys = try access.unlock(offered, deviceKey)
+        try look(offered, access, deviceKey)
+        // What cannot be destroyed is met, and said, by the change.
+        _ = access.endChange(isAlone: true)
+        return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock)
     }
 
     /// Makes the changed keybag, translating what is wrong with it.
@@ -104,10 +111,9 @@ enum Keys {
     static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         var slot = try slotNumber(arguments)
-        let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
-        let deviceKey = try access.deviceKey(.init(arguments))
         let opened = try open(arguments, path, prompt: "Current passphrase of \(path): ") {
-            (credential: borrowing Credential) throws(CommandFailure) in
+            (credential: borrowing Credential, access: CheckedVolume, deviceKey: borrowing FoundDeviceKey)
+                throws(CommandFailure) in
             switch credential {
             case .passphrase(let passphrase):
                 if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey.key, access) }
@@ -130,9 +136,9 @@ enum Keys {
                 try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
             }
         }
-        try opened.access.replaceKeybag(by: next)
+        let code = try opened.access.replaceKeybag(by: next)
         Output.line("The passphrase is changed. Copies of the volume made before still open with the old one.")
-        return .success
+        return code
     }
 
     private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
@@ -142,7 +148,7 @@ enum Keys {
     }
 
     private static func slotNumber(
-        openedBy passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?, _ access: VolumeAccess
+        openedBy passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?, _ access: CheckedVolume
     ) throws(CommandFailure) -> UInt32 {
         do throws(KeybagError) {
             switch deviceKey {
@@ -171,11 +177,11 @@ enum Keys {
                 return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
         }
-        try opened.access.replaceKeybag(by: next)
+        let code = try opened.access.replaceKeybag(by: next)
         Output.line(
             "Added a\(isPortable ? " portable" : "") passphrase; there are \(next.slots.count { $0.kind == .passphrase }) now."
         )
-        return .success
+        return code
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -187,9 +193,9 @@ enum Keys {
         let next = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
         }
-        try opened.access.replaceKeybag(by: next)
+        let code = try opened.access.replaceKeybag(by: next)
         Output.line("Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.")
-        return .success
+        return code
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -235,7 +241,7 @@ enum Keys {
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
         }
-        try opened.access.replaceKeybag(by: made.bag)
+        let code = try opened.access.replaceKeybag(by: made.bag)
         if arguments.has("json") {
             Output.print("{\"recoveryCode\":\"")
             Output.print(secret: made.recoveryCode)
@@ -246,7 +252,7 @@ enum Keys {
             Output.print(secret: made.recoveryCode)
             Output.line()
         }
-        return .success
+        return code
     }
 
     static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -264,9 +270,9 @@ enum Keys {
             let next = try edit(path) { () throws(KeybagError) in
                 try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
-            try opened.access.replaceKeybag(by: next)
+            let code = try opened.access.replaceKeybag(by: next)
             report(arguments, key: nil)
-            return .success
+            return code
         }
         let key = try DeviceKeyFile.random()
         let next = try edit(path) { () throws(KeybagError) in
@@ -278,20 +284,21 @@ enum Keys {
         if let given = arguments.path("device-key") {
             keyPath = given
         } else {
-            keyPath = try opened.access.newDeviceKeyPath()
+            keyPath = try opened.access.found.newDeviceKeyPath()
         }
         // The old key stays under another name: copies of the volume that were made before need it.
         let old = try DeviceKeyFile.setAside(keyPath)
+        let code: ExitCode
         do throws(CommandFailure) {
             try DeviceKeyFile.write(key, to: keyPath)
-            try opened.access.replaceKeybag(by: next)
+            code = try opened.access.replaceKeybag(by: next)
         } catch {
             DeviceKeyFile.remove(keyPath)
             if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }
             throw error
         }
         report(arguments, key: keyPath, old: old)
-        return .success
+        return code
     }
 
     private static func report(_ arguments: Arguments, key: HostPath?, old: HostPath? = nil) {

@@ -56,7 +56,8 @@ enum Simple {
                 ("deviceKeyFound", .bool(isAuthentic != nil)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
                 ("slots", .array(bag.slots.map(Keys.describe))),
-                ("knownHere", .bool(state != nil)), ("copyOf", .optional(place.original?.description)),
+                ("knownHere", .bool(state != nil)), ("keybagPinned", .bool(state?.layout.isPinned ?? false)),
+                ("copyOf", .optional(place.original?.description)),
                 ("toleratesEverything", .bool(state?.layout.toleratesEverything ?? true)),
                 ("openEpochs", .array((state?.layout.openEpochs ?? []).map { .integer(Int64($0)) })),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
@@ -82,6 +83,9 @@ enum Simple {
         case .some(let layout) where layout.toleratesEverything:
             table.add("State", "crash damage is tolerated until a complete fsck")
         case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions open or ended by a crash")
+        }
+        if state?.layout.isPinned == false {
+            table.add("Class B", "takes no new files here before the first unlock, which verifies the public key")
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
         Output.print(table.text)

@@ -40,33 +40,43 @@ enum KnownState {
         do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
     }
 
-    /// Refuses a keybag that is older or other than the one pinned, unless `accept`. A copy that has not been seen before is
-    /// measured by what is pinned for the store that was seen first.
-    @discardableResult
-    static func check(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) -> StateFile.Outcome {
-        var state = try load(access)
-        if state == nil { state = try load(access.bag.volumeID, 1) }
+    /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
+    /// that is older or other than the one pinned, unless `accept`.
+    ///
+    /// A copy for which nothing is pinned is measured by what is pinned for the store that was seen first.
+    static func standing(
+        of access: VolumeAccess, accept: Bool
+    ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
+        let own = try load(access)
+        let isPinned = own?.layout.isPinned == true
+        let state = isPinned ? own : try load(access.bag.volumeID, 1)
         do throws(StateFileError) {
-            return try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            let outcome = try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            // What is pinned for another store has still to be pinned for this one.
+            return (outcome == .current && !isPinned ? .newer : outcome, state?.pins(publicKeyOf: access.bag) ?? false)
         } catch {
             throw explain(error, access.path)
         }
     }
 
-    /// What this machine remembers of a volume that it has not seen before: crash damage is tolerated, and every late file
-    /// in the volume's `root` believed.
+    /// Pins a keybag that has been unlocked or made here. A pin goes down only where a person has accepted the keybag.
+    static func pin(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) {
+        var refusal: StateFileError?
+        try update(access) { state in
+            do throws(StateFileError) { try state.pin(access.bag, acceptingKeybag: accept) } catch { refusal = error }
+        }
+        if let refusal { throw explain(refusal, access.path) }
+    }
+
+    /// What this machine remembers of a volume that it has not seen before: nothing is pinned, crash damage is tolerated,
+    /// and every late file in the volume's root believed.
     private static func anew(_ access: VolumeAccess) -> StateFile {
-        var state = StateFile(pinning: access.bag, toleratesEverything: true)
+        var state = StateFile(unpinned: access.bag.volumeID)
         state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
 
-    /// Pins a keybag that has been unlocked or made here.
-    static func pin(_ access: VolumeAccess) throws(CommandFailure) {
-        try update(access) { state in state.pin(access.bag) }
-    }
-
-    /// Finds out that the state file can be written; one that is missing is made.
+    /// Finds out that the state file can be written; one that is missing is made, and pins nothing.
     static func touch(_ access: VolumeAccess) throws(CommandFailure) { try update(access) { _ in } }
 
     /// Changes the state file of a volume's store; one that is missing is made.
@@ -146,10 +156,20 @@ final class KeybagLock {
 
     /// Waits for the lock.
     init(_ volume: VolumeID) throws(CommandFailure) {
-        let file = try Self.open(SystemPaths.data.appending("\(volume).keybag.lock"))
+        let file = try Self.open(Self.path(volume))
         try Self.wait(file)
         self.file = file
     }
+
+    /// Takes the lock; nil where a command has it, or it cannot be had.
+    init?(ifFree volume: VolumeID) {
+        guard let file = try? Self.open(Self.path(volume)), flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
+            return nil
+        }
+        self.file = file
+    }
+
+    private static func path(_ volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).keybag.lock") }
 
     private static func wait(_ file: borrowing Descriptor) throws(CommandFailure) {
         while flock(file.number, LOCK_EX) != 0 {

@@ -17,5 +17,6 @@ func seeds() -> [[UInt8]] {
     let epochs = state.serialized()
     state.openLocks = [StateFileLayout.OpenLock(number: 5, done: 6)]
     state.store = StateFileLayout.Store(inode: 1, born: (2, 3), fileSystem: 4, path: Array("/vault".utf8))
-    return [none, epochs, state.serialized()]
+    let unpinned = StateFileLayout(unpinned: VolumeID(InlineArray(repeating: 7)), toleratesEverything: true)
+    return [none, epochs, state.serialized(), unpinned.serialized()]
 }

@@ -201,9 +201,13 @@ class State:
             raise Refused("state: magic or version")
         count, flags = u16(data, 10), u32(data, 12)
         at = 104 + 4 * count
-        if count > 4096 or len(data) < at or flags & ~11:
+        if count > 4096 or len(data) < at or flags & ~15:
             raise Refused("state: length or flags")
         self.tolerates_all = bool(flags & 1)
+        #: Whether this machine has verified a keybag: else serial, pk and second MAC say nothing.
+        self.pinned = not flags & 4
+        if not self.pinned and any(data[32:104]):
+            raise Refused("state: pins")
         self.uuid, self.serial = data[16:32], u64(data, 32)
         self.pk, self.second_mac = data[40:72], data[72:104]
         self.open_epochs = [u32(data, 104 + 4 * number) for number in range(count)]
