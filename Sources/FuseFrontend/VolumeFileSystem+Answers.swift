@@ -179,9 +179,10 @@ extension VolumeFileSystem {
         return error.errno.rawValue
     }
 
-    /// A node's path, or its number where it has none.
+    /// A node's inode number, which `ls -i` and `find -inum` know; its path only where the log may hold names.
     func describe(_ number: NodeID) -> String {
-        guard let node = volume.node(number), let path = volume.path(of: node) else { return "inode \(number)" }
+        guard let node = volume.node(number) else { return "a file that is gone" }
+        guard options.logsNames, let path = volume.path(of: node) else { return "inode \(node.inode)" }
         let text = path.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
         // Control characters would let a file's name forge lines of the log.
         return "\"/" + String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 32 ? "?" : $0 })) + "\""

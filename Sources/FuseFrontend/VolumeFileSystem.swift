@@ -33,7 +33,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         self.errands = errands
         readers = Self.parkedThreads(errands.limits)
         self.log = log
-        refusals = RefusalLog(log: log)
+        refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
 
     override var connection: ConnectionWishes { wishes }

@@ -49,6 +49,8 @@ enum Program {
             } catch {
                 throw CommandFailure(usage, "\(command.name): \(error.message)")
             }
+            // The indices are those of `rawArguments`.
+            for text in arguments.privateTexts { ProcessHardening.hideArgument(text.word, from: text.byte) }
             if arguments.has("help") {
                 Output.print(command.help)
                 return .success
