@@ -15,13 +15,18 @@ from users import OrdinaryUser
 MARK = "telling"
 
 
+def own_namespace():
+    """Mounts of this test's own from now on."""
+    if os.geteuid() != 0 or ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
+        raise harness.Skip("needs root and mount namespaces")
+    harness.run("mount", "--make-rprivate", "/")
+
+
 class SystemLog:
     """Stands at /dev/log, in a mount namespace of this test's own, and keeps what is sent there."""
 
     def __init__(self, environment):
-        if os.geteuid() != 0 or ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
-            raise harness.Skip("needs root and mount namespaces")
-        harness.run("mount", "--make-rprivate", "/")
+        own_namespace()
         place = environment.new_path("log")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self.socket.bind(place)
@@ -230,3 +235,88 @@ def test_guard_before_the_secret(environment):
     environment.mounts.append(mount)
     mount.unmount()
     os.waitpid(daemon, 0)
+
+
+SQUATTER = 64001
+
+
+def own_places(environment):
+    """Has /tmp and /run/user empty but for what the tests need, in a mount namespace of this test's own."""
+    own_namespace()
+    kept = os.path.dirname(environment.base)
+    place = environment.new_path("tmp")
+    os.mkdir(place)
+    harness.run("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
+    if kept.startswith("/tmp/"):
+        os.makedirs(place + kept[4:])
+        harness.run("mount", "--rbind", kept, place + kept[4:])
+    harness.run("mount", "--move", place, "/tmp")
+    os.makedirs("/run/user", exist_ok=True)
+    harness.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run/user")
+
+
+@contextlib.contextmanager
+def directory_of(user, path):
+    """A directory of this user, for as long as the test needs it."""
+    os.mkdir(path, 0o700)
+    try:
+        os.chown(path, user, user)
+        yield path
+    finally:
+        harness.shutil.rmtree(path)
+
+
+def device_of(path):
+    return next(row[0] for row in harness.mount_table() if row[1] == path)
+
+
+def state_as(user):
+    """The state of the user's mount, which root may not look into."""
+    look = f"import os; print(os.getxattr({user.path!r}, 'user.protectfs.state').decode())"
+    return user.run("/usr/bin/python3", "-c", look).stdout.strip()
+
+
+def test_squatted_sockets(environment):
+    """Another user makes the socket directory in /tmp first: no mount uses it, and no command talks through it."""
+    own_places(environment)
+    user = OrdinaryUser(environment)
+    number = os.stat(user.volume).st_uid
+    run = lambda *words, ok=True, **variables: harness.run(
+        *user.become, harness.binary(), *words, ok=ok,
+        env={**{name: value for name, value in user.variables.items() if name != "XDG_RUNTIME_DIR"}, **variables})
+    session = {"XDG_RUNTIME_DIR": user.variables["XDG_RUNTIME_DIR"]}
+    mount = ["mount", "--recovery-file", user.code_file, user.volume, user.path]
+    with directory_of(SQUATTER, f"/tmp/protectfs-{number}") as squatted:
+        os.chmod(squatted, 0o777)
+        done = run(*mount, ok=False)
+        environment.cell("mount is refused", (1, True), (done.returncode, "XDG_RUNTIME_DIR" in done.stderr))
+        environment.cell("nothing is mounted", False, any(row[1] == user.path for row in harness.mount_table()))
+        environment.cell("the squatter has nothing", [], os.listdir(squatted))
+        run(*mount, **session)
+        try:
+            # A link to a daemon of the user's, which may be that of another mount.
+            device = device_of(user.path)
+            real = os.path.join(session["XDG_RUNTIME_DIR"], "protectfs", device)
+            hidden = real + ".away"
+            os.rename(real, hidden)
+            os.symlink(hidden, os.path.join(squatted, device))
+            done = run("lock", user.path, ok=False)
+            environment.cell("lock does not go through the squatter", True, done.returncode != 0)
+            environment.cell("what the link leads to was not locked", "unlocked", state_as(user))
+            os.rename(hidden, real)
+        finally:
+            run("unmount", user.path, **session)
+    with directory_of(number, f"/run/user/{number}") as place:
+        run(*mount)
+        environment.cell("without the variable: the session's directory", [device_of(user.path)], sorted(
+            name for name in os.listdir(os.path.join(place, "protectfs")) if ":" in name and "-" not in name))
+        run("lock", user.path)
+        run("unmount", user.path, **session)
+    run(*mount)
+    try:
+        environment.cell("without both: /tmp, closed to others", (number, 0o40700), (
+            lambda status: (status.st_uid, status.st_mode))(os.stat(f"/tmp/protectfs-{number}")))
+        run("lock", user.path, **session)
+    finally:
+        run("unmount", user.path)
+        harness.shutil.rmtree(f"/tmp/protectfs-{number}")

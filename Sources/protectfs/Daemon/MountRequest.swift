@@ -68,6 +68,7 @@ struct MountRequest {
         let access = try VolumeAccess(volume, usePrevious: usePrevious)
         try MountPoint.check(mountPoint, volume: volume)
         try KnownState.check(access, accept: acceptKeybag || usePrevious)
+        try ControlService.checkPlace()
         guard unsafe Glibc.access("/dev/fuse", F_OK) == 0 else {
             throw .init(
                 .unsupported,
