@@ -139,18 +139,6 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Answers an extended attribute: its size where none is asked for, ERANGE where the room is too small.
-    func answer(_ reply: consuming Reply, _ size: Int, _ body: () throws(VolumeError) -> [UInt8]) {
-        do throws(VolumeError) {
-            let value = try body()
-            if size == 0 { return reply.attributeSize(value.count) }
-            if size < value.count { return reply.error(Errno.ERANGE.rawValue) }
-            reply.data(value)
-        } catch {
-            reply.error(error.errno.rawValue)
-        }
-    }
-
     /// Answers a request that has no data.
     func finish(_ reply: consuming Reply, _ body: () throws(VolumeError) -> Void) {
         do throws(VolumeError) {
