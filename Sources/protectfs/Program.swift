@@ -2,6 +2,7 @@
 
 import Glibc
 import HostSystem
+import SodiumKit
 
 @main
 enum Program {
@@ -54,6 +55,12 @@ enum Program {
             if arguments.has("help") {
                 Output.print(command.help)
                 return .success
+            }
+            if command.usesKeys {
+                do throws(SelfTestFailure) { try SelfTest.run() } catch {
+                    let failure = Explain.primitive(error)
+                    throw CommandFailure(usage == .checkUsage ? .checkFailed : failure.code, failure.message)
+                }
             }
             return try command.run(arguments)
         } catch {
