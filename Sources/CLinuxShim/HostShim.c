@@ -3,6 +3,7 @@
 #include <sys/ioctl.h>
 #include <malloc.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -37,6 +38,21 @@ int pfs_raise_open_files(void) {
 }
 
 int pfs_set_process_name(const char *name) { return prctl(PR_SET_NAME, name, 0, 0, 0); }
+
+/* The kernel's own argument strings. glibc hands them to constructors; Swift's CommandLine may hold copies. */
+static char **own_arguments;
+static long own_argument_count;
+
+__attribute__((constructor)) static void keep_arguments(int count, char **arguments) {
+    own_arguments = arguments;
+    own_argument_count = count;
+}
+
+void pfs_hide_argument(long index, long from) {
+    if (index < 0 || index >= own_argument_count || from < 0) return;
+    long length = (long)strlen(own_arguments[index]);
+    if (from < length) memset(own_arguments[index] + from, '*', (size_t)(length - from));
+}
 
 void pfs_syslog(int priority, const char *line) { syslog(priority | LOG_DAEMON, "%s", line); }
 

@@ -36,17 +36,21 @@ public struct ControlClient: ~Copyable {
         guard socket.number >= 0 else { throw .system(.last("socket")) }
         let directory: Descriptor
         do throws(SystemError) {
-            directory = try Descriptor(opening: path.parent, pfs_O_PATH | pfs_O_DIRECTORY)
+            directory = try Descriptor(opening: path.parent, pfs_O_PATH | pfs_O_DIRECTORY | pfs_O_NOFOLLOW)
         } catch {
             throw .unreachable(error)
+        }
+        // In /tmp anybody may have made it, and put a link into it to a socket of another mount.
+        let trusted = Set([geteuid(), 0, owner ?? geteuid()])
+        guard SystemPaths.isSafe(directory, owners: trusted) else {
+            throw .unreachable(SystemError(code: ECONNREFUSED, call: "connect", subject: path.description))
         }
         let short = HostPath("/proc/self/fd/\(directory.number)").appending(bytes: path.lastComponent.bytes)
         guard unsafe short.withCString({ unsafe pfs_unix_connect(socket.number, $0) }) == 0 else {
             throw .unreachable(.last("connect", path.description))
         }
         let channel = Channel(socket)
-        // Without XDG_RUNTIME_DIR the directory lies in /tmp, where anybody may have made it.
-        guard let user = channel.peer?.user, user == geteuid() || user == 0 || user == owner else {
+        guard let user = channel.peer?.user, trusted.contains(user) else {
             throw .unreachable(SystemError(code: ECONNREFUSED, call: "connect", subject: path.description))
         }
         self.channel = channel

@@ -127,9 +127,10 @@ open class FileSystem {
     ) {
         reply.error(noSystemCall)
     }
-    /// `size` 0 asks for the size alone.
+    /// `size` 0 asks for the size alone. `buffer` as for `read`.
     open func getXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, _ reply: consuming Reply
+        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, buffer: inout MutableRawSpan,
+        _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }

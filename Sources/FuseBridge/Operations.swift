@@ -14,6 +14,14 @@ private func fileSystem(of request: fuse_req_t) -> FileSystem {
     unsafe session(of: request).fileSystem
 }
 
+/// Lends the worker's own memory for an answer: the request's bytes lie before it.
+private func withAnswerBuffer(of request: fuse_req_t, _ body: (inout MutableRawSpan) -> Void) {
+    var buffer = unsafe MutableRawSpan(
+        _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
+        byteCount: session(of: request).dataCapacity + WorkerBuffer.slack)
+    body(&buffer)
+}
+
 extension HandleInfo {
     fileprivate init(_ info: UnsafeMutablePointer<fuse_file_info>) {
         self.init(
@@ -127,9 +135,11 @@ private func addAttributeOperations(_ table: inout fuse_lowlevel_ops) {
     }
     unsafe table.getxattr = { request, node, name, size in
         let system = unsafe fileSystem(of: request!)
-        unsafe system.getXattr(
-            Request(request!), node: node, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), size: size,
-            Reply(request!))
+        unsafe withAnswerBuffer(of: request!) { buffer in
+            unsafe system.getXattr(
+                Request(request!), node: node, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), size: size,
+                buffer: &buffer, Reply(request!))
+        }
     }
     unsafe table.listxattr = { request, node, size in
         unsafe fileSystem(of: request!).listXattr(Request(request!), node: node, size: size, Reply(request!))
@@ -158,13 +168,11 @@ private func addFileOperations(_ table: inout fuse_lowlevel_ops) {
         let capacity = unsafe session(of: request!).dataCapacity
         guard offset >= 0, size <= capacity else { return unsafe Reply(request!).error(EINVAL) }
         let system = unsafe fileSystem(of: request!)
-        // The request's own bytes lie before the part of the buffer that is lent here.
-        var buffer = unsafe MutableRawSpan(
-            _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
-            byteCount: capacity + WorkerBuffer.slack)
-        unsafe system.read(
-            Request(request!), node: node, handle: HandleInfo(info!), offset: UInt64(offset), count: size,
-            buffer: &buffer, Reply(request!))
+        unsafe withAnswerBuffer(of: request!) { buffer in
+            unsafe system.read(
+                Request(request!), node: node, handle: HandleInfo(info!), offset: UInt64(offset), count: size,
+                buffer: &buffer, Reply(request!))
+        }
     }
     unsafe table.write = { request, node, data, size, offset, info in
         guard offset >= 0 else { return unsafe Reply(request!).error(EINVAL) }

@@ -60,7 +60,7 @@ internal import Glibc
 }
 
 /// Overwrites what a request with `dataCount` bytes of data, or an answer of so many, has left in the calling worker's
-/// buffer. For READ and WRITE handlers whose data must not outlive the request; the data lent to them is gone then.
+/// buffer. For handlers whose data must not outlive the request; the data lent to them is gone then.
 public func wipeRequestData(_ dataCount: Int) {
     unsafe explicit_bzero(WorkerBuffer.current, WorkerBuffer.requestCapacity + dataCount + WorkerBuffer.slack)
 }

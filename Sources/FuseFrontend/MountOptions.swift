@@ -34,6 +34,8 @@ public struct MountOptions: Sendable, Equatable {
     public var mask: UInt32?
     /// What the kernel is given as it stands: `noatime`, `nodev` …
     public var kernelOptions: [String] = []
+    /// The log may hold names of files and programs. Not an option of `-o`: fstab is not the place to ask for it.
+    public var logsNames = false
 
     /// Nothing asked for.
     public init() {}

@@ -21,13 +21,17 @@ final class RefusalLog: Sendable {
     static let remembered = 4096
 
     private let state = Lock(State())
+    private let namesPrograms: Bool
     private let clock: @Sendable () -> UInt64
     private let log: @Sendable (String) -> Void
 
+    /// - Parameter namesPrograms: writes down what a process calls itself. A script's name is that of its file, which may
+    ///   lie on the mount, and a program may call its threads anything.
     init(
-        clock: @escaping @Sendable () -> UInt64 = { WallClock.bootNanoseconds },
+        namesPrograms: Bool = false, clock: @escaping @Sendable () -> UInt64 = { WallClock.bootNanoseconds },
         log: @escaping @Sendable (String) -> Void
     ) {
+        self.namesPrograms = namesPrograms
         self.clock = clock
         self.log = log
     }
@@ -56,7 +60,7 @@ final class RefusalLog: Sendable {
         }
         if suppressed > 0 { log("\(suppressed) more refusals were not written down") }
         guard isNew else { return }
-        log("\(subject()), process \(process)\(Self.name(of: process))")
+        log("\(subject()), process \(process)\(namesPrograms ? Self.name(of: process) : "")")
     }
 
     /// Forgets whom it has told: after an unlock the next lock speaks again.

@@ -139,18 +139,6 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Answers an extended attribute: its size where none is asked for, ERANGE where the room is too small.
-    func answer(_ reply: consuming Reply, _ size: Int, _ body: () throws(VolumeError) -> [UInt8]) {
-        do throws(VolumeError) {
-            let value = try body()
-            if size == 0 { return reply.attributeSize(value.count) }
-            if size < value.count { return reply.error(Errno.ERANGE.rawValue) }
-            reply.data(value)
-        } catch {
-            reply.error(error.errno.rawValue)
-        }
-    }
-
     /// Answers a request that has no data.
     func finish(_ reply: consuming Reply, _ body: () throws(VolumeError) -> Void) {
         do throws(VolumeError) {
@@ -179,9 +167,10 @@ extension VolumeFileSystem {
         return error.errno.rawValue
     }
 
-    /// A node's path, or its number where it has none.
+    /// A node's inode number, which `ls -i` and `find -inum` know; its path only where the log may hold names.
     func describe(_ number: NodeID) -> String {
-        guard let node = volume.node(number), let path = volume.path(of: node) else { return "inode \(number)" }
+        guard let node = volume.node(number) else { return "a file that is gone" }
+        guard options.logsNames, let path = volume.path(of: node) else { return "inode \(node.inode)" }
         let text = path.map { String(decoding: $0, as: UTF8.self) }.joined(separator: "/")
         // Control characters would let a file's name forge lines of the log.
         return "\"/" + String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 32 ? "?" : $0 })) + "\""

@@ -33,7 +33,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         self.errands = errands
         readers = Self.parkedThreads(errands.limits)
         self.log = log
-        refusals = RefusalLog(log: log)
+        refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
 
     override var connection: ConnectionWishes { wishes }
@@ -175,48 +175,27 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func setXattr(
-        _ request: borrowing Request, node number: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
+        _ request: borrowing Request, node: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
         _ reply: consuming Reply
     ) {
-        do throws(VolumeError) {
-            guard let mode = AttributeMode(flags: flags) else { throw .invalid }
-            let node = try node(number)
-            files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
-            try volume.setXattr(node, copyBytes(name), value: copyBytes(value), mode: mode)
-            timeIsDue(node, request)
-            evictIfOvertaken(node)
-            reply.success()
-        } catch {
-            reply.error(refusal(error, number, request, "change the class of"))
-        }
+        setAttribute(request, node, name, value, flags: flags, reply)
     }
 
     override func getXattr(
-        _ request: borrowing Request, node number: NodeID, name: RawSpan, size: Int, _ reply: consuming Reply
+        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, buffer: inout MutableRawSpan,
+        _ reply: consuming Reply
     ) {
-        answer(reply, size) { () throws(VolumeError) in try volume.getXattr(node(number), copyBytes(name)) }
+        getAttribute(node, name, size: size, &buffer, reply)
     }
 
-    override func listXattr(
-        _ request: borrowing Request, node number: NodeID, size: Int, _ reply: consuming Reply
-    ) {
-        answer(reply, size) { () throws(VolumeError) in
-            Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined())
-        }
+    override func listXattr(_ request: borrowing Request, node: NodeID, size: Int, _ reply: consuming Reply) {
+        listAttributes(node, size: size, reply)
     }
 
     override func removeXattr(
-        _ request: borrowing Request, node number: NodeID, name: RawSpan, _ reply: consuming Reply
+        _ request: borrowing Request, node: NodeID, name: RawSpan, _ reply: consuming Reply
     ) {
-        let bytes = copyBytes(name)
-        // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
-        if bytes == OwnMount.touchName { return reply.error(Errno.ENODATA.rawValue) }
-        if bytes == OwnMount.errorName, errands.flusher.isOwn(request.process) { return reply.success() }
-        finish(reply) { () throws(VolumeError) in
-            let node = try node(number)
-            try volume.removeXattr(node, bytes)
-            timeIsDue(node, request)
-        }
+        removeAttribute(request, node, copyBytes(name), reply)
     }
 
     // MARK: files

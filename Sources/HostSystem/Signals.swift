@@ -63,6 +63,10 @@ public enum ProcessHardening {
     /// was given, and in time in all of them.
     public static func trimHeap() { pfs_trim_heap() }
 
+    /// Writes stars over an argument that this process was started with, from a byte of it on: any user may read the
+    /// arguments of every process for as long as it lives. `index` 0 is the program's name.
+    public static func hideArgument(_ index: Int, from byte: Int) { pfs_hide_argument(index, byte) }
+
     /// Sets the name that ps(1) and top(1) show, at most 15 bytes.
     public static func setName(_ name: String) {
         _ = unsafe HostPath(name).withCString { unsafe pfs_set_process_name($0) }

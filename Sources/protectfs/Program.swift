@@ -2,6 +2,7 @@
 
 import Glibc
 import HostSystem
+import SodiumKit
 
 @main
 enum Program {
@@ -49,9 +50,17 @@ enum Program {
             } catch {
                 throw CommandFailure(usage, "\(command.name): \(error.message)")
             }
+            // The indices are those of `rawArguments`.
+            for text in arguments.privateTexts { ProcessHardening.hideArgument(text.word, from: text.byte) }
             if arguments.has("help") {
                 Output.print(command.help)
                 return .success
+            }
+            if command.usesKeys {
+                do throws(SelfTestFailure) { try SelfTest.run() } catch {
+                    let failure = Explain.primitive(error)
+                    throw CommandFailure(usage == .checkUsage ? .checkFailed : failure.code, failure.message)
+                }
             }
             return try command.run(arguments)
         } catch {

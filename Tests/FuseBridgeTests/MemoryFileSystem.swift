@@ -170,7 +170,8 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func getXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, _ reply: consuming Reply
+        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, buffer: inout MutableRawSpan,
+        _ reply: consuming Reply
     ) {
         let bytes = copy(name)
         let value = state.withLock { state in

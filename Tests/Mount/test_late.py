@@ -219,10 +219,11 @@ def test_removed_while_locked(environment):
 
 
 def test_many_locks(environment):
-    """More locks with late records than a state file lists, each after an unlock, and nothing is left of any."""
+    """Locks with late records, each after an unlock, and nothing is left of any. More of them than a state file lists:
+    LateTests.moreLocksThanAStateFileLists, and here with --mode soak."""
     with store(environment) as below:
         mount = below.mount()
-        for seed in range(1, 4 if environment.mode == "quick" else 70):
+        for seed in range(1, {"quick": 4, "full": 16, "soak": 70}[environment.mode]):
             case = Case(mount, below.backing, "class", seed)
             try:
                 said = case.lock()

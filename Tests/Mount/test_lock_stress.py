@@ -14,7 +14,7 @@ import stress
 import uring
 from harness import PATIENCE, wait_until
 
-CYCLES = {"quick": 6, "full": 25, "soak": 300}
+CYCLES = {"quick": 6, "full": 15, "soak": 300}
 SWEEPING = 10  # exit code of a lock after which the kernel still holds pages
 
 

@@ -13,7 +13,7 @@ from harness import (
 from memory import SleepingPage, resident
 from subscriber import Subscriber
 
-CYCLES = {"quick": 25, "full": 200, "soak": 2000}
+CYCLES = {"quick": 25, "full": 80, "soak": 2000}
 # The exit code of a lock that the kernel's pages outlive.
 SWEEPING = 10
 CONSTANT = pattern(300_000, seed=5)

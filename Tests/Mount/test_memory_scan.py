@@ -125,6 +125,35 @@ def test_plaintext_leaves_memory(environment):
         os.close(handle)
 
 
+def test_attributes_leave_memory(environment):
+    """Values of extended attributes are in the daemon's memory for the length of a request, whatever the lock's state."""
+    if os.geteuid() != 0:
+        raise harness.Skip("only root may read the memory of a process that is not dumpable")
+    mount = environment.mount()
+    marks = {}
+    for number, length in enumerate((24, 24, 400, 1200)):
+        path = mount / f"file {number}"
+        harness.write_file(path, b"content")
+        harness.set_class(path, "A" if number else "B")
+        for name in ("user.note", "trusted.note"):
+            # A note longer than its mark: what is found is the value, and no trace of a shorter one.
+            mark = os.urandom(12).hex().encode()
+            marks[f"{name}, {length} bytes"] = mark
+            os.setxattr(path, name, (mark * (length // 24)))
+            for _ in range(8):
+                assert os.getxattr(path, name).startswith(mark)
+        # What is refused came as far as the daemon.
+        mark = os.urandom(12).hex().encode()
+        marks[f"refused, {length} bytes"] = mark
+        assert harness.outcome(os.setxattr, path, "user.missing", mark * 4, os.XATTR_REPLACE) == "ENODATA"
+    # A buffer is wiped right after its answer has been sent.
+    harness.wait_until(lambda: not scan.found(mount.pid, marks), seconds=20, what="the end of the values, unlocked")
+    mount.lock()
+    places = scan.found(mount.pid, marks)
+    for name in marks:
+        environment.cell(f"after the lock: {name}", [], places.get(name, [])[:3])
+
+
 def test_credentials_leave_memory(environment):
     """Passphrase and recovery code stay neither in memory nor in what others can see of the process."""
     if os.geteuid() != 0:

@@ -64,6 +64,20 @@ import VolumeFormat
         #expect(try TestVolume.bytes(of: scene.content) == "againld old")
     }
 
+    /// A state file has room for 64 locks with late files: one that has been unlocked takes none.
+    @Test func moreLocksThanAStateFileLists() throws {
+        let scene = try Scene()
+        for number in 100...100 + StateFileLayout.maximumLocks + 6 {
+            scene.it.lock()
+            try scene.late("\(number)")
+            try scene.it.volume.persistLateRecords()
+            #expect(try scene.openLocks.count == 1 && scene.lateFiles.count == 1, "lock \(number)")
+            try scene.it.unlock()
+            #expect(try TestVolume.bytes(of: scene.content) == "\(number) old old", "lock \(number)")
+            #expect(try scene.openLocks.isEmpty && scene.lateFiles.isEmpty, "lock \(number)")
+        }
+    }
+
     @Test func aLateWriteMayGrowTheFile() throws {
         let scene = try Scene()
         scene.it.lock()

@@ -14,6 +14,8 @@ void pfs_forget_crash_handlers(void);
 int pfs_raise_open_files(void);
 /* prctl(PR_SET_NAME). */
 int pfs_set_process_name(const char *name);
+/* Writes stars over this process's own argument `index`, from byte `from` on, where /proc and ps(1) read it. */
+void pfs_hide_argument(long index, long from);
 /* One line to syslog(3); priority is LOG_ERR and so on. */
 void pfs_syslog(int priority, const char *line);
 /* Columns of the terminal, or -1. */

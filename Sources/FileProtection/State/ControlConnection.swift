@@ -36,10 +36,10 @@ final class ControlConnection {
         do throws(ProtectionSystemError) {
             // Never waits: a full backlog is EAGAIN.
             _ = fcntl(socket, F_SETFL, O_NONBLOCK)
-            try connect(socket, path)
+            let trusted = [geteuid(), 0, owner ?? geteuid()]
+            try connect(socket, path, trusted)
             var (user, process): (UInt32, Int32) = (0, 0)
-            guard unsafe pfs_peer(socket, &user, &process) == 0, user == geteuid() || user == 0 || user == owner else {
-                // Without XDG_RUNTIME_DIR anybody may have made the directory.
+            guard unsafe pfs_peer(socket, &user, &process) == 0, trusted.contains(user) else {
                 throw ProtectionSystemError(code: ECONNREFUSED, call: "connect")
             }
         } catch {
@@ -49,12 +49,19 @@ final class ControlConnection {
         return ControlConnection(socket, queue, receive, ended)
     }
 
-    private static func connect(_ socket: Int32, _ path: String) throws(ProtectionSystemError) {
+    private static func connect(
+        _ socket: Int32, _ path: String, _ trusted: [UInt32]
+    ) throws(ProtectionSystemError) {
         // Through the directory's descriptor: sun_path holds 108 bytes only.
         let directory = unsafe Glibc.open(
-            (path as NSString).deletingLastPathComponent, pfs_O_PATH | pfs_O_DIRECTORY | O_CLOEXEC)
+            (path as NSString).deletingLastPathComponent, pfs_O_PATH | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC)
         guard directory >= 0 else { throw .last("open") }
         defer { Glibc.close(directory) }
+        // In /tmp anybody may have made it, and put a link into it to a socket of another mount.
+        var status = stat()
+        guard unsafe fstat(directory, &status) == 0, trusted.contains(status.st_uid), status.st_mode & 0o022 == 0 else {
+            throw ProtectionSystemError(code: ECONNREFUSED, call: "connect")
+        }
         let short = "/proc/self/fd/\(directory)/\((path as NSString).lastPathComponent)"
         guard unsafe pfs_unix_connect(socket, short) == 0 else { throw .last("connect") }
     }

@@ -19,28 +19,41 @@ enum ControlSocket {
     /// The places for the mount at a path, as it is now.
     static func places(_ mountPoint: String) -> Places {
         var places = Places()
-        places.directories = [runtime]
+        var sources = runtimes
+        // Where new ones come. /tmp, where much else appears, is not watched beside a better place.
+        places.directories = [sources[0]]
         guard let mount = ProtectedMount.all().last(where: { $0.path == mountPoint }) else { return places }
         let owner = user(of: mount.device)
         if geteuid() == 0 {
             places.owner = owner
             if let owner, owner != 0 {
-                places.directories += ["/run/user/\(owner)/protectfs", "/tmp/protectfs-\(owner)"]
+                let others = ["/run/user/\(owner)/protectfs", "/tmp/protectfs-\(owner)"]
+                places.directories += others
+                sources += others
             }
         } else if let owner, owner != geteuid() {
             // The socket's directory is its owner's alone.
             places.closed = ProtectionSystemError(code: EACCES, call: "connect")
         }
-        places.sockets = places.directories.map { "\($0)/\(mount.device)" }
+        places.sockets = sources.map { "\($0)/\(mount.device)" }
         return places
     }
 
-    private static var runtime: String {
-        if geteuid() == 0 { return "/run/protectfs" }
-        if let base = ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"], base.hasPrefix("/") {
-            return base + "/protectfs"
+    /// Where sockets of this user's mounts may be, the place for new ones first; never empty. A directory that is somebody
+    /// else's is refused when it is connected to.
+    private static var runtimes: [String] {
+        let user = geteuid()
+        if user == 0 { return ["/run/protectfs"] }
+        var bases: [String] = []
+        if let base = ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"], base.hasPrefix("/") { bases.append(base) }
+        var status = stat()
+        let session = "/run/user/\(user)"
+        if unsafe lstat(session, &status) == 0, status.st_mode & S_IFMT == S_IFDIR, status.st_uid == user,
+            !bases.contains(session)
+        {
+            bases.append(session)
         }
-        return "/tmp/protectfs-\(geteuid())"
+        return bases.map { $0 + "/protectfs" } + ["/tmp/protectfs-\(user)"]
     }
 
     /// The option `user_id` of a mount.

@@ -89,20 +89,46 @@ struct NameCipher: Sendable {
     }
 
     /// nonce ‖ ciphertext ‖ tag of a value, bound to object and name.
-    func sealValue(_ value: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8] {
+    func sealValue(_ value: RawSpan, name: [UInt8], of object: ObjectID) -> [UInt8] {
         sealed(value, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
     }
 
-    /// The value, verified; nil when it is not what was stored under that name.
+    /// The same of an array.
+    func sealValue(_ value: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8] {
+        sealValue(unsafe value.span.bytes, name: name, of: object)
+    }
+
+    /// Puts the value, verified, at the beginning of `output`, which has to have room for it (`valueLength`).
+    ///
+    /// - Returns: false when it is not what was stored under that name; `output` then holds nothing of it.
+    func openValue(
+        _ stored: [UInt8], name: [UInt8], of object: ObjectID, into output: inout MutableRawSpan
+    ) -> Bool {
+        guard let length = Self.valueLength(stored: stored.count) else { return false }
+        var part = output._mutatingExtracting(0..<length)
+        let isOpen = open(
+            stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name, into: &part)
+        // What the cipher had left of its last block.
+        wipeStackBelow()
+        return isOpen
+    }
+
+    /// The same in an array, for what is no secret of a running mount.
     func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
         opened(stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
+    }
+
+    /// Bytes of the value that is stored in so many; nil where they cannot be one.
+    static func valueLength(stored count: Int) -> Int? {
+        let overhead = XChaCha.nonceLength + XChaCha.tagLength
+        return count >= overhead ? count - overhead : nil
     }
 
     // MARK: symlinks
 
     /// What is stored for a link's target.
     func sealTarget(_ target: [UInt8]) -> [UInt8] {
-        Base64URL.encode(unsafe sealed(target, key: keys.symlink, associatedData: []).span.bytes)
+        Base64URL.encode(unsafe sealed(target.span.bytes, key: keys.symlink, associatedData: []).span.bytes)
     }
 
     /// A link's target, verified.
@@ -155,29 +181,34 @@ struct NameCipher: Sendable {
         XChaCha.applyStream(to: &name, key: key, nonce: unsafe nonce.span.bytes, counter: 1)
     }
 
-    private func sealed(_ bytes: [UInt8], key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8] {
+    private func sealed(_ bytes: RawSpan, key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8] {
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()
-        var output = [UInt8](repeating: 0, count: bytes.count + XChaCha.tagLength)
+        var output = [UInt8](repeating: 0, count: bytes.byteCount + XChaCha.tagLength)
         var span = output.mutableSpan
         var raw = unsafe span.mutableBytes
         XChaCha.seal(
-            unsafe bytes.span.bytes, key: key, nonce: unsafe nonce.span.bytes,
-            associatedData: unsafe associatedData.span.bytes, into: &raw)
+            bytes, key: key, nonce: unsafe nonce.span.bytes, associatedData: unsafe associatedData.span.bytes,
+            into: &raw)
         return (0..<24).map { nonce[$0] } + output
     }
 
     private func opened(_ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8]? {
-        let overhead = XChaCha.nonceLength + XChaCha.tagLength
-        guard stored.count >= overhead else { return nil }
-        var output = [UInt8](repeating: 0, count: stored.count - overhead)
-        let all = unsafe stored.span.bytes
+        guard let length = Self.valueLength(stored: stored.count) else { return nil }
+        var output = [UInt8](repeating: 0, count: length)
         var span = output.mutableSpan
         var raw = unsafe span.mutableBytes
-        let isOpen = XChaCha.open(
+        return open(stored, key: key, associatedData: associatedData, into: &raw) ? output : nil
+    }
+
+    /// Opens nonce ‖ ciphertext ‖ tag into as many bytes as the ciphertext has.
+    private func open(
+        _ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8], into output: inout MutableRawSpan
+    ) -> Bool {
+        let all = unsafe stored.span.bytes
+        return XChaCha.open(
             all.extracting(XChaCha.nonceLength..<all.byteCount), key: key,
-            nonce: all.extracting(0..<XChaCha.nonceLength), associatedData: unsafe associatedData.span.bytes, into: &raw
-        )
-        return isOpen ? output : nil
+            nonce: all.extracting(0..<XChaCha.nonceLength), associatedData: unsafe associatedData.span.bytes,
+            into: &output)
     }
 
     private func entryName(_ bytes: [UInt8]) throws(VolumeError) -> EntryName {

@@ -5,21 +5,50 @@ internal import Locks
 internal import VolumeFormat
 
 extension Volume {
-    /// The value of an extended attribute; ENODATA when there is none.
-    public func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
-        if let own = OwnAttribute(name) { return try ownValue(own, of: node) }
-        if Self.isACL(name) {
-            let object = try backing(node)
-            return try below { () throws(Errno) in try object.attribute(name) }
+    /// The value of an extended attribute, at the beginning of `buffer`, which is in locked memory: the only place where it
+    /// stands in the clear.
+    ///
+    /// - Returns: its length.
+    /// - Throws: ENODATA when there is none, ERANGE when the buffer has no room for it.
+    public func getXattr(_ node: Node, _ name: [UInt8], into buffer: inout MutableRawSpan) throws(VolumeError) -> Int {
+        if let open = try openXattr(node, name) {
+            guard open.count <= buffer.byteCount else { throw .refused(.ERANGE) }
+            for (index, byte) in open.enumerated() { buffer.storeBytes(of: byte, toByteOffset: index, as: UInt8.self) }
+            return open.count
         }
+        let (stored, id) = try sealedXattr(node, name)
+        guard let length = NameCipher.valueLength(stored: stored.count) else { throw damaged(.attribute, node) }
+        guard length <= buffer.byteCount else { throw .refused(.ERANGE) }
+        guard names.openValue(stored, name: name, of: id, into: &buffer) else { throw damaged(.attribute, node) }
+        return length
+    }
+
+    /// The same in an array, which is not wiped: for a check, whose process ends, and not for a mount.
+    public func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
+        if let open = try openXattr(node, name) { return open }
+        let (stored, id) = try sealedXattr(node, name)
+        guard let value = names.openValue(stored, name: name, of: id) else { throw damaged(.attribute, node) }
+        return value
+    }
+
+    /// The value of an attribute that is not stored encrypted; nil where it would be.
+    private func openXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8]? {
+        if let own = OwnAttribute(name) { return try ownValue(own, of: node) }
+        guard Self.isACL(name) else { return nil }
+        let object = try backing(node)
+        return try below { () throws(Errno) in try object.attribute(name) }
+    }
+
+    /// What is stored for an encrypted attribute, and the ID that it is bound to.
+    private func sealedXattr(
+        _ node: Node, _ name: [UInt8]
+    ) throws(VolumeError) -> (stored: [UInt8], id: ObjectID) {
         let object = try object(for: name, of: node)
         // Most files have none: then no header is read.
         guard try hasEncrypted(object) else { throw .noAttribute }
         let id = try objectID(of: node)
         let backingName = try names.encodeAttribute(name, of: id)
-        let stored = try below { () throws(Errno) in try object.attribute(backingName) }
-        guard let value = names.openValue(stored, name: name, of: id) else { throw damaged(.attribute, node) }
-        return value
+        return (try below { () throws(Errno) in try object.attribute(backingName) }, id)
     }
 
     /// The names of all attributes, those of the volume's own that are listed first.
@@ -53,11 +82,19 @@ extension Volume {
     public func setXattr(
         _ node: Node, _ name: [UInt8], value: [UInt8], mode: AttributeMode
     ) throws(VolumeError) {
+        try setXattr(node, name, value: unsafe value.span.bytes, mode: mode)
+    }
+
+    /// Sets an attribute; the value is copied nowhere in the clear, unless it is stored so.
+    public func setXattr(
+        _ node: Node, _ name: [UInt8], value: RawSpan, mode: AttributeMode
+    ) throws(VolumeError) {
         try requireWritable()
         if let own = OwnAttribute(name) { return try setOwn(own, of: node, value: value, mode: mode) }
         if Self.isACL(name) {
             let object = try backing(node)
-            try below { () throws(Errno) in try object.setAttribute(name, value, mode: mode) }
+            let list = value.byteOffsets.map { unsafe value.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
+            try below { () throws(Errno) in try object.setAttribute(name, list, mode: mode) }
             node.directory?.contents.withLock { $0.hasDefaultACL = nil }
             return
         }

@@ -90,12 +90,12 @@ extension Volume {
     // MARK: writing
 
     func setOwn(
-        _ attribute: OwnAttribute, of node: Node, value: [UInt8], mode: AttributeMode
+        _ attribute: OwnAttribute, of node: Node, value: RawSpan, mode: AttributeMode
     ) throws(VolumeError) {
         guard case .protection = attribute else { throw .refused(.EPERM) }
         guard node.kind == .file || node.kind == .directory else { throw .notSupported }
         let wanted: ProtectionClass
-        switch ProtectionClass.request(unsafe value.span.bytes) {
+        switch ProtectionClass.request(value) {
         case .known(let known): wanted = known
         case .reserved: throw .notSupported
         case .invalid: throw .invalid

@@ -7,20 +7,22 @@ struct Arguments {
     private var values: [String: [HostPath]] = [:]
     /// What is not an option, in order.
     private(set) var operands: [HostPath] = []
-    /// Everything as it was given.
-    let words: [HostPath]
+    /// Everything as it was given, without private options.
+    private(set) var words: [HostPath] = []
+    /// Where values of private options begin: the index in the words that were parsed, and the byte.
+    private(set) var privateTexts: [(word: Int, byte: Int)] = []
 
-    /// Parses `words` by `options`.
+    /// Parses `words`, a part of the process's own arguments, by `options`.
     ///
     /// `--name=value`, `--name value`, `-x value`, `-xvalue`, bundled letters and `--` work; `--help` and `-h` are always there.
     init(_ words: ArraySlice<HostPath>, options: [Option]) throws(CommandFailure) {
-        self.words = Array(words)
         let known = options + [Option("help", letter: "h", help: "show this help")]
         var rest = words
         while let word = rest.popFirst() {
-            let text = word.bytes
+            let (text, first, texts) = (word.bytes, rest.startIndex - 1, privateTexts.count)
             if text == Array("--".utf8) {
                 operands += rest
+                self.words += words[first...]
                 return
             }
             if text.starts(with: "--".utf8) {
@@ -30,6 +32,7 @@ struct Arguments {
             } else {
                 operands.append(word)
             }
+            if privateTexts.count == texts { self.words += words[first..<rest.startIndex] }
         }
     }
 
@@ -72,9 +75,11 @@ struct Arguments {
             guard equals == nil else { throw .init(.usage, "--\(option.name) takes no value") }
             try store(option, HostPath(""))
         } else if let equals {
+            if option.isPrivate { privateTexts.append((rest.startIndex - 1, equals + 1)) }
             try store(option, HostPath(bytes: text[(equals + 1)...]))
         } else {
             guard let value = rest.popFirst() else { throw .init(.usage, "--\(option.name) needs a value") }
+            if option.isPrivate { privateTexts.append((rest.startIndex - 1, 0)) }
             try store(option, value)
         }
     }

@@ -10,15 +10,21 @@ struct Option: Sendable {
     let value: String?
     /// True when it may be given more than once.
     let repeats: Bool
+    /// True when its value may hold a secret, and so must not stay in what ps(1) shows.
+    let isPrivate: Bool
     /// One sentence for the help; nil keeps the option out of it.
     let help: String?
 
     /// Makes an option.
-    init(_ name: String, letter: Character? = nil, value: String? = nil, repeats: Bool = false, help: String?) {
+    init(
+        _ name: String, letter: Character? = nil, value: String? = nil, repeats: Bool = false, isPrivate: Bool = false,
+        help: String?
+    ) {
         self.name = name
         self.letter = letter
         self.value = value
         self.repeats = repeats
+        self.isPrivate = isPrivate
         self.help = help
     }
 
@@ -31,7 +37,8 @@ struct Option: Sendable {
         "passphrase-file", value: "FILE", help: "take the passphrase from FILE's first line")
     /// A command that prints the passphrase.
     static let passphraseCommand = Option(
-        "passphrase-command", value: "CMD", help: "take the passphrase from the first line that CMD prints")
+        "passphrase-command", value: "CMD", isPrivate: true,
+        help: "take the passphrase from the first line that CMD prints")
     /// A file with the recovery code.
     static let recoveryFile = Option(
         "recovery-file", value: "FILE", help: "use the recovery code in FILE's first line instead")
@@ -40,7 +47,8 @@ struct Option: Sendable {
         "new-passphrase-file", value: "FILE", help: "take the new passphrase from FILE's first line")
     /// A command that prints a passphrase to be set.
     static let newPassphraseCommand = Option(
-        "new-passphrase-command", value: "CMD", help: "take the new passphrase from the first line that CMD prints")
+        "new-passphrase-command", value: "CMD", isPrivate: true,
+        help: "take the new passphrase from the first line that CMD prints")
     /// What unlocks an existing volume.
     static let credentials = [passphraseFile, passphraseCommand, recoveryFile]
     /// What sets a new passphrase.

@@ -30,6 +30,13 @@ struct Command: Sendable {
         self.run = run
     }
 
+    /// Whether it uses keys itself. One that does not works also where the primitives do not: a lock above all.
+    var usesKeys: Bool {
+        ![
+            "lock", "unlock", "status", "watch", "wait", "unmount", "class get", "class set", "class list", "version",
+        ].contains(name)
+    }
+
     /// All commands in the order of the help.
     static let all: [Command] = [
         .initialise, .mount, .unlock, .lock, .status, .watch, .wait, .unmount, .classGet, .classSet, .classList,

@@ -34,10 +34,11 @@ enum Daemons {
     }
 
     private static func sockets(_ entry: MountEntry) -> [HostPath] {
-        let own = SystemPaths.controlSocket(major: entry.major, minor: entry.minor)
-        guard geteuid() == 0, let user = entry.number(of: "user_id"), user != 0 else { return [own] }
-        let name = own.lastComponent.description
-        return [own, HostPath("/run/user/\(user)/protectfs/\(name)"), HostPath("/tmp/protectfs-\(user)/\(name)")]
+        var places = SystemPaths.runtimes
+        if geteuid() == 0, let user = entry.number(of: "user_id"), user != 0 {
+            places += [HostPath("/run/user/\(user)/protectfs"), HostPath("/tmp/protectfs-\(user)")]
+        }
+        return places.map { $0.appending("\(entry.major):\(entry.minor)") }
     }
 
     /// Runs a call on the daemon and explains its failure.
@@ -67,9 +68,10 @@ enum Daemons {
 
     /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
     static func cleanAfterDead(_ entry: MountEntry) {
-        for socket in sockets(entry) {
+        // What the daemon made, and not somebody who has made the directory in /tmp.
+        let owners = Set([geteuid(), entry.number(of: "user_id") ?? geteuid()])
+        for socket in sockets(entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
             let record = ControlService.modeRecord(socket)
-            // Written by the daemon, and not by somebody who has made the directory in /tmp.
             if let file = try? Descriptor(opening: record, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
                 let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.number(of: "user_id"),
                 let bytes = try? file.readAll(limit: 64),

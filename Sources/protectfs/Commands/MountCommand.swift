@@ -15,6 +15,7 @@ extension Command {
         options: [
             Option("option", letter: "o", value: "LIST", repeats: true, help: "mount options, separated by commas"),
             Option("foreground", letter: "f", help: "stay in the foreground and log to standard error"),
+            Option("log-names", help: "with --foreground: log names of files, else only inode numbers"),
             Option("no-unlock", help: "mount before first unlock: only class none can be opened"),
             Option("read-only", letter: "r", help: "the same as -o ro"),
             .deviceKey,
@@ -29,18 +30,22 @@ extension Command {
             }
             let request = try MountRequest(arguments)
             if arguments.has("started-by-mount") {
+                let connectionGuard = ConnectionGuard()
                 let credential = try DaemonStart.receive()
-                return try Daemon.run(request, credential, isStarted: true)
+                return try Daemon.run(request, credential, connectionGuard, isStarted: true)
             }
-            let access = try request.check()
-            let credential = try credential(arguments, request, access)
-            if arguments.has("foreground") { return try Daemon.run(request, credential, isStarted: false) }
-            try DaemonStart.run(arguments.words, credential)
+            _ = try request.check()
+            if arguments.has("foreground") {
+                let connectionGuard = ConnectionGuard()
+                let credential = try credential(arguments, request)
+                return try Daemon.run(request, credential, connectionGuard, isStarted: false)
+            }
+            try DaemonStart.run(arguments.words, try credential(arguments, request))
             return .success
         })
 
     private static func credential(
-        _ arguments: Arguments, _ request: MountRequest, _ access: CheckedVolume
+        _ arguments: Arguments, _ request: MountRequest
     ) throws(CommandFailure) -> Credential? {
         if request.noUnlock { return nil }
         return try SecretInput.credential(arguments, prompt: "Passphrase of \(request.volume): ")

@@ -18,9 +18,9 @@ final class ControlService: ControlHandler, Sendable {
     /// Binds the socket that is named by the mount's device numbers.
     init(_ mount: RunningMount, modeBefore: mode_t) throws(CommandFailure) {
         self.mount = mount
+        try Self.checkPlace()
         do throws(SystemError) {
             socket = SystemPaths.controlSocket(major: mount.entry.major, minor: mount.entry.minor)
-            _ = try SystemPaths.makeRuntime()
             // Device numbers are used again: what is there belongs to a mount that is gone.
             _ = unsafe socket.withCString { unsafe unlink($0) }
             let record = Self.modeRecord(socket)
@@ -31,6 +31,13 @@ final class ControlService: ControlHandler, Sendable {
             try server.start()
         } catch {
             throw .init(.failure, "the control socket cannot be made: \(error)")
+        }
+    }
+
+    /// Makes the directory of control sockets, or says why this user cannot have one there.
+    static func checkPlace() throws(CommandFailure) {
+        do throws(RuntimeDirectoryError) { _ = try SystemPaths.makeRuntime() } catch {
+            throw Explain.runtime(error)
         }
     }
 

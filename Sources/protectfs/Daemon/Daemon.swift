@@ -14,9 +14,12 @@ import VolumeFormat
 enum Daemon {
     /// Mounts and serves. Returns when the mount has ended.
     ///
-    /// - Parameter isStarted: true in the background, with a starter that waits for the report.
+    /// - Parameters:
+    ///   - connectionGuard: forked before the credential was read.
+    ///   - isStarted: true in the background, with a starter that waits for the report.
     static func run(
-        _ request: MountRequest, _ credential: consuming Credential?, isStarted: Bool
+        _ request: MountRequest, _ credential: consuming Credential?, _ connectionGuard: consuming ConnectionGuard?,
+        isStarted: Bool
     ) throws(CommandFailure) -> ExitCode {
         // Before the first thread: they inherit the mask.
         let signals = SignalSet(blocking: [SIGTERM, SIGINT, SIGHUP])
@@ -24,7 +27,6 @@ enum Daemon {
         ProcessHardening.raiseOpenFiles()
         let report = DaemonReport(isStarted: isStarted)
         let log = DaemonLog(request.volume.description)
-        let connectionGuard = ConnectionGuard()
         let mount: RunningMount
         do throws(CommandFailure) {
             mount = try start(request, credential, log)

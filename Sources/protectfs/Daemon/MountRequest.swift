@@ -13,7 +13,7 @@ struct MountRequest {
     /// The mount point as typed.
     let mountPoint: HostPath
     /// What follows `-o`.
-    let options: MountOptions
+    private(set) var options: MountOptions
     /// Stays before first unlock.
     let noUnlock: Bool
     /// Where the device key is.
@@ -48,6 +48,11 @@ struct MountRequest {
             }
         }
         if options.isStrict, options.recover { throw .init(.usage, "-o strict and -o recover exclude each other") }
+        if arguments.has("log-names"), !arguments.has("foreground") {
+            throw .init(
+                .usage, "--log-names needs --foreground: names of files do not belong in the system log")
+        }
+        options.logsNames = arguments.has("log-names")
         if noUnlock,
             let option = ["passphrase-file", "passphrase-command", "recovery-file"].first(where: arguments.has)
         {
@@ -59,6 +64,7 @@ struct MountRequest {
     func check() throws(CommandFailure) -> CheckedVolume {
         let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)
+        try ControlService.checkPlace()
         guard unsafe Glibc.access("/dev/fuse", F_OK) == 0 else {
             throw .init(
                 .unsupported,

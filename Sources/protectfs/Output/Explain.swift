@@ -15,6 +15,32 @@ enum Explain {
         .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")
     }
 
+    /// No directory for control sockets that this user can trust.
+    static func runtime(_ error: RuntimeDirectoryError) -> CommandFailure {
+        let way = "set XDG_RUNTIME_DIR to a directory of your own with mode 0700, also for the commands that follow"
+        return switch error {
+        case .system(let error): system(error)
+        case .notADirectory(let path):
+            .init(.failure, "\(path): not a directory, so control sockets cannot be made in it; remove it, or \(way)")
+        case .foreign(let path, let owner):
+            .init(
+                .failure,
+                "\(path): belongs to another user (\(owner)), who could answer in the mount's place; \(way)")
+        case .open(let path):
+            .init(.failure, "\(path): other users may enter this directory of control sockets; chmod 700 \(path)")
+        case .replaceable(let path):
+            .init(.failure, "\(path.parent): other users may replace what is in it; \(way)")
+        }
+    }
+
+    /// A primitive that cannot be trusted with data.
+    static func primitive(_ error: SelfTestFailure) -> CommandFailure {
+        .init(
+            .unsupported,
+            "\(error.primitive) gives a wrong result on this machine; nothing was done, as it would destroy data. Install the library anew, and test the machine's memory and processor"
+        )
+    }
+
     /// No locked memory, or no memory.
     static func memory(_ error: SodiumError) -> CommandFailure {
         switch error {

@@ -1,0 +1,71 @@
+// Extended attributes: their values stand in the clear in the worker's buffer alone, and for one request.
+
+internal import BackingStore
+internal import FuseBridge
+internal import Locks
+internal import ProtectedVolume
+
+extension VolumeFileSystem {
+    /// SETXATTR. Whatever the file's class, the value is wiped before the answer.
+    func setAttribute(
+        _ request: borrowing Request, _ number: NodeID, _ name: RawSpan, _ value: RawSpan, flags: Int32,
+        _ reply: consuming Reply
+    ) {
+        let count = value.byteCount
+        do throws(VolumeError) {
+            guard let mode = AttributeMode(flags: flags) else { throw .invalid }
+            let node = try node(number)
+            files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
+            try volume.setXattr(node, copyBytes(name), value: value, mode: mode)
+            wipeRequestData(count)
+            timeIsDue(node, request)
+            evictIfOvertaken(node)
+            reply.success()
+        } catch {
+            wipeRequestData(count)
+            reply.error(refusal(error, number, request, "change the class of"))
+        }
+    }
+
+    /// GETXATTR, by way of the worker's buffer.
+    func getAttribute(
+        _ number: NodeID, _ name: RawSpan, size: Int, _ buffer: inout MutableRawSpan, _ reply: consuming Reply
+    ) {
+        do throws(VolumeError) {
+            let count = try volume.getXattr(node(number), copyBytes(name), into: &buffer)
+            answer(reply, size, buffer.bytes.extracting(0..<count))
+            wipeRequestData(count)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    /// LISTXATTR.
+    func listAttributes(_ number: NodeID, size: Int, _ reply: consuming Reply) {
+        do throws(VolumeError) {
+            let names = Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined())
+            answer(reply, size, unsafe names.span.bytes)
+        } catch {
+            reply.error(error.errno.rawValue)
+        }
+    }
+
+    /// REMOVEXATTR.
+    func removeAttribute(_ request: borrowing Request, _ number: NodeID, _ name: [UInt8], _ reply: consuming Reply) {
+        // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
+        if name == OwnMount.touchName { return reply.error(Errno.ENODATA.rawValue) }
+        if name == OwnMount.errorName, errands.flusher.isOwn(request.process) { return reply.success() }
+        finish(reply) { () throws(VolumeError) in
+            let node = try node(number)
+            try volume.removeXattr(node, name)
+            timeIsDue(node, request)
+        }
+    }
+
+    /// Answers an extended attribute: its size where none is asked for, ERANGE where the room is too small.
+    private func answer(_ reply: consuming Reply, _ size: Int, _ value: RawSpan) {
+        if size == 0 { return reply.attributeSize(value.byteCount) }
+        if size < value.byteCount { return reply.error(Errno.ERANGE.rawValue) }
+        reply.data(value)
+    }
+}

@@ -1,0 +1,172 @@
+// Known-answer tests: a primitive that does not give the published result is used for nothing.
+
+internal import CSodium
+
+/// A primitive gives another result here than everywhere else: a broken library, compiler or processor.
+public struct SelfTestFailure: Error, Equatable, Sendable {
+    /// The primitive, and the code that ran it.
+    public let primitive: String
+}
+
+/// One primitive as protectfs uses it, and whether it gives its known answers.
+struct KnownAnswer: Sendable {
+    let primitive: String
+    let holds: @Sendable () throws(SodiumError) -> Bool
+}
+
+/// The tests that run before the first key is used. The vectors are those of public standards; where a standard has none
+/// of the size that is used, another implementation has made them, which is named beside it.
+public enum SelfTest {
+    /// Runs all of them, a few milliseconds in all. Nothing in them is secret.
+    ///
+    /// - Throws: at the first that does not hold. No memory to run one is no verdict, and is met again by the first use.
+    public static func run() throws(SelfTestFailure) {
+        try run(all)
+    }
+
+    static func run(_ answers: [KnownAnswer]) throws(SelfTestFailure) {
+        for answer in answers {
+            let holds: Bool
+            do throws(SodiumError) { holds = try answer.holds() } catch { holds = error != .invalidPublicKey }
+            guard holds else { throw SelfTestFailure(primitive: answer.primitive) }
+        }
+    }
+
+    static var all: [KnownAnswer] {
+        // First, as others' answers are compared by its digest.
+        var answers = [KnownAnswer(primitive: "BLAKE2b (libsodium)", holds: HashAnswers.blakeHolds)]
+        for backend in CipherBackend.allCases where backend.isAvailable(for: .aes256GCM) {
+            answers.append(
+                KnownAnswer(primitive: "AES-256-GCM (\(backend.library))") { () throws(SodiumError) in
+                    try GCMAnswers.hold(BlockFunctions(.aes256GCM, backend))
+                })
+        }
+        return answers + [
+            KnownAnswer(primitive: "XChaCha20-Poly1305 (libsodium)") { () throws(SodiumError) in
+                guard try XChaChaAnswers.hold(BlockFunctions(.xChaCha20Poly1305, .sodium)) else { return false }
+                return try XChaChaAnswers.hold(.xChaCha)
+            },
+            KnownAnswer(primitive: "XChaCha20 (libsodium)", holds: XChaChaAnswers.streamHolds),
+            KnownAnswer(primitive: "HMAC-SHA-256 (libsodium)", holds: HashAnswers.hmacHolds),
+            KnownAnswer(primitive: "X25519 (libsodium)", holds: KeyAnswers.agreementHolds),
+            KnownAnswer(primitive: "HPKE (libsodium)", holds: KeyAnswers.hpkeHolds),
+            KnownAnswer(primitive: "Argon2id (libsodium)", holds: KeyAnswers.argonHolds),
+            KnownAnswer(primitive: "comparison in constant time (libsodium)", holds: HashAnswers.comparisonHolds),
+        ]
+    }
+}
+
+/// An AEAD as functions of bytes, so that a test can put a broken one in its place.
+struct BlockFunctions: Sendable {
+    typealias Seal =
+        @Sendable (_ key: [UInt8], _ nonce: [UInt8], _ text: [UInt8], _ data: [UInt8])
+        throws(SodiumError) -> [UInt8]
+    typealias Open =
+        @Sendable (_ key: [UInt8], _ nonce: [UInt8], _ sealed: [UInt8], _ data: [UInt8])
+        throws(SodiumError) -> (isRight: Bool, text: [UInt8])
+
+    /// Ciphertext, then tag.
+    var seal: Seal
+    /// Whether the tag is right, and what came out.
+    var open: Open
+
+    init(seal: @escaping Seal, open: @escaping Open) {
+        self.seal = seal
+        self.open = open
+    }
+
+    /// Blocks of files: in place, as a page is sealed, and into other memory, as it is read.
+    init(_ suite: CipherSuite, _ backend: CipherBackend) {
+        seal = { (key, nonce, text, data) throws(SodiumError) in
+            let cipher = try BlockCipher(suite: suite, key: try secret(key), backend: backend)
+            var block = nonce + text + [UInt8](repeating: 0, count: suite.tagLength)
+            var span = block.mutableSpan
+            var bytes = unsafe span.mutableBytes
+            cipher.seal(&bytes, place(suite, text.count), associatedData: unsafe data.span.bytes)
+            return Array(block.dropFirst(nonce.count))
+        }
+        open = { (key, nonce, sealed, data) throws(SodiumError) in
+            let cipher = try BlockCipher(suite: suite, key: try secret(key), backend: backend)
+            let count = sealed.count - suite.tagLength
+            let block = nonce + sealed
+            var text = [UInt8](repeating: 0, count: count)
+            var span = text.mutableSpan
+            var output = unsafe span.mutableBytes
+            let isRight = cipher.open(
+                unsafe block.span.bytes, place(suite, count), into: &output, at: 0,
+                associatedData: unsafe data.span.bytes)
+            return (isRight, text)
+        }
+    }
+
+    /// Small things.
+    static let xChaCha = BlockFunctions(
+        seal: { (key, nonce, text, data) throws(SodiumError) in
+            let key = try secret(key)
+            var sealed = [UInt8](repeating: 0, count: text.count + XChaCha.tagLength)
+            var span = sealed.mutableSpan
+            var output = unsafe span.mutableBytes
+            XChaCha.seal(
+                unsafe text.span.bytes, key: key, nonce: unsafe nonce.span.bytes,
+                associatedData: unsafe data.span.bytes, into: &output)
+            return sealed
+        },
+        open: { (key, nonce, sealed, data) throws(SodiumError) in
+            let key = try secret(key)
+            var text = [UInt8](repeating: 0, count: sealed.count - XChaCha.tagLength)
+            var span = text.mutableSpan
+            var output = unsafe span.mutableBytes
+            let isRight = XChaCha.open(
+                unsafe sealed.span.bytes, key: key, nonce: unsafe nonce.span.bytes,
+                associatedData: unsafe data.span.bytes, into: &output)
+            return (isRight, text)
+        })
+
+    /// Whether `text` becomes `sealed`, comes back, and does not once a bit of anything is another.
+    func give(_ vector: SealedVector) throws(SodiumError) -> Bool {
+        guard try seal(vector.key, vector.nonce, vector.text, vector.data) == vector.sealed else { return false }
+        let (isRight, text) = try open(vector.key, vector.nonce, vector.sealed, vector.data)
+        guard isRight, text == vector.text else { return false }
+        let tag = vector.text.count
+        for index in [0, tag - 1, tag, tag + 7, tag + 15] {
+            var changed = vector.sealed
+            changed[index] ^= 0x80
+            guard try refuses(vector.key, vector.nonce, changed, vector.data) else { return false }
+        }
+        var (key, nonce) = (vector.key, vector.nonce)
+        key[31] ^= 1
+        nonce[nonce.count - 1] ^= 1
+        guard try refuses(key, vector.nonce, vector.sealed, vector.data) else { return false }
+        guard try refuses(vector.key, nonce, vector.sealed, vector.data) else { return false }
+        return try refuses(vector.key, vector.nonce, vector.sealed, vector.data + [0])
+    }
+
+    private func refuses(
+        _ key: [UInt8], _ nonce: [UInt8], _ sealed: [UInt8], _ data: [UInt8]
+    ) throws(SodiumError) -> Bool {
+        let (isRight, text) = try open(key, nonce, sealed, data)
+        return !isRight && text.allSatisfy { $0 == 0 }
+    }
+}
+
+/// What an AEAD makes of a text.
+struct SealedVector {
+    var key: [UInt8]
+    var nonce: [UInt8]
+    var text: [UInt8]
+    var data: [UInt8]
+    /// Ciphertext, then tag.
+    var sealed: [UInt8]
+}
+
+private func place(_ suite: CipherSuite, _ count: Int) -> BlockPlace {
+    BlockPlace(nonce: 0, text: suite.nonceLength..<suite.nonceLength + count, tag: suite.nonceLength + count)
+}
+
+/// A key of a vector, which everybody knows.
+func secret(_ bytes: [UInt8]) throws(SodiumError) -> SecretKey { try unsafe SecretKey(copying: bytes.span.bytes) }
+
+extension CipherBackend {
+    /// The library's name as its package has it.
+    fileprivate var library: String { self == .ipsecMB ? "Intel IPsec-MB" : "libsodium" }
+}
