@@ -36,6 +36,7 @@ enum Simple {
         let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
         let bag = access.bag
         let state = try KnownState.load(bag.volumeID)
+        access.warnIfRefused()
         let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(bag.volumeID)
         let key = try access.deviceKey(.init(arguments))
         var isAuthentic: Bool?
@@ -79,7 +80,7 @@ enum Simple {
             table.add("State", "crash damage is tolerated until a complete fsck")
         case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions open or ended by a crash")
         }
-        if state?.layout.isPinned == false {
+        if bag.hasDeviceKey, state?.layout.isPinned != true {
             table.add("Class B", "takes no new files here before the first unlock, which verifies the public key")
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
