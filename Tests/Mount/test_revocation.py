@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 
@@ -204,6 +205,22 @@ def test_leftover(environment):
               (bags.names(), read_file(bags.current) == bags.versions[-1][0]))
     done = bags.run("fsck", "-n", "--recovery-file", replaced, bags.volume.path, ok=False)
     bags.cell("the code of its time", NOT_DONE, done.returncode)
+
+
+def test_cannot_be_destroyed(environment):
+    """The new keybag is in place and the old one cannot be removed: both are said, and the next unlock tries again."""
+    if not shutil.which("strace"):
+        raise harness.Skip("strace is not installed")
+    bags = Keybags(environment)
+    done = harness.run("strace", "-f", "-o", "/dev/null", "-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EIO:when=1",
+                       harness.binary(), "recovery", "new", "--json", "--recovery-file", bags.volume.code_file,
+                       bags.volume.path, env=bags.volume.environment, ok=False)
+    bags.cell("it is said", (1, True), (done.returncode, "could not be destroyed" in done.stderr))
+    bags.cell("it is there", [".protectfs.keybag", ".protectfs.keybag.old"], bags.names())
+    bags.volume.code_file = bags.secret(json.loads(done.stdout)["recoveryCode"])
+    bags.cell("the new one is noted", int.from_bytes(read_file(bags.current)[32:40], "little"), bags.pinned())
+    environment.mount(bags.volume).unmount()
+    bags.cell("then it is gone", [".protectfs.keybag"], bags.names())
 
 
 def test_current_missing(environment):
