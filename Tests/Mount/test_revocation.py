@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 
@@ -179,6 +180,15 @@ def test_leftover(environment):
     done = bags.run("fsck", *code, bags.volume.path)
     bags.cell("fsck finds nothing", 0, done.returncode)
     is_destroyed("fsck", handle)
+    # One that was being made: it is not kept for anybody to find.
+    made = os.path.join(bags.volume.path, ".protectfs.tmp.keybag")
+    bags.put(made, 0)
+    handle = os.open(made, os.O_RDONLY)
+    bags.run("fsck", "--no-unlock", "--repair", bags.volume.path)
+    bags.cell("a check without a credential leaves it", bags.versions[0][0], read_file(made))
+    environment.mount(bags.volume).unmount()
+    bags.cell("a temporary one", (False, False), (os.path.exists(made), os.pread(handle, 8, 0) == b"PFSKBAG1"))
+    os.close(handle)
     # Names of other programs' files.
     letter = environment.new_path("letter")
     write_file(letter, b"a letter")
@@ -195,6 +205,22 @@ def test_leftover(environment):
               (bags.names(), read_file(bags.current) == bags.versions[-1][0]))
     done = bags.run("fsck", "-n", "--recovery-file", replaced, bags.volume.path, ok=False)
     bags.cell("the code of its time", NOT_DONE, done.returncode)
+
+
+def test_cannot_be_destroyed(environment):
+    """The new keybag is in place and the old one cannot be removed: both are said, and the next unlock tries again."""
+    if not shutil.which("strace"):
+        raise harness.Skip("strace is not installed")
+    bags = Keybags(environment)
+    done = harness.run("strace", "-f", "-o", "/dev/null", "-e", "trace=unlinkat", "-e", "inject=unlinkat:error=EIO:when=1",
+                       harness.binary(), "recovery", "new", "--json", "--recovery-file", bags.volume.code_file,
+                       bags.volume.path, env=bags.volume.environment, ok=False)
+    bags.cell("it is said", (1, True), (done.returncode, "could not be destroyed" in done.stderr))
+    bags.cell("it is there", [".protectfs.keybag", ".protectfs.keybag.old"], bags.names())
+    bags.volume.code_file = bags.secret(json.loads(done.stdout)["recoveryCode"])
+    bags.cell("the new one is noted", int.from_bytes(read_file(bags.current)[32:40], "little"), bags.pinned())
+    environment.mount(bags.volume).unmount()
+    bags.cell("then it is gone", [".protectfs.keybag"], bags.names())
 
 
 def test_current_missing(environment):
@@ -252,6 +278,8 @@ def test_rolled_back_while_mounted(environment):
         done = mount.command("unlock", "--recovery-file", replaced, mount.path, ok=False)
         bags.cell(f"{state}: refused", (REFUSED, True), (done.returncode, "--accept-keybag" in done.stderr))
         bags.cell(f"{state}: stays", state, mount.state())
+        done = bags.run("passphrase", "list", bags.volume.path)
+        bags.cell(f"{state}: passphrase list says so", True, "older" in done.stderr)
         bags.cell(f"{state}: nothing is pinned", True, bags.everything() == before)
         bags.put(bags.current, 1)
         mount.unlock()

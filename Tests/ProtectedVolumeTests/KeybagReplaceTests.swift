@@ -116,7 +116,7 @@ extension MemoryStore {
             for bytes in [Bytes.verified, Bytes.older, Bytes.damaged] {
                 #expect(!store.holds(bytes), "\(scene), links: \(hasLinks)")
             }
-            if scene == .other { #expect(!store.holds(Bytes.other)) }
+            if scene == .other || scene == .temporary { #expect(!store.holds(Bytes.other)) }
         }
     }
 
@@ -202,7 +202,7 @@ extension MemoryStore {
     private func cutFinish(_ store: MemoryStore, after cut: Int) throws {
         guard let now = store.bytes(of: BackingName.keybag), now == Bytes.verified || now == Bytes.next else { return }
         store.cutPower(after: cut)
-        try? KeybagFile.destroyPrevious(keeping: now, in: store.root)
+        try? KeybagFile.destroyLeftovers(keeping: now, in: store.root)
         store.clearFaults()
     }
 
@@ -211,9 +211,9 @@ extension MemoryStore {
         let now = store.bytes(of: BackingName.keybag)
         let isPrevious = now != Bytes.verified && now != Bytes.next
         if !isPrevious, let now {
-            try KeybagFile.destroyPrevious(keeping: now, in: store.root)
+            try KeybagFile.destroyLeftovers(keeping: now, in: store.root)
             #expect(store.bytes(of: BackingName.keybag) == now, "\(place)")
-            #expect(!KeybagFile.hasPrevious(in: store.root), "\(place)")
+            #expect(!KeybagFile.hasLeftovers(in: store.root), "\(place)")
         }
         let old = isPrevious ? Bytes.verified : now ?? []
         #expect(
@@ -226,7 +226,7 @@ extension MemoryStore {
         let store = try MemoryStore.make(.plain, hasLinks: true)
         try store.put(other, Bytes.other)
         try store.root.link(other, to: store.root, try #require(previous))
-        try KeybagFile.destroyPrevious(keeping: Bytes.verified, in: store.root)
+        try KeybagFile.destroyLeftovers(keeping: Bytes.verified, in: store.root)
         #expect(!KeybagFile.hasPrevious(in: store.root))
         try store.root.createSymlink(try #require(previous), target: Array(other.bytes))
         #expect(try replace(store, .plain) == nil)

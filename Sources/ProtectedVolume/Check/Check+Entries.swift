@@ -90,7 +90,8 @@ extension Check {
             return true
         case .temporary:
             found(.temporary, .note, shown)
-            tidy(entry.name, directory, shown)
+            // A keybag is not kept: what it opens with may be revoked. The next unlock destroys it.
+            if node !== volume.root || entry.name != KeybagFile.temporary { tidy(entry.name, directory, shown) }
             return true
         case .aside:
             switch judge(aside: entry.name, in: node, directory, shown) {

@@ -35,10 +35,10 @@ extension KeybagFile {
             if !old.isPrevious, try keep(old.bytes, in: root) == .link { replaced = nil }
             try root.rename(temporaryName(), to: root, current)
         } catch {
-            try? root.unlink(temporaryName())
+            _ = try? destroy(temporaryName(), isDurable: true, in: root)
             // A network may lose the answer of a rename that was done.
             if !old.isPrevious, (try? read(in: root)) == old.bytes {
-                try? destroyPrevious(keeping: old.bytes, in: root)
+                try? destroyLeftovers(keeping: old.bytes, in: root)
             }
             throw error
         }
@@ -46,40 +46,58 @@ extension KeybagFile {
             takeBack(old, in: root)
             throw error
         }
-        do throws(Errno) { try destroyPrevious(keeping: bytes, isDurable: true, in: root) } catch { return error }
+        do throws(Errno) { try destroyLeftovers(keeping: bytes, isDurable: true, in: root) } catch { return error }
         if let replaced, (try? replaced.status().links) == 0 { try? overwrite(replaced) }
         return nil
     }
 
-    /// Destroys the keybag from before the last change: what a change that was cut off has left.
+    /// Destroys what a change that was cut off has left: the keybag from before it, and one that was being made.
     ///
-    /// It is only unlinked where overwriting could hit something else: where it is no regular file or has other names, and
-    /// where it reads as `kept`. Between two calls of a change it is a second name of the current keybag, and not every
-    /// store counts names.
+    /// A file is only unlinked where overwriting it could hit something else: where it is no regular file or has other
+    /// names, and where it reads as `kept`. Between two calls of a change the keybag from before it is a second name of the
+    /// current one, and not every store counts names.
     /// - Parameters:
     ///   - kept: the current keybag, as it was verified or just made.
     ///   - isDurable: whether it is known to be on the disk under its name; else that is seen to first.
-    public static func destroyPrevious(
+    public static func destroyLeftovers(
         keeping kept: [UInt8], isDurable: Bool = false, in root: BackingDirectory
     ) throws(Errno) {
-        guard let previous else { throw .EINVAL }
+        var hasRemoved = false
+        for name in leftovers where try destroy(name, keeping: kept, isDurable: isDurable, in: root) {
+            hasRemoved = true
+        }
+        if hasRemoved { try root.synchronize() }
+    }
+
+    /// Whether a change that was cut off has left something, or something is called as if.
+    public static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
+
+    /// Whether a keybag from before the last change, or what is called so, is there.
+    public static func hasPrevious(in root: BackingDirectory) -> Bool {
+        previous.map { exists($0, in: root) } ?? false
+    }
+
+    private static var leftovers: [EntryName] { [previous, temporary].compactMap { $0 } }
+
+    private static func exists(_ name: EntryName, in root: BackingDirectory) -> Bool {
+        do throws(Errno) { _ = try root.status(of: name) } catch { return error != .ENOENT }
+        return true
+    }
+
+    /// Overwrites a file and unlinks it, which is not durable yet; false where there was nothing of that name.
+    static func destroy(
+        _ name: EntryName, keeping kept: [UInt8]? = nil, isDurable: Bool = false, in root: BackingDirectory
+    ) throws(Errno) -> Bool {
         var file: BackingFile?
-        do throws(Errno) { file = try root.openFile(previous, .readWrite) } catch {
-            if error == .ENOENT { return }
+        do throws(Errno) { file = try root.openFile(name, .readWrite) } catch {
+            if error == .ENOENT { return false }
         }
         // What cannot be overwritten is removed nevertheless: without its name nobody opens it through the store.
         if let file, (try? isAlone(file, in: root)) == true, let found = try? bytes(of: file), found != kept {
             if !isDurable { try root.synchronize() }
             try? overwrite(file)
         }
-        do throws(Errno) { try root.unlink(previous) } catch { if error != .ENOENT { throw error } }
-        try root.synchronize()
-    }
-
-    /// Whether a keybag from before the last change, or what is called so, is there.
-    public static func hasPrevious(in root: BackingDirectory) -> Bool {
-        guard let previous else { return false }
-        do throws(Errno) { _ = try root.status(of: previous) } catch { return error != .ENOENT }
+        do throws(Errno) { try root.unlink(name) } catch { if error != .ENOENT { throw error } }
         return true
     }
 
@@ -91,7 +109,7 @@ extension KeybagFile {
     private static func keep(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Second {
         guard let current, let previous else { throw .EINVAL }
         // The current one was verified, so this one is of no use to anybody.
-        try destroyPrevious(keeping: bytes, in: root)
+        _ = try destroy(previous, keeping: bytes, in: root)
         var second = Second.link
         do throws(Errno) { try root.link(current, to: root, previous) } catch {
             try writeFile(bytes, previous, in: root)

@@ -52,11 +52,12 @@ public enum KeybagFile {
 
     static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
         let name = try temporaryName()
-        do throws(Errno) { try root.unlink(name) } catch { if error != .ENOENT { throw error } }
+        // One that was being made when a change was cut off opens as well as any other.
+        _ = try destroy(name, in: root)
         do throws(Errno) {
             try writeFile(bytes, name, in: root)
         } catch {
-            try? root.unlink(name)
+            _ = try? destroy(name, in: root)
             throw error
         }
     }

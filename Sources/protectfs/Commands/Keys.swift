@@ -200,6 +200,7 @@ enum Keys {
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let access = try VolumeAccess(try arguments.operands("VOLUME")[0])
+        access.warnIfRefused()
         if arguments.has("json") {
             Output.line(JSONValue.array(access.bag.slots.map(describe)).line)
             return .success

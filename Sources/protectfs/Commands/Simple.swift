@@ -36,6 +36,7 @@ enum Simple {
         let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
         let bag = access.bag
         let state = try KnownState.load(access)
+        access.warnIfRefused()
         let found = try access.deviceKey(.init(arguments))
         let place = try access.place()
         let usualPath = place.deviceKey(bag.volumeID)
@@ -84,7 +85,7 @@ enum Simple {
             table.add("State", "crash damage is tolerated until a complete fsck")
         case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions open or ended by a crash")
         }
-        if state?.layout.isPinned == false {
+        if bag.hasDeviceKey, state?.layout.isPinned != true {
             table.add("Class B", "takes no new files here before the first unlock, which verifies the public key")
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }

@@ -186,7 +186,10 @@ final class RunningMount: Sendable {
             } catch .lockInProgress {
                 throw CommandFailure(.busy, "the volume is just being locked; try again")
             } catch {
-                throw CommandFailure(.volume, "\(request.volume): the keybag now belongs to another volume")
+                throw CommandFailure(
+                    .volume,
+                    "\(request.volume): the keybag is not the one of this mount: it is another volume's, or has another public key; unmount and mount again"
+                )
             }
             guard let outcome else { throw Self.isEnding(request.mountPoint) }
             if !volume.options.isReadOnly { remember(current) }

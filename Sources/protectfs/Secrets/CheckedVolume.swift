@@ -89,18 +89,18 @@ struct CheckedVolume {
         try KnownState.pin(found, accept: outcome == .accepted)
     }
 
-    /// Ends a change of the keybag that was cut off: this one has been unlocked, so the one before it is destroyed. Where a
+    /// Ends a change of the keybag that was cut off: this one has been unlocked, so what that has left is destroyed. Where a
     /// command is just changing the keybag, it is left to that.
     ///
     /// - Parameter isAlone: whether the caller keeps other commands from changing the keybag.
     /// - Returns: what a person should know; nil where nothing is left, or the store is read-only.
     func endChange(isAlone: Bool = false) -> String? {
-        guard !isPrevious, KeybagFile.hasPrevious(in: directory) else { return nil }
+        guard !isPrevious, KeybagFile.hasLeftovers(in: directory) else { return nil }
         let lock = isAlone ? nil : KeybagLock(ifFree: bag.volumeID)
         guard isAlone || lock != nil, (try? KeybagFile.read(in: directory)) == bag.bytes else { return nil }
         defer { withExtendedLifetime(lock) {} }
         do throws(Errno) {
-            try KeybagFile.destroyPrevious(keeping: bag.bytes, in: directory)
+            try KeybagFile.destroyLeftovers(keeping: bag.bytes, in: directory)
             return nil
         } catch {
             return error == .EROFS ? nil : leftBehind(error)

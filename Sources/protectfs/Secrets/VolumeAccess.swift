@@ -51,6 +51,13 @@ struct VolumeAccess {
         do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw Explain.keybag(error, path) }
     }
 
+    /// Says, for a command that only shows the keybag, that this machine would not use it.
+    func warnIfRefused() {
+        do throws(CommandFailure) { _ = try KnownState.standing(of: self, accept: false) } catch {
+            Output.error(error.message)
+        }
+    }
+
     private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
         if isPrevious { return "there is no keybag from before the last change (no .protectfs.keybag.old in it)" }
         if KeybagFile.hasPrevious(in: directory) {
