@@ -59,6 +59,7 @@ func fuzz(_ bytes: RawSpan) {
     if mount.isShared { list.append("shared") }
     if mount.isStrict { list.append("strict") }
     if mount.recover { list.append("recover") }
+    if mount.ignoresFamily { list.append("no_family_class") }
     if let value = mount.defaultClass { list.append("default_class=\(value.canonicalName)") }
     if let value = mount.idleSeconds { list.append("idle=\(value)") }
     if let value = mount.user { list.append("uid=\(value)") }
