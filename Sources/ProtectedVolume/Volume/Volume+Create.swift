@@ -83,7 +83,7 @@ extension Volume {
         entry.node.directory?.contents.withLock { contents in
             contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
             contents.changes += 1
-            contents.family.next = nil
+            contents.families.next = nil
         }
         parent.directory?.setNeedsSync()
         directories.insert(made, for: entry.node.number)

@@ -4,12 +4,35 @@ internal import BackingStore
 internal import Locks
 internal import VolumeFormat
 
-/// Which patterns of derived names there are in a directory, as far as it has been looked through.
-struct FamilyPatterns: Sendable {
+/// What a directory's names are derived from, as far as it has been looked through; so an ordinary name costs no lookup.
+struct KnownFamilies: Sendable {
+    /// Names kept at most; with more of them every name may have a family.
+    private static let capacity = 1024
+
     /// The patterns seen; never taken back.
-    var seen: NameFamily.Patterns = []
+    private var patterns: NameFamily.Patterns = []
+    /// Hashes of the names that others are derived from; never taken back.
+    private var sources: Set<Int> = []
     /// Where looking goes on; nil: every name was seen.
     var next: UInt64? = 0
+
+    /// Takes in a name.
+    mutating func take(_ name: [UInt8]) {
+        let derivation = unsafe NameFamily.derivation(of: name.span.bytes)
+        patterns.formUnion(derivation.patterns)
+        for source in derivation.sources where sources.count < Self.capacity { sources.insert(name[source].hashValue) }
+    }
+
+    mutating func formUnion(_ other: KnownFamilies) {
+        patterns.formUnion(other.patterns)
+        for source in other.sources where sources.count < Self.capacity { sources.insert(source) }
+    }
+
+    /// The patterns by which names here may be derived from `name`.
+    func patterns(for name: [UInt8]) -> NameFamily.Patterns {
+        guard next == nil else { return .all }
+        return sources.count >= Self.capacity || sources.contains(name[...].hashValue) ? patterns : []
+    }
 }
 
 extension Volume {
@@ -25,7 +48,7 @@ extension Volume {
         guard options.keepsFamilyClass, strongest != .complete else { return strongest }
         if let former = vacated.protectionClass(of: entry), former.isStronger(than: strongest) { strongest = former }
         let sources = unsafe NameFamily.derivation(of: name.span.bytes).sources.map { Array(name[$0]) }
-        let derived = NameFamily.derived(from: name, by: familyPatterns(in: parent, directory))
+        let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
         guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
         for relative in sources + derived where strongest != .complete {
             guard let encoded = try? names.encode(relative, in: id) else { continue }
@@ -77,41 +100,40 @@ extension Volume {
 
     // MARK: patterns in use
 
-    /// The patterns of derived names that there may be in a directory: so an ordinary name costs no lookup in a directory
-    /// of ordinary names.
-    private func familyPatterns(in parent: Node, _ directory: BackingDirectory) -> NameFamily.Patterns {
+    /// The patterns by which names in a directory may be derived from `name`.
+    private func patterns(
+        for name: [UInt8], in parent: Node, _ directory: BackingDirectory
+    ) -> NameFamily.Patterns {
         // Names that other machines make are not told.
         guard !options.isShared, let state = parent.directory else { return .all }
-        let known = state.contents.withLock { $0.family }
-        guard let start = known.next else { return known.seen }
-        var seen = NameFamily.Patterns()
+        let (start, known) = state.contents.withLock { ($0.families.next, $0.families.patterns(for: name)) }
+        guard let start else { return known }
+        var found = KnownFamilies()
         var next: UInt64?
         var count = 0
         do throws(Errno) {
-            try directory.forEachEntry(from: start) { found, cookie in
+            try directory.forEachEntry(from: start) { entry, cookie in
                 if count == Self.entriesAtOnce { return false }
                 count += 1
                 next = cookie
-                if case .name(let name) = decode(found.name, in: directory, nil) {
-                    seen.formUnion(unsafe NameFamily.derivation(of: name.span.bytes).patterns)
-                }
+                if case .name(let name) = decode(entry.name, in: directory, nil) { found.take(name) }
                 return true
             }
         } catch { return .all }
         let isWhole = count < Self.entriesAtOnce
         return state.contents.withLock { contents in
-            contents.family.seen.formUnion(seen)
+            contents.families.formUnion(found)
             // Another creation may have been here meanwhile, and further on.
-            if contents.family.next == start { contents.family.next = isWhole ? nil : next }
-            return contents.family.next == nil ? contents.family.seen : .all
+            if contents.families.next == start { contents.families.next = isWhole ? nil : next }
+            return contents.families.patterns(for: name)
         }
     }
 
     /// A name is about to come into a directory.
     func nameComes(_ name: [UInt8], in parent: Node) {
-        guard options.keepsFamilyClass else { return }
-        let patterns = unsafe NameFamily.derivation(of: name.span.bytes).patterns
-        guard !patterns.isEmpty else { return }
-        parent.directory?.contents.withLock { $0.family.seen.formUnion(patterns) }
+        guard options.keepsFamilyClass, !options.isShared,
+            unsafe !NameFamily.derivation(of: name.span.bytes).sources.isEmpty
+        else { return }
+        parent.directory?.contents.withLock { $0.families.take(name) }
     }
 }
