@@ -24,6 +24,8 @@ public struct MountOptions: Sendable, Equatable {
     public var isStrict = false
     /// Crash damage is tolerated in every file: a restored snapshot.
     public var recover = false
+    /// A new file takes no class from its name's family, nor from the file that had its name before.
+    public var ignoresFamily = false
     /// Lock after so many seconds without use of protected files.
     public var idleSeconds: UInt64?
     /// Shown as the owner of everything.
@@ -73,6 +75,7 @@ public struct MountOptions: Sendable, Equatable {
         case "shared": isShared = true
         case "strict": isStrict = true
         case "recover": recover = true
+        case "no_family_class": ignoresFamily = true
         case "default_class", "idle", "uid", "gid", "umask":
             throw .badValue(option: word, value: "", expected: "a value after =")
         default:

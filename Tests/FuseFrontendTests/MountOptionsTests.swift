@@ -9,6 +9,8 @@ struct MountOptionsTests {
     @Test func ours() throws {
         let options = try MountOptions.parse(["ro,allow_other", "default_class=A,shared,strict,recover,idle=1h30m"])
         #expect(options.isReadOnly && options.allowsOther && options.isShared && options.isStrict && options.recover)
+        #expect(!options.ignoresFamily)
+        #expect(try MountOptions.parse(["no_family_class"]).ignoresFamily)
         #expect((options.defaultClass == .complete) as Bool)
         #expect((options.idleSeconds == 5400) as Bool)
     }

@@ -46,6 +46,52 @@ def test_classes(environment):
     assert "completeUnlessOpen (B)" in said and "closed" not in said, said
 
 
+def test_warnings(environment):
+    """A file that is not as its directory's new files are is told of: by class set, and by class list."""
+    mount = environment.mount()
+
+    def said(*words):
+        return mount.command("class", *words).stderr
+
+    def marks(path):
+        row = json.loads(mount.command("class", "list", "--json", path).stdout)[0]
+        return tuple(row[member] for member in ("strongerThanDirectory", "weakerThanDirectory"))
+
+    os.mkdir(mount / "plain")
+    os.mkdir(mount / "private")
+    for name in ("plain/file", "plain/other", "plain/third"):
+        write_file(mount / name, b"x")
+    environment.cell("[a directory]", "", said("set", "complete", mount / "private"))
+    # Stronger than what new files get: the volume's default, then the directory's own.
+    text = said("set", "complete", mount / "plain/file", mount / "plain/other")
+    environment.cell("[stronger files]", (1, True), (text.count("\n"), f"{mount / 'plain'}: new files get C until-first-unlock, "
+                     "weaker than 2 files there (up to A complete)" in text))
+    environment.cell("[stronger files, listed]", True, "weaker than 2 files there" in said("list", mount / "plain"))
+    environment.cell("[as it is]", "", said("list", mount / "private") + said("set", "C", mount / "plain/third"))
+    environment.cell("[its marks]", (True, False), marks(mount / "plain/file"))
+    environment.cell("[JSON says it itself]", "", said("list", "--json", mount / "plain"))
+    # Weaker: moved in, and set.
+    os.rename(mount / "plain/third", mount / "private/third")
+    text = said("list", "-R", mount.path)
+    environment.cell("[moved in]", True, f"{mount / 'private'}: new files get A complete, stronger than a file there" in text)
+    environment.cell("[both]", 2, text.count("\n"))
+    environment.cell("[its marks]", (False, True), marks(mount / "private/third"))
+    environment.cell("[set]", True, "stronger than a file there" in said("set", "none", mount / "private/third"))
+    # What is said to do is what helps.
+    environment.cell("[a tree]", "", said("set", "-R", "complete", mount / "plain", mount / "private"))
+    environment.cell("[nothing more to say]", "", said("list", "-R", mount.path))
+    # The volume's own default counts where a directory has none.
+    write_file(mount / "top", b"x")
+    mount.command("class", "set", "complete", mount.path)
+    environment.cell("[the volume's]", (False, True), marks(mount / "top"))
+    listed = mount.command("class", "list", mount.path)
+    environment.cell("[the volume's, in words]", (True, 1), ("weak" in listed.stdout, listed.stderr.count("\n")))
+    # The mount's.
+    mount = environment.mount(options=("default_class=complete",))
+    write_file(mount / "file", b"x")
+    environment.cell("[the mount's]", True, "new files get A complete" in said("set", "B", mount / "file"))
+
+
 def test_tightening(environment):
     mount = environment.mount()
 

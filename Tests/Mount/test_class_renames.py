@@ -8,8 +8,10 @@ from test_class_changes import CONTENT, make
 
 def replace(mount, name, content):
     """A save as editors make it."""
-    write_file(mount / (name + ".new"), content)
-    os.rename(mount / (name + ".new"), mount / name)
+    # By a name that does not say whose it is, as sed's: one that does would get the class when it is made.
+    new = os.path.join(os.path.dirname(mount / name), "saved." + os.path.basename(name))
+    write_file(new, content)
+    os.rename(new, mount / name)
 
 
 def test_save_by_rename(environment):
@@ -52,13 +54,13 @@ def test_save_by_rename_while_locked(environment):
     mount.lock()
     for letter, wanted in {"A": "EACCES", "B": "works", "C": "works", "D": "works"}.items():
         environment.cell(f"[inherited C over {letter} at LCK]", wanted, outcome(replace, mount, letter, new))
-    environment.cell("[the new file stays]", True, os.path.exists(mount / "A.new"))
+    environment.cell("[the new file stays]", True, os.path.exists(mount / "saved.A"))
     environment.cell("[B stays B]", CLASSES["B"], get_class(mount / "B"))
     mount.unlock()
     environment.cell("[A is what it was]", True, read_file(mount / "A") == CONTENT and get_class(mount / "A") == CLASSES["A"])
-    environment.cell("[A.new is C]", CLASSES["C"], get_class(mount / "A.new"))
+    environment.cell("[saved.A is C]", CLASSES["C"], get_class(mount / "saved.A"))
     environment.cell("[contents]", [True] * 4,
-                     [read_file(mount / name) == new for name in ("A.new", "B", "C", "D")])
+                     [read_file(mount / name) == new for name in ("saved.A", "B", "C", "D")])
     # Before first unlock, with a new file of class none, inherited.
     os.mkdir(mount / "d")
     set_class(mount / "d", "D")

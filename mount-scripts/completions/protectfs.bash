@@ -28,7 +28,7 @@ _protectfs() {
     case $previous in
     --cipher) COMPREPLY=($(compgen -W "aes-256-gcm xchacha20-poly1305" -- "$current")); return ;;
     --class) COMPREPLY=($(compgen -W "complete completeUnlessOpen completeUntilFirstUserAuthentication none" -- "$current")); return ;;
-    -o | --option) COMPREPLY=($(compgen -W "ro allow_other default_class= shared strict recover idle= uid= gid= umask= noatime nodev nosuid noexec" -- "$current")); return ;;
+    -o | --option) COMPREPLY=($(compgen -W "ro allow_other default_class= shared strict recover no_family_class idle= uid= gid= umask= noatime nodev nosuid noexec" -- "$current")); return ;;
     esac
     case $command in
     "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command" ;;

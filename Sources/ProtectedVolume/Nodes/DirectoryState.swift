@@ -24,6 +24,8 @@ final class DirectoryState: Sendable {
         var syncedChanges: UInt64 = 0
         /// Whether the backing directory has a default ACL; nil: ask.
         var hasDefaultACL: Bool?
+        /// What the names in it are derived from.
+        var families = KnownFamilies()
     }
 
     let contents = Lock(Contents())

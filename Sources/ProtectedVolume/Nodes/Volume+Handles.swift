@@ -79,7 +79,10 @@ extension Volume {
                 looks = fingerprint(of: content)
             }
             node.state.withLock { state in
-                if isLast { state.content = nil }
+                if isLast {
+                    state.content = nil
+                    state.provenClass = content.protectionClass
+                }
                 state.fingerprint = isChanged ? known : looks
             }
             guard isLast else { return }

@@ -8,13 +8,13 @@ internal import VolumeFormat
 extension Volume {
     /// Creates a regular file and opens it for reading and writing; EEXIST when the name is taken.
     ///
-    /// The class is the directory's default, else the mount's. No entry is left behind where it is refused. The content
-    /// is retained: give it back with `release(_:writable: true)`.
+    /// The class is the directory's default, else the mount's, or a stronger one of the name's family. No entry is left
+    /// behind where it is refused. The content is retained: give it back with `release(_:writable: true)`.
     public func create(
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
         let (directory, encoded) = try prepare(name, in: parent)
-        let protectionClass = try classForNewFile(in: parent)
+        let protectionClass = try classForNewFile(name, encoded.entry, in: parent, directory)
         try requireKey(forNew: protectionClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let (status, content) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
@@ -79,6 +79,7 @@ extension Volume {
         entry.node.directory?.contents.withLock { contents in
             contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
             contents.changes += 1
+            contents.families.next = nil
         }
         parent.directory?.setNeedsSync()
         directories.insert(made, for: entry.node.number)
@@ -202,6 +203,7 @@ extension Volume {
     func prepare(_ name: [UInt8], in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
         try requireWritable()
         let id = try idForCreating(in: parent)
+        nameComes(name, in: parent)
         return (try directory(parent), try names.encode(name, in: id))
     }
 }

@@ -43,6 +43,7 @@ extension Volume {
             let located = try locate(newName, in: newParent, newDirectory)
             if located.isUndecryptable { (encoded, target) = (located.name, located.status) }
         }
+        nameComes(newName, in: newParent)
         let move = Move(
             parent: parent, directory: directory, source: source, newParent: newParent, newDirectory: newDirectory,
             name: encoded, status: status, target: target)
@@ -50,7 +51,7 @@ extension Volume {
         case .exchange: try exchange(move)
         case .noReplace:
             guard target == nil else { throw .exists }
-            try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: .noReplace) }
+            try placeFree(move, mode: .noReplace)
         case .replace:
             // Two names of one inode: POSIX leaves both.
             if let target, InodeKey(target) == InodeKey(status) { return [] }
@@ -72,10 +73,27 @@ extension Volume {
         }
     }
 
-    private func replace(_ move: Move) throws(VolumeError) {
-        guard let target = move.target else {
-            return try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: .replace) }
+    /// To a name that nothing has: a file takes the class of the one that had it a moment ago, as if it replaced that.
+    private func placeFree(_ move: Move, mode: RenameMode) throws(VolumeError) {
+        var undo: (() -> Void)?
+        if move.status.kind == .regular {
+            nameLeaves(move.source.name.entry, move.status, in: move.parent, move.directory)
+            if options.keepsFamilyClass, let wanted = vacated.protectionClass(of: move.name.entry),
+                let own = try? header(of: move.source.name.entry, move.status, in: move.directory)
+            {
+                undo = try strengthen(move, own, to: wanted)
+            }
         }
+        do throws(VolumeError) {
+            try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
+        } catch {
+            undo?()
+            throw error
+        }
+    }
+
+    private func replace(_ move: Move) throws(VolumeError) {
+        guard let target = move.target else { return try placeFree(move, mode: .replace) }
         if target.kind == .directory {
             guard move.isDirectory else { throw .refused(.EISDIR) }
             let child = try below { () throws(Errno) in try move.newDirectory.openDirectory(move.name.entry) }
@@ -88,6 +106,7 @@ extension Volume {
             return
         }
         guard !move.isDirectory else { throw .refused(.ENOTDIR) }
+        nameLeaves(move.source.name.entry, move.status, in: move.parent, move.directory)
         let undo = try carryClass(move, over: target)
         do throws(VolumeError) {
             let pin = nodes.known(InodeKey(target)).flatMap { _ in
@@ -179,7 +198,16 @@ extension Volume {
         let new = try header(of: move.source.name.entry, move.status, in: move.directory)
         // A file that a crash has left without header is an empty one of its parent's default class.
         let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
-        guard let new, !new.flags.contains(.explicit), wanted.isStronger(than: new.protectionClass) else { return nil }
+        guard let new else { return nil }
+        return try strengthen(move, new, to: wanted)
+    }
+
+    /// Gives the file that moves, with the header `new`, the class `wanted` where that is stronger and nobody set its own.
+    /// - Returns: what undoes it; nil when nothing was done.
+    private func strengthen(
+        _ move: Move, _ new: FileHeader, to wanted: ProtectionClass
+    ) throws(VolumeError) -> (() -> Void)? {
+        guard !new.flags.contains(.explicit), wanted.isStronger(than: new.protectionClass) else { return nil }
         let node = try entry(move.status, in: move.parent, move.source.name.entry).node
         defer { forget(node, count: 1) }
         try withContent(node, writable: true) { (content) throws(VolumeError) in

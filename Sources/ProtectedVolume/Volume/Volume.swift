@@ -19,6 +19,8 @@ public struct VolumeOptions: Sendable {
     public var isStrict = false
     /// Crash damage is tolerated in every file.
     public var recovers = false
+    /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
+    public var keepsFamilyClass = true
     /// Descriptors of directories that may be kept open; nil: a quarter of the process's limit.
     public var directoryDescriptors: Int?
 
@@ -67,6 +69,8 @@ public final class Volume: Sendable {
     let nodes: NodeTable
     let directories: DirectoryCache
     let pins: PinCount
+    /// The classes of files that have just lost their names.
+    let vacated = VacatedNames()
     let rootDirectory: BackingDirectory
     /// Held exclusively while a directory moves, so that a walk that failed can wait and try again.
     let moving = RWLock(())

@@ -16,6 +16,7 @@ extension Command {
             CLASS: complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D), as a name,
             short name, letter or raw value of iOS (NSFileProtectionComplete, …). On the root of the mount it is the
             volume's default class. A stronger class re-encrypts the file, so that no old copy of its header opens it.
+            Warns of a file whose directory gives new files another class.
             """,
         options: [
             Option("recursive", letter: "R", help: "directories with everything in them"),
@@ -24,9 +25,12 @@ extension Command {
         ], run: Classes.set)
 
     static let classList = Command(
-        "class list", "PATH…", "Lists classes, with files that are weaker than their directory's default.",
-        details:
-            "Marks: weak (weaker than the directory's default), exposed (an old copy of the header may open it), chosen (set by someone).",
+        "class list", "PATH…", "Lists classes, with files that have another class than their directory gives new ones.",
+        details: """
+            Marks: weak (weaker than what new files get there: the directory's default, else the volume's), strong (a file
+            stronger than that), exposed (an old copy of the header may open it), chosen (set by someone). Warns of
+            directories with weak or strong files, except with --json.
+            """,
         options: [Option("recursive", letter: "R", help: "directories with everything in them"), .json],
         run: Classes.list)
 }
@@ -46,9 +50,9 @@ enum Classes {
     private static let flagsAttribute = "user.protectfs.flags"
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        try forEach(arguments, isRecursive: false) { entry, _ in
+        try forEach(arguments, isRecursive: false) { entry, parent in
             if arguments.has("json") {
-                Output.line(json(entry, isWeak: false).line)
+                Output.line(json(entry, Difference(entry, parent)).line)
             } else {
                 Output.line("\(entry.path): \(describe(entry))")
             }
@@ -58,25 +62,35 @@ enum Classes {
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         var table = Table("CLASS", "MARKS", "PATH")
         var rows: [JSONValue] = []
+        var warnings = DefaultWarnings()
         let code = try forEach(arguments, isRecursive: arguments.has("recursive"), contents: true) { entry, parent in
-            let isWeak = isWeaker(entry, than: parent)
+            let difference = Difference(entry, parent)
+            warnings.take(entry, parent, difference)
             var marks: [String] = []
-            if isWeak { marks.append("weak") }
+            if difference == .weaker { marks.append("weak") }
+            if difference == .stronger { marks.append("strong") }
             if entry.flags.contains("exposed") { marks.append("exposed") }
             if entry.flags.contains("explicit"), !entry.isDirectory { marks.append("chosen") }
             let letter = entry.protectionClass.map { "\($0.letter) \($0.shortName)" } ?? "–"
             table.add(letter, marks.joined(separator: ","), entry.path.description + (entry.isDirectory ? "/" : ""))
-            rows.append(json(entry, isWeak: isWeak))
+            rows.append(json(entry, difference))
         }
-        if arguments.has("json") { Output.line(JSONValue.array(rows).line) } else { Output.print(table.text) }
+        if arguments.has("json") {
+            Output.line(JSONValue.array(rows).line)
+        } else {
+            Output.print(table.text)
+            warnings.show()
+        }
         return code
     }
 
-    private static func json(_ entry: Entry, isWeak: Bool) -> JSONValue {
+    private static func json(_ entry: Entry, _ difference: Difference) -> JSONValue {
         .fields([
             ("path", .string(entry.path.description)), ("directory", .bool(entry.isDirectory)),
             ("class", .optional(entry.protectionClass?.canonicalName)),
-            ("weakerThanDirectory", .bool(isWeak)), ("keyExposed", .bool(entry.flags.contains("exposed"))),
+            ("weakerThanDirectory", .bool(difference == .weaker)),
+            ("strongerThanDirectory", .bool(difference == .stronger)),
+            ("keyExposed", .bool(entry.flags.contains("exposed"))),
             ("explicit", .bool(entry.flags.contains("explicit"))), ("holes", .bool(entry.flags.contains("holes"))),
         ])
     }
@@ -97,11 +111,6 @@ enum Classes {
             !Access.isAllowed(.open, class: protectionClass, state: state)
         else { return "" }
         return ", closed while the volume is \("\(state.attributeValue)".replacingHyphens)"
-    }
-
-    private static func isWeaker(_ entry: Entry, than parent: ProtectionClass?) -> Bool {
-        guard let own = entry.protectionClass, let parent else { return false }
-        return parent.isStronger(than: own)
     }
 
     /// Reads one path.
@@ -151,7 +160,13 @@ enum Classes {
         return String(decoding: value, as: UTF8.self)
     }
 
-    /// Calls `body` with each path, its directory's default beside it, below it as well where asked; goes on after an
+    /// What new files get in directories of a mount that have no default; nil where the daemon does not say.
+    private static func usualClass(of mount: MountEntry) -> ProtectionClass? {
+        guard let client = try? Daemons.connect(mount, mount.mountPoint) else { return nil }
+        return (try? client.status())?.defaultClass
+    }
+
+    /// Calls `body` with each path and the class of new files beside it, below it as well where asked; goes on after an
     /// error, which is said, and makes the exit code.
     private static func forEach(
         _ arguments: Arguments, isRecursive: Bool, contents: Bool = false, skipping: Int = 0,
@@ -160,14 +175,16 @@ enum Classes {
         let paths = arguments.operands.dropFirst(skipping)
         guard !paths.isEmpty else { throw .init(.usage, "PATH is missing (see --help)") }
         var code = ExitCode.success
-        func visit(_ path: HostPath, _ parent: ProtectionClass?, depth: Int) {
+        var asked: [HostPath: ProtectionClass?] = [:]
+        func visit(_ path: HostPath, _ inherited: ProtectionClass?, _ usual: ProtectionClass?, depth: Int) {
             do throws(CommandFailure) {
                 let entry = try read(path)
-                try body(entry, parent)
+                try body(entry, inherited)
                 guard entry.isDirectory, isRecursive || (contents && depth == 0) else { return }
                 let names: [HostPath]
                 do throws(SystemError) { names = try FileStatus.names(in: path) } catch { throw explain(error, path) }
-                for name in names { visit(path.appending(bytes: name.bytes), entry.protectionClass, depth: depth + 1) }
+                let own = entry.protectionClass ?? usual
+                for name in names { visit(path.appending(bytes: name.bytes), own, usual, depth: depth + 1) }
             } catch {
                 Output.error(error.message)
                 if code == .success { code = error.code }
@@ -175,9 +192,10 @@ enum Classes {
         }
         for path in paths {
             do throws(CommandFailure) {
-                _ = try Mounted.containing(path)
-                let parent = (try? read(path.parent))?.protectionClass
-                visit(path, parent, depth: 0)
+                let mount = try Mounted.containing(path).mount
+                let usual = asked[mount.mountPoint] ?? usualClass(of: mount)
+                asked[mount.mountPoint] = .some(usual)
+                visit(path, (try? read(path.parent))?.protectionClass ?? usual, usual, depth: 0)
             } catch {
                 Output.error(error.message)
                 if code == .success { code = error.code }
@@ -197,12 +215,19 @@ enum Classes {
             throw .init(.usage, "--reencrypt and --wrap-only exclude each other")
         }
         let isRecursive = arguments.has("recursive")
-        return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, _) throws(CommandFailure) in
+        var warnings = DefaultWarnings()
+        var given: Set<HostPath> = []
+        defer { warnings.show() }
+        return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, parent) throws(CommandFailure) in
             if !entry.isDirectory, entry.protectionClass == nil {
                 if isRecursive { return }
                 throw .init(.unsupported, "\(entry.path): only files and directories have a class")
             }
             try set(wanted, entry, arguments)
+            if entry.isDirectory { given.insert(entry.path) }
+            if entry.isDirectory || given.contains(entry.path.parent) { return }
+            let now = Entry(path: entry.path, isDirectory: false, protectionClass: wanted, flags: [])
+            warnings.take(now, parent, Difference(now, parent))
         }
     }
 

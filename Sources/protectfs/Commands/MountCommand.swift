@@ -9,7 +9,7 @@ extension Command {
     static let mount = Command(
         "mount", "VOLUME MOUNTPOINT", "Mounts a volume and unlocks it; returns when the mount answers.",
         details: """
-            Mount options: ro, allow_other, default_class=CLASS, shared, strict, recover, idle=DURATION, uid=, gid=,
+            Mount options: ro, allow_other, default_class=CLASS, shared, strict, recover, no_family_class, idle=DURATION, uid=, gid=,
             umask=, and the kernel's noatime, nodev, nosuid, noexec and their like.
             """,
         options: [

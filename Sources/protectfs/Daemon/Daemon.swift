@@ -70,6 +70,7 @@ enum Daemon {
         options.isShared = request.options.isShared
         options.isStrict = request.options.isStrict
         options.recovers = request.options.recover
+        options.keepsFamilyClass = !request.options.ignoresFamily
         if let wanted = request.options.defaultClass { options.defaultClass = wanted }
         if !options.isReadOnly {
             try checkWritable(access)
