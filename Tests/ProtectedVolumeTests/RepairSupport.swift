@@ -24,7 +24,7 @@ struct RepairOutcome: Sendable {
 extension TestVolume {
     /// Checks and repairs the volume in `directory`, or its own.
     func repair(
-        in directory: BackingDirectory? = nil, quarantines: Bool = false, threads: Int = 1,
+        in directory: BackingDirectory? = nil, quarantines: Bool = false, threads: Int = 1, confirmed: [String] = [],
         mayGoOn: @escaping @Sendable () -> Bool = { true }
     ) throws -> RepairOutcome {
         let ring = try keys.ring()
@@ -35,6 +35,8 @@ extension TestVolume {
         options.repairs = true
         options.quarantines = quarantines
         options.threads = threads
+        let paths = Set(confirmed.map { Array($0.utf8) })
+        options.isConfirmed = { paths.contains($0) }
         options.mayGoOn = mayGoOn
         let states = StateFileStore(directory: states.root, volumeID: ring.volumeID)
         let summary = try Check.run(
@@ -49,6 +51,16 @@ extension TestVolume {
     func damage(_ path: String, at offset: UInt64, _ bytes: [UInt8] = [7, 7, 7]) throws {
         let (directory, entry) = try backing(path)
         try directory.openFile(entry, .readWrite).write(unsafe bytes.span.bytes, at: offset)
+    }
+
+    /// Lays the 128 bytes of one file's header over another's.
+    func layHeader(of source: String, over target: String) throws {
+        let (directory, entry) = try backing(source)
+        var bytes = [UInt8](repeating: 0, count: FileHeader.length)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
+        try damage(target, at: 0, bytes)
     }
 
     /// Gives a path's backing entry another name of the right form.

@@ -94,6 +94,8 @@ struct NodeState: Sendable {
     var writableOpens = 0
     /// The file ID in the header, once read.
     var fileID: ObjectID?
+    /// The class and flags that it was closed with by this mount, which had proven them.
+    var verified: VerifiedClass?
     /// What the file looked like below when it was last seen closed; nil: not known, or just being changed.
     var fingerprint: Fingerprint?
     /// The open content's backing file could only be opened for reading: the store is read-only.

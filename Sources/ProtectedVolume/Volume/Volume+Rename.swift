@@ -174,28 +174,46 @@ extension Volume {
     /// Before a rename over a file of a stronger class: gives the new file that class, unless someone set its own.
     /// - Returns: what undoes it; nil when nothing was done.
     private func carryClass(_ move: Move, over target: Status) throws(VolumeError) -> (() -> Void)? {
-        guard move.status.kind == .regular, target.kind == .regular else { return nil }
-        let old = try header(of: move.name.entry, target, in: move.newDirectory)
-        let new = try header(of: move.source.name.entry, move.status, in: move.directory)
-        // A file that a crash has left without header is an empty one of its parent's default class.
-        let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
-        guard let new, !new.flags.contains(.explicit), wanted.isStronger(than: new.protectionClass) else { return nil }
+        guard move.status.kind == .regular, target.kind == .regular,
+            let (wanted, new) = try classToCarry(move, over: target)
+        else { return nil }
         let node = try entry(move.status, in: move.parent, move.source.name.entry).node
         defer { forget(node, count: 1) }
         try withContent(node, writable: true) { (content) throws(VolumeError) in
             try content.changeClass(to: wanted, explicit: false)
         }
         node.remember(class: wanted)
-        let before = new.protectionClass
-        let wasExposed = new.flags.contains(.keyExposed)
         return { [self] in
             // Looked up again: a lookup kept for this would stay with every rename that succeeds.
             guard let node = try? entry(move.status, in: move.parent, move.source.name.entry).node else { return }
             defer { forget(node, count: 1) }
             try? withContent(node, writable: true) { (content) throws(VolumeError) in
-                try content.changeClass(to: before, explicit: false, clearingExposure: !wasExposed)
+                try content.changeClass(
+                    to: new.protectionClass, explicit: false, clearingExposure: !new.flags.contains(.keyExposed))
             }
-            node.remember(class: before)
+            node.remember(class: new.protectionClass)
         }
+    }
+
+    /// The class that the new file has to take from the one it replaces, and what it is now; nil: it stays as it is.
+    ///
+    /// Both classes are proven: otherwise the header of another file, laid over one of the two for a moment, would decide.
+    /// - Throws: `.locked(.complete)` where a class cannot be proven now and could be the one that matters.
+    private func classToCarry(
+        _ move: Move, over target: Status
+    ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
+        var new: VerifiedClass?
+        do throws(VolumeError) {
+            new = try verifiedClass(of: move.source.name.entry, move.status, in: move.directory)
+            guard let new, !new.flags.contains(.explicit), new.protectionClass != .complete else { return nil }
+        } catch {
+            guard case .locked = error else { throw error }
+        }
+        let old = try verifiedClass(of: move.name.entry, target, in: move.newDirectory)
+        // A file that a crash has left without header is an empty one of its parent's default class.
+        let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
+        guard ProtectionClass.allCases.contains(where: wanted.isStronger) else { return nil }
+        guard let new else { throw .locked(.complete) }
+        return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil
     }
 }
