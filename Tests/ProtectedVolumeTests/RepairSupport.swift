@@ -71,12 +71,12 @@ extension TestVolume {
         try directory.rename(entry, to: directory, BackingName.known(bytes))
     }
 
-    /// Changes one byte of a directory's record.
-    func damageRecord(_ path: String, byte: Int) throws {
+    /// Changes bits of one byte of a directory's record.
+    func damageRecord(_ path: String, byte: Int, with bits: UInt8 = 1) throws {
         let directory = try volume.directory(node(path))
         let target = try directory.readSymlink(BackingName.record)
         guard var record = unsafe Base64URL.decode(target.span.bytes) else { throw VolumeError.damaged(.record) }
-        record[byte] ^= 1
+        record[byte] ^= bits
         try directory.unlink(BackingName.record)
         try directory.createSymlink(BackingName.record, target: Base64URL.encode(unsafe record.span.bytes))
     }

@@ -253,7 +253,7 @@ import VolumeFormat
         let it = try TestVolume()
         for (path, letter) in [
             ("parent", "B"), ("parent/child", "B"), ("empty", "C"), ("files", "C"), ("overlaid", "D"), ("tree", "C"),
-            ("tree/of", "A"), ("claims", "D"), ("weak", "C"),
+            ("tree/of", "A"), ("claims", "B"), ("claims less", "A"), ("weak", "C"),
         ] {
             try it.mkdir(path)
             try it.setClass(path, letter)
@@ -262,20 +262,25 @@ import VolumeFormat
             try it.write(path, String(repeating: path, count: 900))
             try it.setClass(path, letter)
         }
-        try it.write("claims/d", "d")
+        for path in ["claims/c", "claims less/c"] {
+            try it.write(path, "c")
+            try it.setClass(path, "C")
+        }
+        try it.unlink("claims less/c")
         try it.volume.close()
         try it.layHeader(of: "d", over: "overlaid/a")
-        try it.damageRecord("claims", byte: 4)
+        try it.damageRecord("claims", byte: 40)
+        // D in the place of A.
+        try it.damageRecord("claims less", byte: 4, with: 1 ^ 4)
         for path in ["parent/child", "empty", "files", "overlaid", "tree", "weak"] {
             try it.volume.directory(it.node(path)).unlink(BackingName.record)
         }
         let found = try it.repair()
-        #expect(found.repairs.filter { $0.action == .rebuilt }.count == 7)
+        #expect(found.repairs.filter { $0.action == .rebuilt }.count == 8)
         let again = try it.mountAgain(it.directory)
         for (path, letter) in [
             ("parent/child", "B"), ("empty", "A"), ("files", "A"), ("overlaid", "A"), ("tree", "A"), ("weak", "C"),
-            // D with one bit flipped is no class.
-            ("claims", "D"),
+            ("claims", "B"), ("claims less", "A"),
         ] {
             let found = try again.getClass(path)
             #expect(ProtectionClass(name: found) == ProtectionClass(name: letter), "\(path): \(found)")

@@ -94,13 +94,13 @@ extension Check {
 
     // MARK: its class
 
-    /// The strongest class of: what a damaged record claims, the parent's default, the files inside, the defaults of the
-    /// directories inside, which were the directory's own when they were made. A store can thus make the default stronger,
-    /// and weaker only by removing files as well. Nothing known: the strongest there is.
+    /// The strongest class of: the parent's default, the files inside, the defaults of the directories inside, which were the
+    /// directory's own when they were made; if none of these is proven, the strongest there is. What the damaged record claims
+    /// is not proven: it only makes the class stronger.
     private func strongestClass(
         of directory: BackingDirectory, _ stored: [UInt8]?, _ place: Place?
     ) throws(VolumeError) -> ProtectionClass {
-        var strongest = stored.flatMap { Self.claim($0) }?.protectionClass
+        var strongest: ProtectionClass?
         if let place { Self.strengthen(&strongest, with: (try? volume.defaultClass(place.parent)) ?? nil) }
         // Directories without a default of their own took what this one said, if it is the root; so their files are looked at too.
         var waiting = [directory]
@@ -123,6 +123,8 @@ extension Check {
                 }
             }
         }
+        guard strongest != nil else { return .complete }
+        Self.strengthen(&strongest, with: stored.flatMap { Self.claim($0) }?.protectionClass)
         return strongest ?? .complete
     }
 
