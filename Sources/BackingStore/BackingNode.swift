@@ -89,6 +89,10 @@ public class BackingDirectory: BackingNode, @unchecked Sendable {
     /// and FUSE file systems, where every cut needs an fdatasync.
     public var keepsOrder: Bool { true }
 
+    /// True where a new symlink reaches the disk, with its target, before what is done to names after it; where it is false
+    /// a sync of its directory does that. F2FS leaves empty ones after a crash.
+    public var keepsNewLinks: Bool { keepsOrder }
+
     /// Sets what gives up descriptors that are kept for speed, for when they are short.
     public func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
     /// The same directory for files of the volume's own, for which descriptors are kept.

@@ -67,6 +67,10 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         return local.contains(pfs_filesystem_type(descriptor.number))
     }
 
+    public override var keepsNewLinks: Bool {
+        keepsOrder && pfs_filesystem_type(descriptor.number) != 0xF2F5_2010
+    }
+
     public override func synchronize() throws(Errno) {
         _ = try retrying { fsync(descriptor.number) }
     }

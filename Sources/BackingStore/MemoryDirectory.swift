@@ -17,6 +17,8 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
         store.unlock(number, ObjectIdentifier(self))
     }
 
+    override var keepsNewLinks: Bool { store.state.withLock { $0.keepsNewLinks } }
+
     override func status() throws(Errno) -> Status { try store.status(number) }
     override func setMode(_ mode: UInt32) throws(Errno) { try store.setMode(number, mode) }
     override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {

@@ -98,6 +98,7 @@ public final class MemoryStore: Sendable {
         /// Holders of flock by object: handle identity → exclusive.
         var locks: [Int: [ObjectIdentifier: Bool]] = [:]
         var freeBytes: UInt64 = 1 << 40
+        var keepsNewLinks = true
         /// The states before each sync, where they are kept, with those of `companion`.
         var moments: [(state: State, other: State?)]?
         weak var companion: MemoryStore?
@@ -131,6 +132,9 @@ public final class MemoryStore: Sendable {
 
     /// The calls so far.
     public var records: [StoreRecord] { state.withLock { $0.records } }
+
+    /// From now on new symlinks do not reach the disk in order, as on F2FS: it says so, and leaves it to its user to sync.
+    public func forgetOrderOfNewLinks() { state.withLock { $0.keepsNewLinks = false } }
 
     /// Forgets the calls recorded so far; `recording` says whether to go on.
     public func clearRecords(recording: Bool = true) {

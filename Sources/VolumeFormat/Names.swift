@@ -20,6 +20,8 @@ public enum ReservedName {
     public static let prefix: StaticString = ".protectfs."
     /// Prefix under which entries appear whose names cannot be decrypted.
     public static let undecryptablePrefix: StaticString = ".undecryptable-"
+    /// Prefix under which entries appear whose names decrypt, but are proven by nothing: their directory's record is lost.
+    public static let unverifiedPrefix: StaticString = ".unverified-"
 
     /// What a backing name is, from its form alone.
     public enum Kind: Hashable, Sendable {

@@ -87,6 +87,7 @@ import VolumeFormat
         #expect(
             found.kinds == [
                 "block", "foreign", "header", "missing-header", "missing-record", "symlink", "temporary",
+                "unverified-name",
             ])
         let block = try #require(found.findings.first { $0.kind == .block })
         #expect(String(decoding: block.path, as: UTF8.self) == "C/sub/5")

@@ -121,6 +121,23 @@ import VolumeFormat
         }
     }
 
+    /// Where a store may lose a new symlink's target, a record is durable before its directory is seen, or an old one goes.
+    @Test func aRecordIsDurableBeforeItIsNeeded() throws {
+        let store = MemoryStore()
+        let it = try TestVolume(store.root)
+        store.forgetOrderOfNewLinks()
+        let operations: [(TestVolume) throws -> Void] = [{ try $0.mkdir("d") }, { try $0.setClass("d", "A") }]
+        for operation in operations {
+            store.clearRecords()
+            try operation(it)
+            let calls = store.records.map(\.call)
+            let made = try #require(calls.firstIndex(of: .createSymlink))
+            let synced = try #require(calls.firstIndex(of: .synchronizeDirectory))
+            let renamed = try #require(calls.firstIndex(of: .rename))
+            #expect(made < synced && synced < renamed)
+        }
+    }
+
     @Test func anAsideOfADirectoryWithEntriesIsPutBackWhereItsNamesVerify() throws {
         let it = try TestVolume()
         try it.mkdir("d")

@@ -96,13 +96,14 @@ import VolumeFormat
         try replaceLink(directory, BackingName.record, flip(target, at: index))
         let it = try made.mountAgain(made.directory)
         let node = try it.node("d")
-        #expect(throws: VolumeError.damaged(.record)) { try it.list(node) }
-        #expect(throws: VolumeError.damaged(.record)) { try it.node("d/f") }
+        #expect(try it.list("d").allSatisfy { $0.hasPrefix(".unverified-") && $0.hasSuffix("-f") })
+        #expect(throws: VolumeError.noEntry) { try it.node("d/f") }
         #expect(throws: VolumeError.damaged(.record)) { try it.write("d/g") }
         #expect(try it.list("") == ["d"])
         try directory.unlink(BackingName.record)
         try directory.createSpecial(BackingName.record, mode: 0o010600, device: 0)
-        #expect(throws: VolumeError.damaged(.record)) { try it.list(node) }
+        #expect(try it.list(node).count == 1)
+        #expect(throws: VolumeError.damaged(.record)) { try it.write("d/g") }
     }
 
     @Test func swappedRecordsAreNoticed() throws {
@@ -171,32 +172,120 @@ import VolumeFormat
         #expect(!shown.contains("name") && shown.count == 3)
     }
 
-    @Test func aMissingRecordIsDerivedOnlyWhereItMayBe() throws {
+    /// A store without any key must not get class C files where class A was asked for: no record is ever made up.
+    @Test(arguments: [false, true]) func nothingIsCreatedWithoutARecord(_ isDamaged: Bool) throws {
         let made = try TestVolume()
-        try made.mkdir("empty")
-        try made.mkdir("full")
-        try made.write("full/f", "content")
         for path in ["empty", "full"] {
-            try made.volume.directory(made.node(path)).unlink(BackingName.record)
+            try made.mkdir(path)
+            try made.setClass(path, "A")
         }
+        try made.write("full/f", "content")
+        try made.mkdir("full/sub")
+        try made.mkdir("full/recordless")
+        for path in ["empty", "full", "full/recordless"] {
+            let directory = try made.volume.directory(made.node(path))
+            let target = try directory.readSymlink(BackingName.record)
+            try directory.unlink(BackingName.record)
+            if isDamaged { try directory.createSymlink(BackingName.record, target: flip(target, at: 57)) }
+        }
+        try made.write("other", "other")
         let it = try made.mountAgain(made.directory)
+        let error = VolumeError.damaged(isDamaged ? .record : .missingRecord)
+        let before = try everything(below: it.directory)
+        for directory in ["empty", "full"] {
+            let node = try it.node(directory)
+            #expect(throws: error) { try it.write("\(directory)/new") }
+            #expect(throws: error) { try it.mkdir("\(directory)/new") }
+            #expect(throws: error) { try it.link("\(directory)/new", "target") }
+            #expect(throws: error) { try it.rename("other", "\(directory)/new") }
+            #expect(throws: error) { try it.setClass(directory, "D") }
+            #expect(throws: error) {
+                try it.volume.mknod(
+                    Array("new".utf8), in: node, mode: 0o010600, device: 0, caller: TestVolume.caller)
+            }
+            #expect(throws: error) {
+                try it.volume.link(it.node("other"), Array("new".utf8), in: node)
+            }
+        }
+        #expect(try everything(below: it.directory) == before)
+        // What is there is listed under marked names, read, renamed away and removed.
         #expect(try it.list("empty") == [])
-        #expect(try it.volume.directory(it.node("empty")).entries().isEmpty)
-        try it.write("empty/new", "new")
-        let other = try made.mountAgain(made.directory)
-        #expect(try other.read("empty/new") == "new")
-        let (parent, entry) = try it.backing("empty")
-        _ = parent
-        let expected = it.volume.names.derivedID(parent: it.volume.keys.metadata.rootID, name: entry)
-        #expect((try it.volume.directoryID(it.node("empty")) == expected) as Bool)
-        // Names still decrypt, unverified; nothing is created.
-        #expect(try it.list("full") == ["f"])
-        #expect(try it.read("full/f") == "content")
-        #expect(throws: VolumeError.damaged(.missingRecord)) { try it.write("full/new") }
+        let shown = try it.list("full")
+        #expect(shown.count == 3 && shown.allSatisfy { $0.hasPrefix(".unverified-") })
+        let file = try #require(shown.first { $0.hasSuffix("-f") })
+        #expect(try it.read("full/\(file)") == "content")
+        #expect(throws: VolumeError.noEntry) { try it.node("full/f") }
+        try it.rename("full/\(file)", "saved")
+        #expect(try it.read("saved") == "content")
+        for name in shown where name != file { try it.rmdir("full/\(name)") }
+        try it.rmdir("full")
+        try it.rmdir("empty")
+        #expect(try it.list("") == ["other", "saved"])
+        #expect(try it.directory.entries().allSatisfy { !$0.name.bytes.starts(with: ".protectfs.tmp.".utf8) })
+    }
+
+    /// Directories without a default take the root's: with its record gone they would take the mount's.
+    @Test func withoutTheRootsRecordNoFileIsCreatedThatWouldTakeItsClass() throws {
+        let made = try TestVolume()
+        try made.mkdir("inherits")
+        try made.mkdir("own")
+        try made.setClass("", "A")
+        try made.setClass("own", "B")
+        try made.write("inherits/f", "secret")
         try made.directory.unlink(BackingName.record)
-        let rootless = try made.mountAgain(made.directory)
-        #expect(try rootless.read("empty/new") == "new")
-        #expect(throws: VolumeError.damaged(.missingRecord)) { try rootless.mkdir("d") }
+        let it = try made.mountAgain(made.directory)
+        #expect(try it.list("").sorted() == ["inherits", "own"])
+        for path in ["f", "inherits/g"] {
+            #expect(throws: VolumeError.damaged(.missingRecord)) { try it.write(path) }
+        }
+        #expect(throws: VolumeError.damaged(.missingRecord)) { try it.mkdir("d") }
+        #expect(try it.list("inherits") == ["f"])
+        #expect(try it.read("inherits/f") == "secret")
+        try it.write("own/f", "b")
+        #expect(try it.getClass("own/f") == "completeUnlessOpen")
+    }
+
+    /// A crash between the two steps of rmdir leaves a directory whose record is set aside: it is healthy.
+    @Test func aRecordSetAsideIsNoMissingOne() throws {
+        let made = try TestVolume()
+        try made.mkdir("d")
+        try made.setClass("d", "A")
+        let (parent, entry) = try made.backing("d")
+        let child = try made.volume.directory(made.node("d"))
+        let record = try #require(made.volume.names.record(target: child.readSymlink(BackingName.record)))
+        let aside = made.volume.names.asideName(
+            parent: made.volume.keys.metadata.rootID, directory: record.directoryID, name: entry)
+        try child.rename(BackingName.record, to: parent, aside)
+        let it = try made.mountAgain(made.directory)
+        try it.write("d/f", "f")
+        #expect(try it.getClass("d/f") == "complete")
+    }
+
+    /// What a store knows of one name it can turn into another: without a record nothing proves it.
+    @Test func aChosenNameIsMarked() throws {
+        let made = try TestVolume()
+        try made.mkdir("ssh")
+        try made.write("ssh/visitors_address", "key")
+        let (directory, entry) = try made.backing("ssh/visitors_address")
+        try directory.rename(entry, to: directory, Self.chosen(entry, "visitors_address", "authorized_keys2"))
+        let whole = try made.mountAgain(made.directory)
+        let hidden = try whole.list("ssh")
+        #expect(hidden.count == 1 && hidden[0].hasPrefix(".undecryptable-"))
+        try directory.unlink(BackingName.record)
+        let it = try made.mountAgain(made.directory)
+        let shown = try it.list("ssh")
+        #expect(shown.count == 1 && shown[0].hasPrefix(".unverified-") && shown[0].hasSuffix("-authorized_keys2"))
+        #expect(throws: VolumeError.noEntry) { try it.node("ssh/authorized_keys2") }
+        #expect(try it.read("ssh/\(shown[0])") == "key")
+        let entries = try it.list(it.node("ssh"), plus: true)
+        #expect(entries == [Array(shown[0].utf8)])
+    }
+
+    /// The backing name of `old`, turned into that of `new` without any key.
+    static func chosen(_ entry: EntryName, _ old: String, _ new: String) throws -> EntryName {
+        var bytes = try #require(unsafe Base64URL.decode(Array(entry.bytes).span.bytes))
+        for (index, (one, other)) in zip(old.utf8, new.utf8).enumerated() { bytes[16 + index] ^= one ^ other }
+        return BackingName.known(Base64URL.encode(unsafe bytes.span.bytes))
     }
 
     /// The kernel keeps the pages of what it knows: a change below must not pass for what a program has left.

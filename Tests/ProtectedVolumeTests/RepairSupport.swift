@@ -24,7 +24,7 @@ struct RepairOutcome: Sendable {
 extension TestVolume {
     /// Checks and repairs the volume in `directory`, or its own.
     func repair(
-        in directory: BackingDirectory? = nil, quarantines: Bool = false, threads: Int = 1,
+        in directory: BackingDirectory? = nil, quarantines: Bool = false, threads: Int = 1, confirmed: [String] = [],
         mayGoOn: @escaping @Sendable () -> Bool = { true }
     ) throws -> RepairOutcome {
         let ring = try keys.ring()
@@ -35,6 +35,8 @@ extension TestVolume {
         options.repairs = true
         options.quarantines = quarantines
         options.threads = threads
+        let paths = Set(confirmed.map { Array($0.utf8) })
+        options.isConfirmed = { paths.contains($0) }
         options.mayGoOn = mayGoOn
         let states = StateFileStore(directory: states.root, volumeID: ring.volumeID)
         let summary = try Check.run(
@@ -51,6 +53,16 @@ extension TestVolume {
         try directory.openFile(entry, .readWrite).write(unsafe bytes.span.bytes, at: offset)
     }
 
+    /// Lays the 128 bytes of one file's header over another's.
+    func layHeader(of source: String, over target: String) throws {
+        let (directory, entry) = try backing(source)
+        var bytes = [UInt8](repeating: 0, count: FileHeader.length)
+        var span = bytes.mutableSpan
+        var raw = unsafe span.mutableBytes
+        _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
+        try damage(target, at: 0, bytes)
+    }
+
     /// Gives a path's backing entry another name of the right form.
     func scramble(_ path: String) throws {
         let (directory, entry) = try backing(path)
@@ -59,12 +71,12 @@ extension TestVolume {
         try directory.rename(entry, to: directory, BackingName.known(bytes))
     }
 
-    /// Changes one byte of a directory's record.
-    func damageRecord(_ path: String, byte: Int) throws {
+    /// Changes bits of one byte of a directory's record.
+    func damageRecord(_ path: String, byte: Int, with bits: UInt8 = 1) throws {
         let directory = try volume.directory(node(path))
         let target = try directory.readSymlink(BackingName.record)
         guard var record = unsafe Base64URL.decode(target.span.bytes) else { throw VolumeError.damaged(.record) }
-        record[byte] ^= 1
+        record[byte] ^= bits
         try directory.unlink(BackingName.record)
         try directory.createSymlink(BackingName.record, target: Base64URL.encode(unsafe record.span.bytes))
     }

@@ -111,7 +111,9 @@ import VolumeFormat
         #expect(copy.count == expected.count)
         #expect((copy == expected) as Bool)
         let node = try again.node("d/file.salvaged")
-        #expect(try again.getClass("d/file.salvaged") == again.getClass("d"))
+        // Without block 0 nothing proves which class it was.
+        let isProven = lost.first?.lowerBound != 0
+        #expect(try again.getClass("d/file.salvaged") == (isProven ? again.getClass("d") : "complete"))
         #expect(try again.volume.getXattr(node, Array("user.x".utf8)) == [9])
         #expect(try again.volume.attributes(of: node).mode & 0o777 == 0o640)
         let label = try String(decoding: again.volume.getXattr(node, Array("user.salvaged".utf8)), as: UTF8.self)

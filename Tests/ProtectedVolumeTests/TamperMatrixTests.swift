@@ -21,7 +21,8 @@ import VolumeFormat
         }
         if mode != "few" { rows += try TamperLate().rows(isComplete: mode == "all") }
         rows += try TamperStore.rows()
-        let failures = rows.flatMap(\.cells).flatMap(\.failures)
+        let decisions = try TamperDecisions.rows()
+        let failures = rows.flatMap(\.cells).flatMap(\.failures) + decisions.flatMap(\.failures)
         #expect(failures.isEmpty, "\(failures.joined(separator: "\n"))")
         // A matrix that changes nothing finds nothing.
         let changes = rows.flatMap(\.cells).map(\.changes).reduce(0, +)
@@ -29,7 +30,7 @@ import VolumeFormat
         #expect(changes > (mode == "few" ? 500 : 2000))
         guard mode != "few" else { return }
         let file = documents.appending(path: "tamper-matrix.md")
-        let text = TamperTable.document(rows)
+        let text = TamperTable.document(rows, decisions)
         if mode == "write" { try Data(text.utf8).write(to: file) }
         let written = try String(contentsOf: file, encoding: .utf8)
         let stale = zip(written.split(separator: "\n"), text.split(separator: "\n")).first { $0 != $1 }

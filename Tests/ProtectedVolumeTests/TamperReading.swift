@@ -108,7 +108,7 @@ struct TamperReading {
     }
 
     var hasErrors: Bool {
-        values.values.contains { $0.hasPrefix(Self.error) } || values.keys.contains { $0.contains("/.undecryptable") }
+        values.values.contains { $0.hasPrefix(Self.error) } || values.keys.contains(where: Self.isMarked)
     }
 
     /// What is neither as before nor an error.
@@ -138,7 +138,7 @@ struct TamperReading {
             }
         }
         for (key, value) in values where before.values[key] == nil {
-            if value.hasPrefix(Self.error) || key.contains("/.undecryptable-") {
+            if value.hasPrefix(Self.error) || Self.isMarked(key) {
                 detected = true
             } else {
                 changes.append(Change(key: key, value: value))
@@ -162,8 +162,15 @@ struct TamperReading {
             guard let slash = ancestor.lastIndex(of: "/") else { return false }
             ancestor = String(ancestor[..<slash])
             if values["\(ancestor)/"]?.hasPrefix(Self.error) ?? false { return true }
-            let hidden = "\(ancestor)/.undecryptable-"
-            if values.contains(where: { $0.key.hasPrefix(hidden) }) { return true }
+            let below = "\(ancestor)/"
+            if values.keys.contains(where: { $0.hasPrefix(below) && Self.isMarked($0.dropFirst(ancestor.count)) }) {
+                return true
+            }
         }
+    }
+
+    /// Whether an entry is shown under a name that says that its own is not verified.
+    private static func isMarked(_ key: some StringProtocol) -> Bool {
+        key.contains("/.undecryptable-") || key.contains("/.unverified-")
     }
 }

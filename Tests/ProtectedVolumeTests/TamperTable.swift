@@ -6,7 +6,7 @@ import Testing
 
 enum TamperTable {
     /// The whole document.
-    static func document(_ rows: [TamperRow]) -> String {
+    static func document(_ rows: [TamperRow], _ decisions: [TamperDecisions.Row]) -> String {
         var lines = [opening]
         var kind = ""
         for row in rows {
@@ -21,8 +21,19 @@ enum TamperTable {
             let length = row.length == 0 ? "" : "\(row.length)"
             lines.append("| \(row.field) | \(length) | \(row.cells.map(\.text).joined(separator: " | ")) |")
         }
+        lines += ["", decided, "", "| change | \(TamperDecisions.steps.map(\.name).joined(separator: " | ")) |"]
+        lines.append("|---|" + TamperDecisions.steps.map { _ in "---|" }.joined())
+        for row in decisions { lines.append("| \(row.name) | \(row.texts.joined(separator: " | ")) |") }
         return lines.joined(separator: "\n") + "\n"
     }
+
+    private static let decided = """
+        ### What programs make next
+
+        A class A file `a` in a directory whose default is A, and an empty directory of the same default. The change is made to the file or to the records of both directories; then a program saves a class C file over `a`
+        by a rename, or makes a file. `A`: it is of class A. An errno: refused, and nothing was changed. No other class may come of a change, but for one that nobody can notice: a record that was copied from another
+        directory (**X**; no name in the directory verifies under it).
+        """
 
     /// The letters and what the threat model calls them, in the order of the legend.
     static let gaps: [(letter: TamperMatrix.Uncovered, name: String, text: String)] = [

@@ -52,7 +52,7 @@ _protectfs() {
     "passphrase list") options="--json" ;;
     "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" ;;
     "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command" ;;
-    "fsck") options="--json --no-unlock --read-only --repair --quarantine --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
+    "fsck") options="--json --no-unlock --read-only --repair --quarantine --accept-name --accept-names-from --accept-names --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
     "info") options="--json --device-key --previous-keybag" ;;
     "speed") options="--json" ;;
     "erase") options="--json --yes --device-key" ;;

@@ -53,11 +53,7 @@ extension Check {
             found(error, trail)
             return nil
         }
-        let isEmpty = try volume.below { () throws(Errno) in try directory.entries() }.allSatisfy { entry in
-            unsafe Volume.isOwn(ReservedName.kind(of: entry.name.bytes.span.bytes))
-        }
-        // An empty one gets its record at the first create.
-        found(.missingRecord, isEmpty && node !== volume.root ? .note : .error, trail)
+        found(.missingRecord, .error, trail)
         return nil
     }
 
@@ -159,22 +155,17 @@ extension Check {
         do throws(VolumeError) {
             let directory = try volume.directory(parent)
             guard let status = try volume.status(of: entry.name, in: directory) else { return }
-            // Without a record names decrypt unverified; that is reported at the directory.
-            let id = (try? volume.directoryID(parent)) ?? nil
+            let id = try volume.directoryID(parent)
             var place = Place(parent: parent, name: entry.name)
             let decoded = try volume.below { () throws(Errno) in
                 try volume.decodeOrFail(entry.name, in: directory, id)
             }
-            switch decoded {
-            case .name(let name): trail = above.appending(name, entry.name)
-            case .undecryptable, .reserved:
-                found(Self.kind(ofUndecryptable: entry.name), .error, trail)
-                if let (name, encoded) = try giveName(to: entry.name, status, in: directory, id, trail) {
-                    place.name = encoded
-                    trail = above.appending(name, encoded)
-                } else if moveAway(entry.name, directory, trail, settling: 1) {
-                    return
-                }
+            switch try judge(decoded, entry.name, status, in: parent, directory, id, above) {
+            case .stays(let shown): trail = shown
+            case .renamed(let name, let encoded):
+                place.name = encoded
+                trail = above.appending(name, encoded)
+            case .gone: return
             }
             guard let kind = NodeKind(status.kind) else {
                 found(.kind, .error, trail)
@@ -206,6 +197,46 @@ extension Check {
             }
         } catch {
             found(error, trail)
+        }
+    }
+
+    private enum Judged {
+        case stays(Trail)
+        case renamed([UInt8], EntryName)
+        case gone
+    }
+
+    /// Reports a name that does not verify, and gives the entry another one or moves it away, where that was asked for.
+    private func judge(
+        _ decoded: DecodedName, _ entry: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory,
+        _ id: ObjectID?, _ above: Trail
+    ) throws(VolumeError) -> Judged {
+        switch decoded {
+        case .name(let name):
+            let trail = above.appending(name, entry)
+            if let (name, encoded) = try confirm(name, of: entry, in: directory, id, trail) {
+                return .renamed(name, encoded)
+            }
+            return .stays(trail)
+        case .unverified(let name):
+            let trail = above.appending(MarkedName.bytes(for: entry, name), entry)
+            foundUnverified(trail)
+            return .stays(trail)
+        case .undecryptable, .reserved:
+            var trail = above.appending(Volume.nameShown(for: entry), entry)
+            // Told at the directory, whose record was made anew a moment ago.
+            let isExpected = state.withLock { $0.rebuilt.contains(parent.inode) }
+            if isExpected, case .unverified(let name) = volume.decode(entry, in: directory, nil) {
+                trail = above.appending(MarkedName.bytes(for: entry, name), entry)
+                foundUnverified(trail)
+                let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
+                return given.map { .renamed($0.0, $0.1) } ?? .stays(trail)
+            }
+            found(Self.kind(ofUndecryptable: entry), .error, trail)
+            if let (name, encoded) = try giveName(to: entry, status, in: directory, id, above, settling: 1) {
+                return .renamed(name, encoded)
+            }
+            return moveAway(entry, directory, trail, settling: 1) ? .gone : .stays(trail)
         }
     }
 

@@ -108,8 +108,10 @@ extension Check {
     ) throws(VolumeError) {
         let (_, encoded) = try volume.prepare(name, in: parent)
         let header = damaged.header
+        // A header that block 0 does not prove may be of an earlier, weaker class of the same file.
         let new = try FileContent.prepare(
-            in: volume.content, class: header.protectionClass, explicit: header.flags.contains(.explicit))
+            in: volume.content, class: plan.provesHeader ? header.protectionClass : .complete,
+            explicit: plan.provesHeader && header.flags.contains(.explicit))
         let temporary = BackingName.temporary()
         let file = try volume.below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
         do throws(VolumeError) {

@@ -25,6 +25,8 @@ public final class Check: Sendable {
         var seenIDs: Set<ObjectID> = []
         var departures: [UInt64: [Departure]] = [:]
         var restored: Set<UInt64> = []
+        /// Directories whose record this run has made anew.
+        var rebuilt: Set<UInt64> = []
         /// Late files that do not count, or not whole.
         var late: [(number: UInt64, notice: LateNotice)] = []
     }

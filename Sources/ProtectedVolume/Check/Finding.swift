@@ -30,13 +30,15 @@ public struct Finding: Sendable {
         case length
         /// A backing name of the right form does not decrypt.
         case name
+        /// A name decrypts, but its directory's record is lost, or was when the entry got its mark: the store may have chosen it.
+        case unverifiedName = "unverified-name"
         /// The companion of a long name's entry is missing or does not verify.
         case companion
         /// A backing name that this format never writes: a sync client's conflict copy, a stray file.
         case foreign
         /// A directory's record does not verify.
         case record
-        /// A directory with entries has no record.
+        /// A directory has no record: nothing is created in it.
         case missingRecord = "missing-record"
         /// A record set aside does not verify.
         case aside
@@ -120,6 +122,8 @@ public struct CheckSummary: Sendable {
     public var crashes = 0
     /// Harmless findings.
     public var notes = 0
+    /// Names that are not verified, and were not confirmed.
+    public var unverified = 0
     /// Files mended.
     public var mended = 0
     /// Errors that repair has settled.

@@ -1,5 +1,7 @@
 // What a check does about what it finds; the raw values are what `fsck --json` prints.
 
+public import VolumeFormat
+
 /// One thing that a check with repair did.
 public struct Repair: Sendable {
     /// What it did.
@@ -8,7 +10,7 @@ public struct Repair: Sendable {
         case rebuilt
         /// A file of which a crash left nothing got a header: it is empty.
         case header
-        /// An entry whose name did not decrypt, but whose content does, got a name.
+        /// An entry whose name did not verify got another one.
         case renamed
         /// What can be read of a damaged file was copied to a new file beside it.
         case salvaged
@@ -18,7 +20,7 @@ public struct Repair: Sendable {
 
     /// What it did.
     public let action: Action
-    /// The path in the volume that was concerned.
+    /// The path in the volume that was concerned, with the marked names of entries whose own are not verified.
     public let path: [UInt8]
     /// The same below the volume's directory.
     public let backingPath: [UInt8]
@@ -26,6 +28,8 @@ public struct Repair: Sendable {
     public var target: [UInt8]?
     /// For `salvaged`, the stretches of the file that could not be read, in bytes: they read as zeros.
     public var unreadable: [Range<UInt64>] = []
+    /// For `rebuilt`, the class of new files in the directory.
+    public var protectionClass: ProtectionClass?
     /// For `salvaged`, whether a former run had made the same copy.
     public var isOld = false
 }
@@ -38,12 +42,17 @@ public struct CheckOptions: Sendable {
     public var repairs = false
     /// What cannot be decrypted is moved to `.protectfs.lost+found`.
     public var quarantines = false
+    /// Whether a person has confirmed an entry's name: called with its path, without marks, from any thread.
+    public var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
     /// Workers.
     public var threads = 2
     /// Counts beforehand how much there is, for an estimate.
     public var measures = false
     /// Asked often, from any thread; false ends the check where it is, with everything in order.
     public var mayGoOn: @Sendable () -> Bool = { true }
+
+    /// A path as `isConfirmed` is asked about it, from one that a person gives: as a check prints it, or with the names alone.
+    public static func confirmablePath(_ path: [UInt8]) -> [UInt8] { MarkedName.withoutMarks(path) }
 
     /// A check that mends and repairs nothing.
     public init() {}

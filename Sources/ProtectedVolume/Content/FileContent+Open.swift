@@ -43,6 +43,28 @@ extension FileContent {
         }
     }
 
+    /// The same, proven by block 0, which verifies with this header alone: what a decision about a class rests on. A header
+    /// by itself can be that of another file, or of an earlier class.
+    ///
+    /// - Throws: `.locked` where the class that the header claims is closed, so that nothing can be proven.
+    static func verifiedHeader(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
+        let status: Status
+        do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
+        return try context.buffers.withBuffer(pageCount: 2) {
+            (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
+            guard let header = try firstPage(in: context, backing, length: status.size, into: &buffer) else {
+                return nil
+            }
+            let content = FileContent(
+                context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
+                state: FileState(
+                    header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false))
+            defer { content.wipeKeys() }
+            _ = try content.verify(.open, &buffer, tail: nil)
+            return header
+        }
+    }
+
     /// Reads page 0 and checks its header; nil where rule R0 applies and an epoch ended badly.
     private static func firstPage(
         in context: ContentContext, _ backing: BackingFile, length: UInt64, into buffer: inout CipherBuffer
@@ -105,8 +127,16 @@ extension FileContent {
                 if unsafe !header.wrappedKey.span.bytes.hasSameBytes(as: self.header.wrappedKey.span.bytes) {
                     fileKeys.wipe()
                 }
+                let before = self.header
                 state.withLock { $0.header = header }
-                try recover(length: length, access, &buffer)
+                do throws(VolumeError) {
+                    try recover(length: length, access, &buffer)
+                } catch {
+                    // Not proven: the file is still one of the class that was.
+                    state.withLock { $0.header = before }
+                    fileKeys.wipe()
+                    throw error
+                }
             }
         }
     }

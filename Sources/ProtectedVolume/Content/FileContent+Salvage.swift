@@ -13,6 +13,8 @@ struct Salvage: Equatable, Sendable {
     var unreadable: [Range<UInt64>] = []
     /// Blocks that verify.
     var blocks: UInt64 = 0
+    /// Whether block 0 verifies, and with it the header: else the file's class is not known.
+    var provesHeader = false
     /// Whether the store could not read some of it: another time it may.
     var hasReadErrors = false
 }
@@ -62,6 +64,7 @@ extension FileContent {
                     switch verdict {
                     case .readable(let length, let isLast):
                         result.blocks += 1
+                        if block == 0 { result.provesHeader = true }
                         end = geometry.start(ofBlock: block) + UInt64(length)
                         isEnded = isLast
                     case .zeros:

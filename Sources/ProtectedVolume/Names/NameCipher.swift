@@ -20,8 +20,10 @@ struct EncodedName: Sendable {
 
 /// What a backing name turned out to be.
 enum DecodedName: Sendable {
-    /// A user's name.
+    /// A user's name, verified.
     case name([UInt8])
+    /// What the name decrypts to where nothing can verify it: the store may have chosen it.
+    case unverified([UInt8])
     /// Not decryptable here.
     case undecryptable
     /// The format's own; not shown.

@@ -1,4 +1,4 @@
-// Directory records: made, verified, derived where a sync tool left none, and named when they are set aside.
+// Directory records: made, verified, and named when they are set aside.
 
 internal import BackingStore
 internal import Keybag
@@ -32,17 +32,6 @@ extension NameCipher {
             let record = try? DirectoryRecord(parsing: all)
         else { return nil }
         return VerifiedRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
-    }
-
-    /// The ID that two machines give to the same directory whose record never came:
-    /// MAC-128("derived" ‖ parent ID ‖ backing name).
-    func derivedID(parent: ObjectID, name: EntryName) -> ObjectID {
-        let label = Self.bytes(of: "derived")
-        let backing = Array(name.bytes)
-        return ObjectID(
-            mac128(
-                keys.directoryRecord, unsafe label.span.bytes, unsafe parent.bytes.span.bytes,
-                unsafe backing.span.bytes))
     }
 
     /// Where the record of `directory`, whose backing name in `parent` is `name`, is set aside.

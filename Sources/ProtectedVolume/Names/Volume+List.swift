@@ -65,13 +65,10 @@ extension Volume {
         _ found: DirectoryEntry, _ next: UInt64, of parent: Node, _ directory: BackingDirectory, _ id: ObjectID?,
         _ plus: Bool, to body: (ListedEntry) -> Bool
     ) throws(VolumeError) -> Bool {
-        let shown: [UInt8]
+        let decoded = decode(found.name, in: directory, id)
+        guard let shown = Self.nameShown(for: found.name, decoded) else { return true }
         var isUndecryptable = false
-        switch decode(found.name, in: directory, id) {
-        case .reserved: return true
-        case .name(let name): shown = name
-        case .undecryptable:
-            shown = Self.nameShown(for: found.name)
+        if case .undecryptable = decoded {
             isUndecryptable = true
             tellUndecryptable(found.name, in: parent)
         }

@@ -32,9 +32,11 @@ extension Volume {
         _ located: Located, _ node: Node, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) {
         if located.isUndecryptable { return node.state.withLock { $0.isUndecryptable = true } }
-        guard node.state.withLock({ $0.isUndecryptable }), let id = try directoryID(parent) else { return }
-        guard case .name = decode(located.name.entry, in: directory, id) else { return }
-        node.state.withLock { $0.isUndecryptable = false }
+        guard node.state.withLock({ $0.isUndecryptable }) else { return }
+        switch decode(located.name.entry, in: directory, try directoryID(parent)) {
+        case .name, .unverified: node.state.withLock { $0.isUndecryptable = false }
+        case .undecryptable, .reserved: break
+        }
     }
 
     /// The backing entry that `name` stands for, and what is there.
@@ -55,19 +57,16 @@ extension Volume {
         return Located(name: encoded, status: status)
     }
 
-    /// In a directory without a record names decrypt, but nothing can be said about where they belong.
+    /// In a directory without a record names decrypt, but the store may have chosen what they decrypt to: entries are found
+    /// under their marked names alone.
     private func locateUnverified(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> Located {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
-            let shown = decode(entry.name, in: directory, nil)
-            switch shown {
-            case .name(let plain) where plain == name: break
-            case .undecryptable where Self.nameShown(for: entry.name) == name: break
-            default: continue
-            }
+            let decoded = decode(entry.name, in: directory, nil)
+            guard Self.nameShown(for: entry.name, decoded) == name else { continue }
             var located = Located(
                 name: EncodedName(entry: entry.name, companion: nil),
                 status: try status(of: entry.name, in: directory))
-            if case .undecryptable = shown { located.isUndecryptable = true }
+            if case .undecryptable = decoded { located.isUndecryptable = true }
             return located
         }
         throw .noEntry
@@ -90,6 +89,16 @@ extension Volume {
             + Base64URL.encode(unsafe hash.span.bytes.extracting(0..<16))
     }
 
+    /// The name under which an entry is shown; nil for the format's own.
+    static func nameShown(for backing: EntryName, _ decoded: DecodedName) -> [UInt8]? {
+        switch decoded {
+        case .name(let name): name
+        case .unverified(let name): MarkedName.bytes(for: backing, name)
+        case .undecryptable: nameShown(for: backing)
+        case .reserved: nil
+        }
+    }
+
     /// What a backing name means in a directory; without an ID, unverified.
     func decode(_ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> DecodedName {
         (try? decodeOrFail(entry, in: directory, id)) ?? .undecryptable
@@ -104,12 +113,12 @@ extension Volume {
         case .foreign: return .undecryptable
         case .long:
             guard let name = try decodeLong(entry, in: directory, id) else { return .undecryptable }
-            return .name(name)
+            return id == nil ? .unverified(name) : .name(name)
         case .encoded:
             guard let name = names.decode(entry.bytes, in: id), name.count <= NameLimits.longestDirect else {
                 return .undecryptable
             }
-            return .name(name)
+            return id == nil ? .unverified(name) : .name(name)
         }
     }
 

@@ -1,4 +1,4 @@
-// Directory records: read and verified once, put back after a crash, derived at the first create where none ever came.
+// Directory records: read and verified once, and put back after a crash. None is ever made up: without one nothing is created.
 
 internal import BackingStore
 internal import Locks
@@ -6,10 +6,15 @@ internal import Keybag
 public import VolumeFormat
 
 extension Volume {
-    /// The ID of a directory; nil when its record is missing, so that names are decrypted unverified.
+    /// The ID of a directory; nil when its record is missing or does not verify, so that its names are unverified.
     func directoryID(_ node: Node) throws(VolumeError) -> ObjectID? {
         if let known = knownID(node) { return known }
-        return try record(of: node)?.directoryID
+        do throws(VolumeError) {
+            return try record(of: node)?.directoryID
+        } catch {
+            guard case .damaged = error else { throw error }
+            return nil
+        }
     }
 
     /// The ID where it has been read already; takes no `structure` lock, unlike `directoryID`.
@@ -27,9 +32,20 @@ extension Volume {
     /// The class of a new file in a directory: its default, else the root's, which is the volume's, else the mount's.
     ///
     /// The root's record is read without a lock, whatever the caller holds.
+    /// - Throws: `.damaged` where one of these records is missing or does not verify: it may have asked for any class.
     func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
-        if let own = try defaultClass(parent) { return own }
-        return try defaultClass(root) ?? options.defaultClass
+        if let own = try recordForCreating(in: parent).defaultClass { return own }
+        return try recordForCreating(in: root).defaultClass ?? options.defaultClass
+    }
+
+    /// The class of a file that has no header (rule R0): that of a new one, or the strongest where that is not known.
+    func classWithoutHeader(in parent: Node) throws(VolumeError) -> ProtectionClass {
+        do throws(VolumeError) {
+            return try classForNewFile(in: parent)
+        } catch {
+            guard case .damaged = error else { throw error }
+            return .complete
+        }
     }
 
     /// The class of new files in directories without a default, as last read or set; does no input or output.
@@ -100,6 +116,7 @@ extension Volume {
                     try replaceEmptyRecord(directory)
                     try directory.createSymlink(BackingName.record, target: names.recordTarget(record))
                 } catch { if error != .EEXIST { throw error } }
+                try settle(directory)
                 try? parent.unlink(aside)
             }
             node.directory?.setNeedsSync()
@@ -146,31 +163,22 @@ extension Volume {
         return true
     }
 
-    /// The ID of a directory in which something is to be created: derives a record where there is none and may be one.
-    func idForCreating(in node: Node) throws(VolumeError) -> ObjectID {
-        if let record = try record(of: node) { return record.directoryID }
-        guard node !== root, let place = node.state.withLock({ $0.place }),
-            let parentID = try directoryID(place.parent)
-        else { throw damaged(.missingRecord, node) }
-        let directory = try directory(node)
-        let hasEntries = try below { () throws(Errno) in try directory.entries() }.contains { entry in
-            unsafe !Self.isOwn(ReservedName.kind(of: entry.name.bytes.span.bytes))
-        }
-        let parent = try self.directory(place.parent)
-        guard !hasEntries, try findAside(for: place.name, in: parent, parentID) == nil else {
-            throw damaged(.missingRecord, node)
-        }
-        let derived = VerifiedRecord(
-            directoryID: names.derivedID(parent: parentID, name: place.name), defaultClass: nil)
-        try below { () throws(Errno) in
-            try replaceEmptyRecord(directory)
-            do throws(Errno) {
-                try directory.createSymlink(BackingName.record, target: names.recordTarget(derived))
-            } catch { if error != .EEXIST { throw error } }
-        }
-        node.directory?.setNeedsSync()
+    /// The record of a directory in which something is to be created. A missing one is never made up here: what the directory
+    /// had for a default class is not known then, and neither is the ID that its names belong to.
+    func recordForCreating(in node: Node) throws(VolumeError) -> VerifiedRecord {
         guard let record = try record(of: node) else { throw damaged(.missingRecord, node) }
-        return record.directoryID
+        return record
+    }
+
+    /// The ID of a directory in which something is to be created.
+    func idForCreating(in node: Node) throws(VolumeError) -> ObjectID {
+        try recordForCreating(in: node).directoryID
+    }
+
+    /// Makes what was just done in a directory durable, where the store would not keep its order: a record must not be empty
+    /// or missing after a crash in a directory that is there.
+    func settle(_ directory: BackingDirectory) throws(Errno) {
+        if !directory.keepsNewLinks { try directory.synchronize() }
     }
 
     /// Whether an entry of this form does not keep its directory from being empty.
@@ -189,6 +197,7 @@ extension Volume {
         try below { () throws(Errno) in
             try directory.createSymlink(temporary, target: names.recordTarget(record))
             do throws(Errno) {
+                try settle(directory)
                 try directory.rename(temporary, to: directory, BackingName.record)
             } catch {
                 try? directory.unlink(temporary)

@@ -92,11 +92,11 @@ struct NodeState: Sendable {
     var writableHandles = 0
     /// How often it was opened for writing.
     var writableOpens = 0
-    /// The class when the content was last closed: known from more than the header. Every change of class goes through an
-    /// open content; shared mounts do not use it.
-    var provenClass: ProtectionClass?
     /// The file ID in the header, once read.
     var fileID: ObjectID?
+    /// The class and flags that it was closed with by this mount, which had proven them. Every change of class goes through an
+    /// open content.
+    var verified: VerifiedClass?
     /// What the file looked like below when it was last seen closed; nil: not known, or just being changed.
     var fingerprint: Fingerprint?
     /// The open content's backing file could only be opened for reading: the store is read-only.

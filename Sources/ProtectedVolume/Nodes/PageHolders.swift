@@ -49,9 +49,21 @@ extension Node {
         holders.remove(number)
     }
 
+    /// The class of the file from now on: block 0 has proven it, or this mount has set it.
     func remember(class protectionClass: ProtectionClass) {
+        remember(protectionClass) { _ in true }
+    }
+
+    /// A class that nothing but the file's header says. It never takes the place of a stronger one: a header that somebody has
+    /// put there must not spare a file's pages from a lock.
+    func remember(claimed protectionClass: ProtectionClass) {
+        remember(protectionClass) { known in known.map { protectionClass.isStronger(than: $0) } ?? true }
+    }
+
+    private func remember(_ protectionClass: ProtectionClass, where isBetter: (ProtectionClass?) -> Bool) {
         var old = looks.load(ordering: .relaxed)
         while true {
+            guard isBetter(ProtectionClass(rawValue: old & ~Self.pagesBit)) else { return }
             let result = looks.compareExchange(
                 expected: old, desired: old & Self.pagesBit | protectionClass.rawValue, ordering: .acquiringAndReleasing
             )

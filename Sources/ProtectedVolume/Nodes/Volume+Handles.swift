@@ -81,7 +81,7 @@ extension Volume {
             node.state.withLock { state in
                 if isLast {
                     state.content = nil
-                    state.provenClass = content.protectionClass
+                    state.verified = VerifiedClass(content.header)
                 }
                 state.fingerprint = isChanged ? known : looks
             }
@@ -162,7 +162,7 @@ extension Volume {
         let (backing, isReadOnly) = try openBackingAsPossible(node)
         node.state.withLock { $0.isReadOnlyBelow = isReadOnly }
         let parent = node.state.withLock { $0.place?.parent }
-        let inherited = try parent.map { (parent) throws(VolumeError) in try classForNewFile(in: parent) }
+        let inherited = try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
         let opened = try FileContent.open(
             in: content, backing: backing, inheritedClass: inherited ?? options.defaultClass)
         // First, so that a node made after another file's has the true size: the kernel looks a name up again only once.

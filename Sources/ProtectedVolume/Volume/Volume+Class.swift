@@ -40,7 +40,7 @@ extension Volume {
             if let known = node.protectionClass { return known }
             guard let header = try header(of: node) else {
                 let parent = node.state.withLock { $0.place?.parent }
-                return try parent.map { (parent) throws(VolumeError) in try classForNewFile(in: parent) }
+                return try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
             }
             return header.protectionClass
         default: return nil
@@ -48,12 +48,15 @@ extension Volume {
     }
 
     /// A file's header; nil where a crash has left none (rule R0). No key of the file is needed.
+    ///
+    /// Of a file that is not open its MAC is checked and nothing else: it is good for showing. What is decided rests on
+    /// `verifiedClass`.
     public func header(of node: Node) throws(VolumeError) -> FileHeader? {
         guard node.kind == .file else { return nil }
         if let content = content(of: node) { return content.header }
         if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
         let header = try FileContent.header(in: content, backing: try openBacking(node))
-        if let header { node.remember(class: header.protectionClass) }
+        if let header { node.remember(claimed: header.protectionClass) }
         return header
     }
 

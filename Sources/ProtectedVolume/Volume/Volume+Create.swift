@@ -68,7 +68,8 @@ extension Volume {
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Entry {
         let (directory, encoded) = try prepare(name, in: parent)
-        let record = VerifiedRecord(directoryID: NameCipher.randomID(), defaultClass: try defaultClass(parent))
+        let record = VerifiedRecord(
+            directoryID: NameCipher.randomID(), defaultClass: try recordForCreating(in: parent).defaultClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let (status, made) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
             // Told early, so that no temporary is made for a name that is taken.
@@ -97,11 +98,15 @@ extension Volume {
                 let made = try directory.openDirectory(temporary)
                 opened = made
                 try made.createSymlink(BackingName.record, target: names.recordTarget(record))
+                // Before anybody can see the directory.
+                try settle(made)
                 return made
             }
             try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
+            let status = try below { () throws(Errno) in try made.status() }
             try renameNew(temporary, to: name, directory)
-            return (try below { () throws(Errno) in try made.status() }, made)
+            // Nothing may fail from here on: what follows a failure takes the record away.
+            return ((try? made.status()) ?? status, made)
         } catch {
             // Not opened anew: descriptors may be short.
             try? opened?.unlink(BackingName.record)

@@ -77,12 +77,12 @@ extension Volume {
     private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         guard status.kind == .regular else { return nil }
         if !options.isShared, let node = nodes.known(InodeKey(status)),
-            let proven = node.state.withLock({ $0.content?.protectionClass ?? $0.provenClass })
+            let proven = node.state.withLock({ $0.content?.protectionClass ?? $0.verified?.protectionClass })
         {
             return proven
         }
         do throws(VolumeError) {
-            return try header(of: name, status, in: directory)?.protectionClass
+            return try verifiedClass(of: name, status, in: directory)?.protectionClass
         } catch {
             return error == .store(.ENOENT) ? nil : .complete
         }

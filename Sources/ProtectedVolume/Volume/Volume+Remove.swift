@@ -56,6 +56,9 @@ extension Volume {
 
     /// Runs `remove`, which makes the store remove the directory `name`, with the directory's record set aside in the
     /// parent; puts the record back when the store refuses. `structure` of the parent is held by the caller.
+    ///
+    /// An aside's name is made of the IDs of both directories. Where one of them is not known the record, of an empty
+    /// directory, goes to a temporary name: a crash in between leaves a directory that a repair has to give a record.
     func withRecordAside(
         of name: EntryName, _ child: BackingDirectory, in parent: Node, _ directory: BackingDirectory,
         _ remove: () throws(VolumeError) -> Void
@@ -65,17 +68,18 @@ extension Volume {
         do throws(Errno) {
             target = try child.readSymlink(BackingName.record)
         } catch {
-            guard error == .ENOENT else { throw .store(error) }
-            return try remove()
-        }
-        guard let record = names.record(target: target), let parentID = knownID(parent) else {
-            if target.isEmpty {
-                try below { () throws(Errno) in try child.unlink(BackingName.record) }
-                return try remove()
+            switch error {
+            case .ENOENT: return try remove()
+            case .EINVAL: throw damaged(.record, parent)
+            default: throw .store(error)
             }
-            throw damaged(.record, parent)
         }
-        let aside = names.asideName(parent: parentID, directory: record.directoryID, name: name)
+        let aside =
+            if let record = names.record(target: target), let parentID = knownID(parent) {
+                names.asideName(parent: parentID, directory: record.directoryID, name: name)
+            } else {
+                BackingName.temporary()
+            }
         try below { () throws(Errno) in try child.rename(BackingName.record, to: directory, aside) }
         do throws(VolumeError) {
             try remove()

@@ -78,11 +78,7 @@ extension Volume {
         var undo: (() -> Void)?
         if move.status.kind == .regular {
             nameLeaves(move.source.name.entry, move.status, in: move.parent, move.directory)
-            if options.keepsFamilyClass, let wanted = vacated.protectionClass(of: move.name.entry),
-                let own = try? header(of: move.source.name.entry, move.status, in: move.directory)
-            {
-                undo = try strengthen(move, own, to: wanted)
-            }
+            if let (wanted, own) = try classToTakeOver(move) { undo = try strengthen(move, own, to: wanted) }
         }
         do throws(VolumeError) {
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
@@ -193,37 +189,74 @@ extension Volume {
     /// Before a rename over a file of a stronger class: gives the new file that class, unless someone set its own.
     /// - Returns: what undoes it; nil when nothing was done.
     private func carryClass(_ move: Move, over target: Status) throws(VolumeError) -> (() -> Void)? {
-        guard move.status.kind == .regular, target.kind == .regular else { return nil }
-        let old = try header(of: move.name.entry, target, in: move.newDirectory)
-        let new = try header(of: move.source.name.entry, move.status, in: move.directory)
-        // A file that a crash has left without header is an empty one of its parent's default class.
-        let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
-        guard let new else { return nil }
+        guard move.status.kind == .regular, target.kind == .regular,
+            let (wanted, new) = try classToCarry(move, over: target)
+        else { return nil }
         return try strengthen(move, new, to: wanted)
     }
 
-    /// Gives the file that moves, with the header `new`, the class `wanted` where that is stronger and nobody set its own.
-    /// - Returns: what undoes it; nil when nothing was done.
+    /// Gives the file that moves, which is `new`, the class `wanted`.
+    /// - Returns: what undoes it.
     private func strengthen(
-        _ move: Move, _ new: FileHeader, to wanted: ProtectionClass
-    ) throws(VolumeError) -> (() -> Void)? {
-        guard !new.flags.contains(.explicit), wanted.isStronger(than: new.protectionClass) else { return nil }
+        _ move: Move, _ new: VerifiedClass, to wanted: ProtectionClass
+    ) throws(VolumeError) -> () -> Void {
         let node = try entry(move.status, in: move.parent, move.source.name.entry).node
         defer { forget(node, count: 1) }
         try withContent(node, writable: true) { (content) throws(VolumeError) in
             try content.changeClass(to: wanted, explicit: false)
         }
         node.remember(class: wanted)
-        let before = new.protectionClass
-        let wasExposed = new.flags.contains(.keyExposed)
         return { [self] in
             // Looked up again: a lookup kept for this would stay with every rename that succeeds.
             guard let node = try? entry(move.status, in: move.parent, move.source.name.entry).node else { return }
             defer { forget(node, count: 1) }
             try? withContent(node, writable: true) { (content) throws(VolumeError) in
-                try content.changeClass(to: before, explicit: false, clearingExposure: !wasExposed)
+                try content.changeClass(
+                    to: new.protectionClass, explicit: false, clearingExposure: !new.flags.contains(.keyExposed))
             }
-            node.remember(class: before)
+            node.remember(class: new.protectionClass)
         }
+    }
+
+    /// The class that a file has to take from the one that had its new name a moment ago, and what it is now; nil: it stays as
+    /// it is.
+    private func classToTakeOver(
+        _ move: Move
+    ) throws(VolumeError) -> (wanted: ProtectionClass, own: VerifiedClass)? {
+        guard options.keepsFamilyClass, let wanted = vacated.protectionClass(of: move.name.entry) else { return nil }
+        do throws(VolumeError) {
+            guard let own = try verifiedClass(of: move.source.name.entry, move.status, in: move.directory),
+                !own.flags.contains(.explicit), wanted.isStronger(than: own.protectionClass)
+            else { return nil }
+            return (wanted, own)
+        } catch {
+            // What is damaged can still be moved; and a class A file moved back while locked.
+            guard case .locked = error else { return nil }
+            let claimed = try header(of: move.source.name.entry, move.status, in: move.directory)?.protectionClass
+            guard let claimed, wanted.isStronger(than: claimed) else { return nil }
+            throw error
+        }
+    }
+
+    /// The class that the new file has to take from the one it replaces, and what it is now; nil: it stays as it is.
+    ///
+    /// Both classes are proven: otherwise the header of another file, laid over one of the two for a moment, would decide.
+    /// - Throws: `.locked(.complete)` where a class cannot be proven now and could be the one that matters.
+    private func classToCarry(
+        _ move: Move, over target: Status
+    ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
+        var new: VerifiedClass?
+        do throws(VolumeError) {
+            new = try verifiedClass(of: move.source.name.entry, move.status, in: move.directory)
+            guard let new, !new.flags.contains(.explicit), new.protectionClass != .complete else { return nil }
+        } catch {
+            guard case .locked = error else { throw error }
+        }
+        let old = try verifiedClass(of: move.name.entry, target, in: move.newDirectory)
+        // A file that a crash has left without header is an empty one of its parent's default class.
+        let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
+        guard ProtectionClass.allCases.contains(where: wanted.isStronger) else { return nil }
+        guard let new else { throw .locked(.complete) }
+        return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil
     }
 }

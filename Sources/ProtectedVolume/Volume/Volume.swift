@@ -34,7 +34,7 @@ public enum VolumeNotice: Sendable {
     case departure(Departure)
     /// A backing entry does not decrypt.
     case undecryptable(directoryInode: UInt64, backingName: [UInt8])
-    /// A directory has no record, and entries: nothing can be created in it.
+    /// A directory has no record: nothing can be created in it, and its names are not verified.
     case missingRecord(directoryInode: UInt64)
     /// A record that a crash had left aside was put back.
     case restoredRecord(directoryInode: UInt64)

@@ -18,11 +18,15 @@ extension Command {
             With a passphrase or recovery code every class is checked, files that a crash has left are mended as a mount
             would mend them, and crash damage is an error from then on. --no-unlock checks what the device key opens, and
             says what it could not check.
-            --repair makes missing and damaged directory records anew, gives headers to files that a crash left empty, gives
-            names to entries whose own do not decrypt, moves leftovers to .protectfs.lost+found in the volume, and copies all
-            that can be read of a damaged file to NAME.salvaged beside it. With --quarantine it also moves the damaged
+            --repair makes missing and damaged directory records anew, with the strongest default class that the directory can
+            have had, gives headers to files that a crash left empty, moves leftovers to .protectfs.lost+found in the volume,
+            and copies all that can be read of a damaged file to NAME.salvaged beside it. With --quarantine it also moves the damaged
             original, and all that cannot be decrypted, to .protectfs.lost+found; its file log says where everything came
-            from. Nothing is removed. It can be interrupted at any moment and run again. Where a sync client brings the
+            from. Nothing is removed.
+            Without a directory's record nothing proves the names in it: someone who can change the volume can have chosen
+            them. They are shown as .unverified-HASH-NAME, and --repair keeps them so. A person can rename such a file in the
+            mount, or confirm names here: with --accept-name or --accept-names-from, which take the paths that fsck prints,
+            or with --accept-names, which asks. It can be interrupted at any moment and run again. Where a sync client brings the
             volume, let it finish first: what it has not brought yet looks like damage.
             Exit codes, added up: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done,
             16 wrong command line, 32 interrupted.
@@ -33,7 +37,7 @@ extension Command {
             Option("repair", help: "repair what can be decided, and salvage damaged files"),
             Option("quarantine", help: "with --repair: move what cannot be decrypted to .protectfs.lost+found"),
             .deviceKey,
-        ] + Option.credentials + [.acceptKeybag, .previousKeybag], run: Checking.run)
+        ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag], run: Checking.run)
 }
 
 /// The work of `fsck`.
@@ -55,6 +59,8 @@ enum Checking {
 
     private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let isReadOnly = arguments.has("read-only")
+        let report = CheckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
+        let confirmed = try ConfirmedNames(arguments, progress: report.progress)
         let access = try CheckedVolume(path, .init(arguments))
         // Before a passphrase is asked for; the claim is held from here on.
         try claim(access, isReadOnly)
@@ -67,11 +73,11 @@ enum Checking {
         let isKnown = try KnownState.load(access.found) != nil
         let states = isReadOnly && !isKnown ? nil : try KnownState.store(access.found)
         let interrupted = Interruption()
-        let report = CheckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
         var options = CheckOptions()
         options.mends = !isReadOnly
         options.repairs = arguments.has("repair")
         options.quarantines = arguments.has("quarantine")
+        options.isConfirmed = confirmed.isConfirmed
         options.threads = threads
         options.measures = Terminal.isTerminal(2)
         options.mayGoOn = { !interrupted.isAsked }

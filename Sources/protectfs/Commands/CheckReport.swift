@@ -12,7 +12,7 @@ import VolumeFormat
 final class CheckReport: Sendable {
     private let isJSON: Bool
     private let repairs: Bool
-    private let progress = Progress()
+    let progress = Progress()
     private let started = monotonicNanoseconds()
     private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
 
@@ -84,7 +84,9 @@ final class CheckReport: Sendable {
         var line = "repair: /\(HostPath(bytes: repair.path)): "
         let target = HostPath(bytes: repair.target ?? [])
         switch repair.action {
-        case .rebuilt: line += "its record was made anew"
+        case .rebuilt:
+            line += "its record was made anew; new files in it get class "
+            line += repair.protectionClass?.canonicalName ?? "of the volume"
         case .header: line += "it is an empty file now"
         case .renamed: line += "is /\(target) now"
         case .moved: line += "moved to \(target) in the volume's directory"
@@ -107,6 +109,10 @@ final class CheckReport: Sendable {
         if repairs {
             text += "\(summary.repaired) errors repaired, \(summary.salvaged) files salvaged, "
             text += "\(summary.tidied) leftovers moved; \(summary.remaining) errors left.\n"
+        }
+        if summary.unverified > 0 {
+            text += "\(summary.unverified) names are not verified, and marked: rename what you know in the mount, "
+            text += "or confirm names with --repair and --accept-name, --accept-names-from or --accept-names.\n"
         }
         for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             text +=
@@ -160,6 +166,7 @@ final class CheckReport: Sendable {
             ("path", .string(String(decoding: repair.path, as: UTF8.self))),
             ("backingPath", .string(String(decoding: repair.backingPath, as: UTF8.self))),
             ("target", .optional(repair.target.map { String(decoding: $0, as: UTF8.self) })),
+            ("class", .optional(repair.protectionClass?.canonicalName)),
             (
                 "unreadable",
                 .array(repair.unreadable.map { .array([.unsigned($0.lowerBound), .unsigned($0.upperBound)]) })

@@ -229,7 +229,7 @@ enum Daemon {
         case .undecryptable(let inode, let name):
             "an entry of backing directory \(inode) does not decrypt: \(HostPath(bytes: name))"
         case .missingRecord(let inode):
-            "backing directory \(inode) has entries and no record: nothing can be created in it"
+            "backing directory \(inode) has no record: nothing can be created in it; protectfs fsck --repair makes one"
         case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
         case .late(let number, let notice): "\(LateFileName.text(of: number)), writes after a lock: \(describe(notice))"
         case .unprovenPublicKey:

@@ -1,0 +1,124 @@
+// What repair does about names: an entry whose own name is not proven gets one that says so, unless a person has confirmed it.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+extension Check {
+    /// Tells of a name that nothing proves.
+    func foundUnverified(_ trail: Trail) {
+        state.withLock { $0.summary.unverified += 1 }
+        found(.unverifiedName, .note, trail)
+    }
+
+    /// Gives an entry whose name does not verify another one: a person's, who has confirmed it; else its marked name, which
+    /// no program takes for the one that the store presents; else, for what does not decrypt and shows by itself that this
+    /// volume has written it, `recovered-` and a hash.
+    ///
+    /// - Returns: the new name and its encoding; nil where there is none.
+    /// - Throws: what the store says: what cannot be read now is not to be taken for what cannot be decrypted.
+    func giveName(
+        to entry: EntryName, _ status: Status, in directory: BackingDirectory, _ id: ObjectID?, _ above: Trail,
+        settling errors: Int
+    ) throws(VolumeError) -> ([UInt8], EntryName)? {
+        guard options.repairs, let id else { return nil }
+        let claimed: DecodedName
+        do throws(Errno) { claimed = try volume.decodeOrFail(entry, in: directory, nil) } catch { throw .store(error) }
+        if case .unverified(let plain) = claimed, MarkedName.isText(plain) {
+            let marked = MarkedName.bytes(for: entry, plain)
+            let shown = above.appending(marked, entry)
+            if let given = try confirm(plain, of: entry, shown, in: directory, id, settling: errors) { return given }
+            let given = try rename(entry, to: marked, shown, in: directory, id, settling: errors)
+            if errors > 0, given != nil { state.withLock { $0.summary.unverified += 1 } }
+            return given
+        }
+        guard try verifies(entry, status, directory) else { return nil }
+        let shown = Volume.nameShown(for: entry)
+        return try rename(
+            entry, to: Array("recovered-".utf8) + shown.suffix(12), above.appending(shown, entry), in: directory, id,
+            settling: errors)
+    }
+
+    /// Gives an entry with a marked name, from an earlier repair, the name that it carries, where a person has confirmed that.
+    func confirm(
+        _ name: [UInt8], of entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?, _ trail: Trail
+    ) throws(VolumeError) -> ([UInt8], EntryName)? {
+        guard let plain = MarkedName.plain(name) else { return nil }
+        foundUnverified(trail)
+        guard options.repairs, let id else { return nil }
+        return try confirm(plain, of: entry, trail, in: directory, id, settling: 0)
+    }
+
+    private func confirm(
+        _ plain: [UInt8], of entry: EntryName, _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID,
+        settling errors: Int
+    ) throws(VolumeError) -> ([UInt8], EntryName)? {
+        guard options.isConfirmed(MarkedName.withoutMarks(trail.path)),
+            let given = try rename(entry, to: plain, trail, in: directory, id, settling: errors)
+        else { return nil }
+        if errors == 0 { state.withLock { $0.summary.unverified -= 1 } }
+        return given
+    }
+
+    /// Encodes a name for an entry; nil where it is taken or cannot be one. The line in the log and a long name's companion
+    /// come first.
+    private func rename(
+        _ entry: EntryName, to name: [UInt8], _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID,
+        settling errors: Int
+    ) throws(VolumeError) -> ([UInt8], EntryName)? {
+        guard let encoded = try? volume.names.encode(name, in: id),
+            try volume.status(of: encoded.entry, in: directory) == nil
+        else { return nil }
+        do throws(VolumeError) {
+            let backing = trail.backingPath.dropLast(entry.bytes.count) + Array(encoded.entry.bytes)
+            try volume.below { () throws(Errno) in
+                try quarantine.note("renamed", from: trail.backingPath, to: Array(backing))
+                if let companion = encoded.companion {
+                    do throws(Errno) {
+                        try directory.createSymlink(companion.name, target: companion.target)
+                        try volume.settle(directory)
+                    } catch { if error != .EEXIST { throw error } }
+                }
+            }
+            try volume.renameNew(entry, to: encoded.entry, directory)
+        } catch {
+            // EEXIST: a former run has used the name for an entry that was there twice.
+            if error != .store(.EEXIST), error != .exists { throw error }
+            return nil
+        }
+        let shown = trail.path.lastIndex(of: UInt8(ascii: "/")).map { trail.path[...$0] } ?? []
+        did(
+            Repair(action: .renamed, path: trail.path, backingPath: trail.backingPath, target: shown + name),
+            settling: errors)
+        if let companion = Volume.companionName(of: entry), (try? directory.status(of: companion)) != nil {
+            let suffix = NameCipher.bytes(of: NameLimits.companionSuffix)
+            _ = try? quarantine.take(companion, from: directory, origin: trail.backingPath + suffix)
+        }
+        return (name, encoded.entry)
+    }
+
+    /// Whether an entry shows by itself, whatever its name, that this volume has written it.
+    private func verifies(
+        _ entry: EntryName, _ status: Status, _ directory: BackingDirectory
+    ) throws(VolumeError) -> Bool {
+        switch status.kind {
+        case .regular:
+            do throws(VolumeError) {
+                return try volume.header(of: entry, status, in: directory) != nil
+            } catch {
+                guard case .damaged = error else { throw error }
+                return false
+            }
+        case .symlink:
+            let target = try volume.below { () throws(Errno) in try directory.readSymlink(entry) }
+            return volume.names.openTarget(target) != nil
+        case .directory:
+            let child = try volume.below { () throws(Errno) in try directory.openDirectory(entry) }
+            guard let target = try volume.below({ () throws(Errno) in try Self.recordTarget(in: child) }),
+                let record = volume.names.record(target: target)
+            else { return false }
+            return try volume.verifies(record, child)
+        default: return false
+        }
+    }
+}

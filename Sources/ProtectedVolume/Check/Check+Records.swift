@@ -1,0 +1,144 @@
+// What repair does about directory records: one that is missing or damaged is made anew, with the strongest class that it can
+// have had.
+
+internal import BackingStore
+internal import Keybag
+internal import Locks
+internal import VolumeFormat
+
+extension Check {
+    /// Makes a record for a directory whose own is missing or damaged.
+    ///
+    /// It keeps the ID that a damaged record tells, if a name in the directory proves it; else it gets a new one, and names
+    /// are given afterwards, entry by entry: until then they verify under no ID.
+    func rebuildRecord(
+        of node: Node, _ place: Place?, _ directory: BackingDirectory, _ trail: Trail
+    ) throws(VolumeError) -> ObjectID? {
+        guard options.repairs else { return nil }
+        let stored = try volume.below { () throws(Errno) in try Self.recordTarget(in: directory) }
+        let defaultClass = try strongestClass(of: directory, stored, place)
+        guard mayGoOn() else { return nil }
+        var id = NameCipher.randomID()
+        if place == nil {
+            id = volume.keys.metadata.rootID
+        } else if let claimed = stored.flatMap({ Self.claim($0) })?.id, try holds(claimed, directory) {
+            id = claimed
+        }
+        let record = VerifiedRecord(directoryID: id, defaultClass: defaultClass)
+        try put(record, stored, in: directory, trail)
+        node.directory?.contents.withLock { contents in
+            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.changes += 1
+        }
+        state.withLock { _ = $0.rebuilt.insert(node.inode) }
+        did(
+            Repair(
+                action: .rebuilt, path: trail.path, backingPath: trail.backingPath, protectionClass: defaultClass),
+            settling: 1)
+        return record.directoryID
+    }
+
+    /// Puts a record in the place of one that does not verify, in one step: the ID in that may be the only one there is.
+    private func put(
+        _ record: VerifiedRecord, _ old: [UInt8]?, in directory: BackingDirectory, _ trail: Trail
+    ) throws(VolumeError) {
+        let origin = trail.appending(Array(BackingName.record.bytes), BackingName.record).backingPath
+        try volume.below { () throws(Errno) in
+            if let old, !old.isEmpty {
+                _ = try quarantine.keep(old, of: "record", origin: origin)
+            } else if old == nil, (try? directory.status(of: BackingName.record)) != nil {
+                // Something that is no symlink.
+                _ = try quarantine.take(BackingName.record, from: directory, origin: origin)
+            }
+            let temporary = BackingName.temporary()
+            try directory.createSymlink(temporary, target: volume.names.recordTarget(record))
+            do throws(Errno) {
+                try volume.settle(directory)
+                try directory.rename(temporary, to: directory, BackingName.record)
+            } catch {
+                try? directory.unlink(temporary)
+                throw error
+            }
+        }
+    }
+
+    // MARK: what is known of it
+
+    /// The target of a directory's record; nil where there is none, or no symlink.
+    static func recordTarget(in directory: BackingDirectory) throws(Errno) -> [UInt8]? {
+        do throws(Errno) { return try directory.readSymlink(BackingName.record) } catch {
+            if error == .ENOENT || error == .EINVAL { return nil }
+            throw error
+        }
+    }
+
+    /// What a record says that does not verify: its ID counts only if a name proves it, its class only towards stronger.
+    private static func claim(_ target: [UInt8]) -> (id: ObjectID, protectionClass: ProtectionClass?)? {
+        guard let bytes = DirectoryRecord.decode(target: unsafe target.span.bytes) else { return nil }
+        return (ObjectID(unsafe bytes.span.bytes, at: 12), ProtectionClass(rawValue: bytes[4]))
+    }
+
+    /// Whether the names in a directory prove that `id` is its ID.
+    private func holds(_ id: ObjectID, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
+        try volume.below { () throws(Errno) in
+            for entry in try directory.entries() {
+                switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+                case .encoded, .long:
+                    if case .name = try volume.decodeOrFail(entry.name, in: directory, id) { return true }
+                default: continue
+                }
+            }
+            return false
+        }
+    }
+
+    // MARK: its class
+
+    /// The strongest class of: the parent's default, the files inside, the defaults of the directories inside, which were the
+    /// directory's own when they were made; if none of these is proven, the strongest there is. What the damaged record claims
+    /// is not proven: it only makes the class stronger.
+    private func strongestClass(
+        of directory: BackingDirectory, _ stored: [UInt8]?, _ place: Place?
+    ) throws(VolumeError) -> ProtectionClass {
+        var strongest: ProtectionClass?
+        if let place { Self.strengthen(&strongest, with: (try? volume.defaultClass(place.parent)) ?? nil) }
+        // Directories without a default of their own took what this one said, if it is the root; so their files are looked at too.
+        var waiting = [directory]
+        while let next = waiting.popLast(), strongest != .complete, mayGoOn() {
+            for entry in try volume.below({ () throws(Errno) in try next.entries() }) where strongest != .complete {
+                let kind = unsafe ReservedName.kind(of: entry.name.bytes.span.bytes)
+                guard kind == .encoded || kind == .long, let status = try volume.status(of: entry.name, in: next)
+                else { continue }
+                switch status.kind {
+                case .regular: Self.strengthen(&strongest, with: provenClass(of: entry.name, status, in: next))
+                case .directory:
+                    let child = try volume.below { () throws(Errno) in try next.openDirectory(entry.name) }
+                    let target = try volume.below { () throws(Errno) in try Self.recordTarget(in: child) }
+                    if let known = target.flatMap({ volume.names.record(target: $0) })?.defaultClass {
+                        Self.strengthen(&strongest, with: known)
+                    } else {
+                        waiting.append(child)
+                    }
+                default: continue
+                }
+            }
+        }
+        guard strongest != nil else { return .complete }
+        Self.strengthen(&strongest, with: stored.flatMap { Self.claim($0) }?.protectionClass)
+        return strongest ?? .complete
+    }
+
+    /// A file's class, if block 0 proves it; what cannot be proven may be of the strongest class. Nil for one without header.
+    private func provenClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
+        do throws(VolumeError) {
+            return try volume.verifiedClass(of: name, status, in: directory)?.protectionClass
+        } catch {
+            return error == .damaged(.missingHeader) ? nil : .complete
+        }
+    }
+
+    private static func strengthen(_ strongest: inout ProtectionClass?, with other: ProtectionClass?) {
+        guard let other else { return }
+        if strongest.map({ other.isStronger(than: $0) }) ?? true { strongest = other }
+    }
+}

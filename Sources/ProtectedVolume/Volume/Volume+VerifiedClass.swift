@@ -1,0 +1,48 @@
+// The class of a file as far as it is proven: what every decision that changes or carries a class rests on.
+
+internal import BackingStore
+internal import Locks
+internal import VolumeFormat
+
+/// A class and flags that block 0 of the file has proven.
+struct VerifiedClass: Equatable, Sendable {
+    let protectionClass: ProtectionClass
+    let flags: FileFlags
+
+    init(_ header: FileHeader) {
+        protectionClass = header.protectionClass
+        flags = header.flags
+    }
+
+    /// Whether a header says the same of what decisions ask for.
+    func agrees(with header: FileHeader) -> Bool {
+        protectionClass == header.protectionClass
+            && flags.contains(.explicit) == header.flags.contains(.explicit)
+    }
+}
+
+extension Volume {
+    /// The class of an entry's file, proven: by its open content, by block 0, or, where the class is closed, by what this mount
+    /// had proven before it closed the file, if the header still says so. Nil for a file without header (rule R0).
+    ///
+    /// - Throws: `.locked(.complete)` where it cannot be proven now: whatever the header claims, it may be a class A file.
+    ///   `.damaged` where header or block 0 does not verify.
+    func verifiedClass(
+        of name: EntryName, _ status: Status, in directory: BackingDirectory
+    ) throws(VolumeError) -> VerifiedClass? {
+        let node = nodes.known(InodeKey(status))
+        if let content = node?.state.withLock({ $0.content }) { return VerifiedClass(content.header) }
+        let file = try below { () throws(Errno) in try directory.openFile(name, .readOnly) }
+        do throws(VolumeError) {
+            return try FileContent.verifiedHeader(in: content, backing: file).map { VerifiedClass($0) }
+        } catch {
+            guard case .locked = error else { throw error }
+            guard let node, let header = try FileContent.header(in: content, backing: file) else {
+                throw .locked(.complete)
+            }
+            let (known, id) = node.state.withLock { ($0.verified, $0.fileID) }
+            guard let known, id == header.fileID, known.agrees(with: header) else { throw .locked(.complete) }
+            return known
+        }
+    }
+}

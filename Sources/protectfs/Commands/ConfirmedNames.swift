@@ -1,0 +1,64 @@
+// Which names a person has confirmed for `fsck --repair`: given one by one, as a list in a file, or asked for.
+
+import Glibc
+import HostSystem
+import Locks
+import ProtectedVolume
+
+/// Names that a person has seen and calls their own. Thread-safe.
+final class ConfirmedNames: Sendable {
+    static let options = [
+        Option(
+            "accept-name", value: "PATH", repeats: true,
+            help: "with --repair: the unverified name PATH is right; may be given more than once"),
+        Option("accept-names-from", value: "FILE", help: "the same for each line of FILE"),
+        Option("accept-names", help: "with --repair: ask on the terminal about each unverified name"),
+    ]
+    /// A list of names is not larger than this.
+    private static let largestList = 64 << 20
+
+    private let paths: Set<[UInt8]>
+    private let asks: Bool
+    private let progress: Progress
+    /// The answers, so that nobody is asked twice; held while one is awaited.
+    private let answers = Lock<[[UInt8]: Bool]>([:])
+
+    init(_ arguments: Arguments, progress: Progress) throws(CommandFailure) {
+        for name in ["accept-name", "accept-names-from", "accept-names"] where arguments.has(name) {
+            guard arguments.has("repair") else {
+                throw .init(.usage, "--\(name) is part of a repair: give --repair too")
+            }
+        }
+        asks = arguments.has("accept-names")
+        guard !asks || Terminal.isTerminal(0) else {
+            throw .init(
+                .usage, "--accept-names asks on a terminal, and there is none; in scripts use --accept-names-from")
+        }
+        var given = arguments.all("accept-name").map(\.bytes)
+        if let file = arguments.path("accept-names-from") {
+            do throws(SystemError) {
+                let text = try readFile(file, limit: Self.largestList)
+                given += text.split(separator: UInt8(ascii: "\n")).map(Array.init)
+            } catch {
+                throw .init(.usage, "\(file): \(SystemError.reason(of: error.code))")
+            }
+        }
+        paths = Set(given.map { CheckOptions.confirmablePath($0) })
+        self.progress = progress
+    }
+
+    /// Whether the name at `path`, as the check gives it, is confirmed.
+    func isConfirmed(_ path: [UInt8]) -> Bool {
+        if paths.contains(path) { return true }
+        guard asks else { return false }
+        return answers.withLock { answers in
+            if let known = answers[path] { return known }
+            progress.end()
+            let question = Output.oneLine("/\(HostPath(bytes: path)): is this name yours? It is not verified. [y/N] ")
+            let answer = (try? Terminal.ask(question)) ?? []
+            let isYes = [Array("y".utf8), Array("yes".utf8), Array("Y".utf8)].contains(answer)
+            answers[path] = isYes
+            return isYes
+        }
+    }
+}

@@ -1,0 +1,94 @@
+// What is decided about classes rests on proven bytes: the header of another file decides nothing.
+
+import BackingStore
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+@Suite struct VerifiedClassTests {
+    /// The header of another file decides nothing: neither one over the file that is replaced, nor one over the new file.
+    @Test(arguments: ["C", "D", "B"]) func aSaveByRenameBelievesNoHeader(_ letter: String) throws {
+        let made = try TestVolume()
+        try made.write("secret", "old")
+        try made.setClass("secret", "A")
+        for path in ["weak", "strong"] { try made.write(path, path) }
+        try made.setClass("weak", letter)
+        try made.setClass("strong", "A")
+        try made.volume.close()
+        try made.layHeader(of: "weak", over: "secret")
+        let it = try made.mountAgain(made.directory)
+        try it.write("new", "new")
+        // A replaced file that is damaged: an error, and nothing changes.
+        #expect(throws: VolumeError.damaged(.block)) { try it.rename("new", "secret") }
+        #expect(try it.getClass("new") == "completeUntilFirstUserAuthentication")
+        // Over the new file: it claims to be strong enough, or chosen.
+        for source in ["strong", "weak"] {
+            try it.write("other", "old")
+            try it.setClass("other", "A")
+            try it.write("next", "next")
+            let (directory, entry) = try it.backing("next")
+            var before = [UInt8](repeating: 0, count: FileHeader.length)
+            var span = before.mutableSpan
+            var raw = unsafe span.mutableBytes
+            _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
+            try it.layHeader(of: source, over: "next")
+            #expect(throws: VolumeError.self) { try it.rename("next", "other") }
+            try it.damage("next", at: 0, before)
+            #expect(try it.read("other") == "old")
+            // Its node is left, as it was changed below; the kernel looks it up again.
+            #expect(throws: VolumeError.stale) { try it.rename("next", "other") }
+            try it.rename("next", "other")
+            #expect(try it.getClass("other") == "complete")
+            #expect(try it.read("other") == "next")
+            try it.unlink("other")
+        }
+    }
+
+    /// While keys are closed a class counts only if this mount has proven it before.
+    @Test func aSaveByRenameWhileNothingCanBeProven() throws {
+        let it = try TestVolume()
+        for letter in ["A", "B", "C", "D"] {
+            try it.write(letter, letter)
+            try it.setClass(letter, letter)
+        }
+        try it.volume.close()
+        let again = try it.mountAgain(it.directory)
+        again.lock()
+        try again.write("new", "new")
+        // What the header of B says is not known to be so: it could lie over a class A file.
+        for letter in ["A", "B"] {
+            #expect(throws: VolumeError.locked(.complete)) { try again.rename("new", letter) }
+        }
+        try again.rename("new", "C")
+        try again.unlock()
+        #expect(try again.read("B") == "B")
+        again.lock()
+        try again.write("new", "new")
+        try again.rename("new", "B")
+        #expect(try again.getClass("B") == "completeUnlessOpen")
+        // A header that was changed since does not count.
+        try again.unlock()
+        #expect(try again.read("A") == "A")
+        #expect(try again.read("B") == "new")
+        again.lock()
+        try again.layHeader(of: "B", over: "A")
+        try again.write("new", "new")
+        #expect(throws: VolumeError.self) { try again.rename("new", "A") }
+        try again.rename("new", "D")
+        #expect(try again.getClass("D") == "completeUntilFirstUserAuthentication")
+    }
+
+    /// A header that somebody has put there must not spare a file's pages from a lock.
+    @Test func aClaimedClassNeverTakesThePlaceOfAStrongerOne() throws {
+        let it = try TestVolume()
+        try it.write("a", "a")
+        try it.setClass("a", "A")
+        try it.write("c", "c")
+        #expect(try it.read("a") == "a")
+        let node = try it.node("a")
+        try it.layHeader(of: "c", over: "a")
+        _ = try? it.volume.header(of: node)
+        #expect(node.protectionClass == .complete)
+    }
+}
