@@ -22,14 +22,19 @@ enum ThreadScratch {
     /// This thread's slot. A first use that finds the limit of locked memory reached ends the process: there are as few
     /// slots as threads, and the callers are on paths that cannot fail.
     static func pointer() -> UnsafeMutableRawPointer {
-        if let slot = unsafe pthread_getspecific(key) { return unsafe slot }
         do {
-            let slot = try Slots.scratch.take()
-            let result = unsafe pthread_setspecific(key, slot.pointer)
-            precondition(result == 0, "pthread_setspecific failed")
-            return unsafe slot.pointer
+            return try unsafe prepared()
         } catch {
             fatalError("no locked memory left for this thread: \(error)")
         }
+    }
+
+    /// The same before a path that cannot fail: takes the slot, or says why there is none.
+    static func prepared() throws(SodiumError) -> UnsafeMutableRawPointer {
+        if let slot = unsafe pthread_getspecific(key) { return unsafe slot }
+        let slot = try Slots.scratch.take()
+        let result = unsafe pthread_setspecific(key, slot.pointer)
+        precondition(result == 0, "pthread_setspecific failed")
+        return unsafe slot.pointer
     }
 }

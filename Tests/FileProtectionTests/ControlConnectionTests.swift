@@ -2,7 +2,7 @@
 
 import CLinuxShim
 import Dispatch
-import Foundation
+import Glibc
 import Testing
 
 @testable import FileProtection

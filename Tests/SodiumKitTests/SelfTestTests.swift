@@ -32,13 +32,13 @@ struct SelfTestTests {
             KnownAnswer(primitive: "one") { true }, KnownAnswer(primitive: "two") { false },
             KnownAnswer(primitive: "three") { false },
         ]
-        #expect(throws: SelfTestFailure(primitive: "two")) { try SelfTest.run(answers) }
+        #expect(throws: SelfTestFailure.wrong(primitive: "two")) { try SelfTest.run(answers) }
         // No memory is no verdict on a primitive; a key agreement that refuses a good key is one.
         let throwing: @Sendable (SodiumError) -> [KnownAnswer] = { error in
             [KnownAnswer(primitive: "x") { () throws(SodiumError) in throw error }]
         }
-        #expect(throws: Never.self) { try SelfTest.run(throwing(.outOfMemory)) }
-        #expect(throws: SelfTestFailure.self) { try SelfTest.run(throwing(.invalidPublicKey)) }
+        #expect(throws: SelfTestFailure.memory(.outOfMemory)) { try SelfTest.run(throwing(.outOfMemory)) }
+        #expect(throws: SelfTestFailure.wrong(primitive: "x")) { try SelfTest.run(throwing(.invalidPublicKey)) }
     }
 
     /// A wrong bit in what comes out, at one length only: every path of a library that works on many blocks at once.

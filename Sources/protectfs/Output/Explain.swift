@@ -35,10 +35,14 @@ enum Explain {
 
     /// A primitive that cannot be trusted with data.
     static func primitive(_ error: SelfTestFailure) -> CommandFailure {
-        .init(
-            .unsupported,
-            "\(error.primitive) gives a wrong result on this machine; nothing was done, as it would destroy data. Install the library anew, and test the machine's memory and processor"
-        )
+        switch error {
+        case .memory(let error): memory(error)
+        case .wrong(let primitive):
+            .init(
+                .unsupported,
+                "\(primitive) gives a wrong result on this machine; nothing was done, as it would destroy data. Install the library anew, and test the machine's memory and processor"
+            )
+        }
     }
 
     /// No locked memory, or no memory.
