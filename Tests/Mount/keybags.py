@@ -1,0 +1,76 @@
+"""A volume whose keybag is changed, rolled back and taken away, and every keybag that it had."""
+
+import contextlib
+import glob
+import json
+import os
+
+import reader
+from harness import Volume, protectfs, read_file, write_file
+
+REFUSED, NOT_DONE = 4, 8
+UNPINNED = 4
+
+
+class Keybags:
+    """A volume whose keybag is changed, and every keybag that it had, each with the recovery code that opens it."""
+
+    def __init__(self, environment, volume=None):
+        self.environment, self.volume = environment, volume or environment.volume()
+        self.current = reader.keybag_file(self.volume)
+        self.previous = self.current + ".old"
+        self.versions = [(read_file(self.current), self.volume.code_file)]
+
+    def run(self, *words, ok=True, volume=None):
+        return protectfs(*words, env=(volume or self.volume).environment, ok=ok)
+
+    def renew(self, *words):
+        """A new recovery code, by the one that the current keybag has."""
+        made = self.run("recovery", "new", "--json", *words, "--recovery-file", self.versions[-1][1], self.volume.path)
+        code = self.environment.new_path("code")
+        write_file(code, json.loads(made.stdout)["recoveryCode"].encode() + b"\n")
+        self.versions.append((read_file(self.current), code))
+        self.volume.code_file = code
+
+    def put(self, path, number=None):
+        """A keybag as the store may put one there; none of them for no number."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        if number is not None:
+            write_file(path, self.versions[number][0])
+
+    def secret(self, text):
+        path = self.environment.new_path("secret")
+        write_file(path, text.encode() + b"\n")
+        return path
+
+    def state(self):
+        found = reader.state_file(self.volume)
+        return read_file(found) if found else None
+
+    def pinned(self):
+        """The serial that is pinned; nothing for none."""
+        state = self.state()
+        if state is None or int.from_bytes(state[12:16], "little") & UNPINNED:
+            return None
+        return int.from_bytes(state[32:40], "little")
+
+    def everything(self):
+        """The keybags, the device key, and what this machine remembers, as bytes."""
+        places = [*glob.glob(os.path.join(self.volume.path, ".protectfs.*")),
+                  *glob.glob(os.path.join(self.volume.data, "protectfs", "*"))]
+        return {path: read_file(path) for path in places if os.path.isfile(path) and not path.endswith(".lock")}
+
+    def names(self):
+        return sorted(name for name in os.listdir(self.volume.path) if name.startswith((".protectfs.k", ".protectfs.t")))
+
+    def cell(self, name, expected, actual):
+        self.environment.cell(name, expected, actual)
+
+    def new_machine(self):
+        """The same volume where nobody has seen it, with a copy of the device key."""
+        data = self.environment.new_path("data")
+        os.makedirs(os.path.join(data, "protectfs"))
+        key = reader.device_key_file(self.volume)
+        write_file(os.path.join(data, "protectfs", os.path.basename(key)), read_file(key))
+        return Volume(self.volume.path, data, self.volume.code_file, self.volume.passphrase_file)
