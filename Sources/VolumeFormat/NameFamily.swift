@@ -16,10 +16,12 @@ public enum NameFamily {
 
     /// What one name says about others.
     public struct Derivation: Sendable, Equatable {
-        /// The patterns that the name has.
-        public var patterns: Patterns = []
         /// The parts of the name that are the names it may be derived from.
         public var sources: [Range<Int>] = []
+        /// Those of them from which `derived` leads here again, as nothing in the pattern is variable.
+        public var roots: [Range<Int>] = []
+        /// The patterns by which it does.
+        public var patterns: Patterns = []
     }
 
     /// What stands in a pattern between its fixed parts, apart from the other name.
@@ -50,8 +52,10 @@ public enum NameFamily {
         var result = Derivation()
         for index in table.indices {
             guard let source = table[index].source(in: name) else { continue }
-            result.patterns.insert(Patterns(rawValue: 1 << UInt64(index)))
             if !result.sources.contains(source) { result.sources.append(source) }
+            guard case .nothing = table[index].variable else { continue }
+            if !result.roots.contains(source) { result.roots.append(source) }
+            result.patterns.insert(Patterns(rawValue: 1 << UInt64(index)))
         }
         return result
     }

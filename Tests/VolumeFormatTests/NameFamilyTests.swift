@@ -35,12 +35,18 @@ import VolumeFormat
         return Set(derivation(name).sources.map { String(decoding: bytes[$0], as: UTF8.self) })
     }
 
+    private func roots(_ name: String) -> Set<String> {
+        let bytes = Array(name.utf8)
+        return Set(derivation(name).roots.map { String(decoding: bytes[$0], as: UTF8.self) })
+    }
+
     @Test func names() {
         for (name, wanted) in Self.examples {
             let found = sources(name)
             #expect(found.isSuperset(of: wanted), "\(name): \(found)")
             #expect(!wanted.isEmpty || found.isEmpty, "\(name): \(found)")
-            #expect(derivation(name).patterns.isEmpty == found.isEmpty, "\(name)")
+            #expect(derivation(name).patterns.isEmpty == derivation(name).roots.isEmpty, "\(name)")
+            #expect(found.isSuperset(of: roots(name)), "\(name)")
         }
     }
 
@@ -53,12 +59,14 @@ import VolumeFormat
             for derived in all {
                 let text = String(decoding: derived, as: UTF8.self)
                 #expect(derived.count <= NameLimits.longest)
-                #expect(sources(text).contains(name), "\(text)")
+                #expect(sources(text).contains(name) && roots(text).contains(name), "\(text)")
                 let again = NameFamily.derived(from: bytes, by: derivation(text).patterns)
                 #expect(again.contains(derived), "\(text)")
             }
         }
         #expect(NameFamily.derived(from: Array("diary.txt".utf8), by: []).isEmpty)
+        // What is variable is found from the derived name alone.
+        #expect(roots(".diary.txt.Ab3dEf").isEmpty && roots("diary.txt~") == ["diary.txt"])
     }
 
     /// Any bytes: no source is empty or the name itself.

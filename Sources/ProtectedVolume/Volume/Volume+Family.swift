@@ -7,12 +7,12 @@ internal import VolumeFormat
 /// What a directory's names are derived from, as far as it has been looked through; so an ordinary name costs no lookup.
 struct KnownFamilies: Sendable {
     /// Names kept at most; with more of them every name may have a family.
-    private static let capacity = 1024
+    private static let capacity = 4096
 
     /// The patterns seen; never taken back.
     private var patterns: NameFamily.Patterns = []
     /// Hashes of the names that others are derived from; never taken back.
-    private var sources: Set<Int> = []
+    private var roots: Set<Int> = []
     /// Where looking goes on; nil: every name was seen.
     var next: UInt64? = 0
 
@@ -20,18 +20,18 @@ struct KnownFamilies: Sendable {
     mutating func take(_ name: [UInt8]) {
         let derivation = unsafe NameFamily.derivation(of: name.span.bytes)
         patterns.formUnion(derivation.patterns)
-        for source in derivation.sources where sources.count < Self.capacity { sources.insert(name[source].hashValue) }
+        for root in derivation.roots where roots.count < Self.capacity { roots.insert(name[root].hashValue) }
     }
 
     mutating func formUnion(_ other: KnownFamilies) {
         patterns.formUnion(other.patterns)
-        for source in other.sources where sources.count < Self.capacity { sources.insert(source) }
+        for root in other.roots where roots.count < Self.capacity { roots.insert(root) }
     }
 
     /// The patterns by which names here may be derived from `name`.
     func patterns(for name: [UInt8]) -> NameFamily.Patterns {
         guard next == nil else { return .all }
-        return sources.count >= Self.capacity || sources.contains(name[...].hashValue) ? patterns : []
+        return roots.count >= Self.capacity || roots.contains(name[...].hashValue) ? patterns : []
     }
 }
 
@@ -132,7 +132,7 @@ extension Volume {
     /// A name is about to come into a directory.
     func nameComes(_ name: [UInt8], in parent: Node) {
         guard options.keepsFamilyClass, !options.isShared,
-            unsafe !NameFamily.derivation(of: name.span.bytes).sources.isEmpty
+            unsafe !NameFamily.derivation(of: name.span.bytes).roots.isEmpty
         else { return }
         parent.directory?.contents.withLock { $0.families.take(name) }
     }
