@@ -15,17 +15,7 @@ public enum KeybagFile {
     /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, and what the store says.
     public static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
         guard let name = usePrevious ? previous : current else { throw .EINVAL }
-        guard try root.status(of: name).kind == .regular else { throw .EINVAL }
-        let file = try root.openFile(name, .readOnly)
-        var bytes = [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1)
-        let count: Int
-        do {
-            var typed = bytes.mutableSpan
-            // Bytes without padding, which the array owns for the length of the call.
-            var span = unsafe typed.mutableBytes
-            count = try file.read(into: &span, at: 0)
-        }
-        return Array(bytes.prefix(count))
+        return try read(name, in: root)
     }
 
     /// Writes the first keybag of a new volume; EEXIST when there is one.

@@ -96,6 +96,20 @@ enum Keys {
         do throws(KeybagError) { return try change() } catch { throw Explain.keybag(error, path) }
     }
 
+    /// Replaces the keybag. Where that fails, the message says what became of the change.
+    private static func replace(
+        _ opened: Opened, by next: Keybag, _ done: String, _ undone: String
+    ) throws(CommandFailure) {
+        do throws(CommandFailure) { try opened.access.replaceKeybag(by: next) } catch {
+            throw .init(
+                error.code, "\(error.message); \(isInPlace(next, opened) ? "\(done) all the same" : undone)")
+        }
+    }
+
+    private static func isInPlace(_ bag: Keybag, _ opened: Opened) -> Bool {
+        (try? VolumeAccess(rereading: opened.access))?.bag.bytes == bag.bytes
+    }
+
     static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         var slot = try slotNumber(arguments)
@@ -114,7 +128,8 @@ enum Keys {
         guard let slot else {
             throw .init(.usage, "--slot NUMBER says which passphrase to change (see protectfs passphrase list)")
         }
-        let passphrase = try SecretInput.newPassphrase(arguments)
+        let isBound = opened.access.bag.slots.first { $0.id == slot }?.isBound ?? false
+        let passphrase = try SecretInput.newPassphrase(arguments, isBound: isBound)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey {
@@ -125,9 +140,10 @@ enum Keys {
                 try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
             }
         }
-        try opened.access.replaceKeybag(by: next)
-        Output.line("The passphrase is changed. Copies of the volume made before still open with the old one.")
-        return .success
+        try replace(opened, by: next, "the passphrase is changed", "the passphrase is not changed")
+        return Output.done(
+            "the passphrase is changed",
+            "The passphrase is changed. Copies of the volume made before still open with the old one.\n")
     }
 
     private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
@@ -152,13 +168,13 @@ enum Keys {
     static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         let opened = try open(arguments, path)
-        let passphrase = try SecretInput.newPassphrase(arguments)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
         if !isPortable, opened.deviceKey == nil {
             throw .init(
                 .authentication, "the device key is not here: give it with --device-key, or add a --portable passphrase"
             )
         }
+        let passphrase = try SecretInput.newPassphrase(arguments, isBound: !isPortable)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey {
@@ -168,11 +184,10 @@ enum Keys {
                 return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
         }
-        try opened.access.replaceKeybag(by: next)
-        Output.line(
-            "Added a\(isPortable ? " portable" : "") passphrase; there are \(next.slots.count { $0.kind == .passphrase }) now."
-        )
-        return .success
+        try replace(opened, by: next, "the passphrase is added", "the passphrase is not added")
+        let count = next.slots.count { $0.kind == .passphrase }
+        return Output.done(
+            "the passphrase is added", "Added a\(isPortable ? " portable" : "") passphrase; there are \(count) now.\n")
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -184,9 +199,10 @@ enum Keys {
         let next = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
         }
-        try opened.access.replaceKeybag(by: next)
-        Output.line("Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.")
-        return .success
+        try replace(opened, by: next, "the passphrase is removed", "the passphrase is not removed")
+        return Output.done(
+            "the passphrase is removed",
+            "Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.\n")
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -232,18 +248,18 @@ enum Keys {
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
         }
-        try opened.access.replaceKeybag(by: made.bag)
-        if arguments.has("json") {
-            Output.print("{\"recoveryCode\":\"")
-            Output.print(secret: made.recoveryCode)
-            Output.line("\"}")
-        } else {
-            Output.print(
-                "New recovery code (the old one no longer works; write it down, it is not shown again):\n\n    ")
-            Output.print(secret: made.recoveryCode)
-            Output.line()
-        }
-        return .success
+        // Written before the old one dies: one that nobody has seen is lost.
+        let isJSON = arguments.has("json")
+        try Output.show(
+            isJSON
+                ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
+            secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
+        try replace(
+            opened, by: made.bag, "the new recovery code is valid, and the old one no longer works,",
+            "the recovery code that was shown is not valid; the old one still works")
+        return Output.done(
+            "the new recovery code is valid, and the old one no longer works",
+            isJSON ? "" : "It is valid from now on; the old one no longer works.\n")
     }
 
     static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -255,15 +271,15 @@ enum Keys {
             try DeviceKeyFile.refuseInside(place, path)
         }
         let opened = try open(arguments, path, isRecovery: true)
-        let passphrase = try SecretInput.newPassphrase(arguments)
+        let isBound = opened.access.bag.hasDeviceKey && !arguments.has("portable")
+        let passphrase = try SecretInput.newPassphrase(arguments, isBound: isBound)
         let cost = try calibratedCost()
         if !opened.access.bag.hasDeviceKey {
             let next = try edit(path) { () throws(KeybagError) in
                 try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
-            try opened.access.replaceKeybag(by: next)
-            report(arguments, key: nil)
-            return .success
+            try replace(opened, by: next, "the new passphrase is set", "nothing was changed")
+            return report(arguments, key: nil)
         }
         let key = try DeviceKeyFile.random()
         let next = try edit(path) { () throws(KeybagError) in
@@ -278,25 +294,27 @@ enum Keys {
             unsafe keyPath.withCString { from in unsafe old.withCString { to in unsafe rename(from, to) } } == 0
         do throws(CommandFailure) {
             try DeviceKeyFile.write(key, to: keyPath)
-            try opened.access.replaceKeybag(by: next)
+            try replace(opened, by: next, "the new passphrase is set", "nothing was changed")
         } catch {
+            // A keybag that came into place needs its key, whatever failed after that.
+            if isInPlace(next, opened) { throw error }
             DeviceKeyFile.remove(keyPath)
             if hadKey {
                 _ = unsafe old.withCString { from in unsafe keyPath.withCString { to in unsafe rename(from, to) } }
             }
             throw error
         }
-        report(arguments, key: keyPath)
-        return .success
+        return report(arguments, key: keyPath)
     }
 
-    private static func report(_ arguments: Arguments, key: HostPath?) {
+    private static func report(_ arguments: Arguments, key: HostPath?) -> ExitCode {
+        let what = "the new passphrase is set" + (key.map { ", with the new device key \($0)" } ?? "")
         if arguments.has("json") {
-            Output.line(JSONValue.fields([("deviceKey", .optional(key?.description))]).line)
-            return
+            return Output.done(what, JSONValue.fields([("deviceKey", .optional(key?.description))]).line + "\n")
         }
-        Output.line("The new passphrase is set; passphrases bound to the old device key no longer work.")
-        if let key { Output.line("New device key: \(key)") }
-        Output.line("The recovery code is still the same; protectfs recovery new makes another.")
+        var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
+        if let key { text += "New device key: \(key)\n" }
+        return Output.done(
+            what, text + "The recovery code is still the same; protectfs recovery new makes another.\n")
     }
 }
