@@ -195,6 +195,23 @@ import VolumeFormat
         #expect(clock.now - start < .seconds(5))
     }
 
+    @Test func aSlotIsNotLookedForBeforeTheKeybagIsAuthentic() throws {
+        let device = try SecretKey.random()
+        let made = try Keybag.create(
+            suite: .xChaCha20Poly1305, passphrase: secret("the passphrase"), deviceKey: device, cost: cheap)
+        #expect(try made.bag.slot(openedBy: secret("the passphrase"), deviceKey: device) != 0)
+        var layout = made.bag.layout
+        let index = try #require(layout.slots.firstIndex { $0.kind == .passphrase })
+        layout.slots[index].passes = SlotLayout.acceptedPasses.upperBound
+        let changed = try Keybag(parsing: layout.serialized())
+        let error = keybagError { () throws(KeybagError) in
+            do { _ = try changed.slot(openedBy: secret("the passphrase"), deviceKey: device) } catch let error
+                as KeybagError
+            { throw error } catch { Issue.record("\(error)") }
+        }
+        #expect(error == .deviceMACMismatch)
+    }
+
     @Test func sixteenHonestSlotsAndTheCostliestOneAreAccepted() {
         // What init takes at most, sixteen times.
         #expect(16 * 3 * (1 << 30) < SlotLayout.acceptedWork)

@@ -149,14 +149,16 @@ def test_half_way(environment):
     """What an interruption leaves either opens, or is finished by running it again."""
     for step in range(1, 6):
         _, volume, files = made(environment)
-        # As erase goes: each under a name of its own, the device key, the state file, the old keybag, the keybag.
+        # As erase goes: the device key, the state file, the old keybag, the keybag; all but the old keybag get a name of
+        # their own before they are overwritten.
         order = [files[0], files[1], files[3], files[2]]
         for path in order[:step - 1]:
             os.unlink(path)
         if step < 5:
-            os.rename(order[step - 1], order[step - 1] + ".erasing")
-            with open(order[step - 1] + ".erasing", "r+b") as file:
-                file.write(os.urandom(os.path.getsize(order[step - 1] + ".erasing")))
+            half = order[step - 1] + ("" if step == 3 else ".erasing")
+            os.rename(order[step - 1], half)
+            with open(half, "r+b") as file:
+                file.write(os.urandom(os.path.getsize(half)))
         if step in (1, 3):
             environment.cell(f"step {step}: opens with the recovery code", True,
                              "--recovery-file" in opens(environment, volume))

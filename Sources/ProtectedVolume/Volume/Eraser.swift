@@ -29,10 +29,12 @@ public enum Eraser {
     /// Destroys a file, and what a former run has left of it. Interrupted at any moment it leaves the file as it was, or
     /// under its marked name, or nothing: doing it again ends it.
     ///
-    /// - Parameter others: names in this directory that are destroyed after this one and may be names of the same file.
+    /// - Parameters:
+    ///   - others: names in this directory that are destroyed after this one and may be names of the same file.
+    ///   - marks: false for a file of which nothing has to be known when it is half overwritten: it keeps its name.
     /// - Throws: EIO when what was written is not what is read back.
     public static func destroy(
-        _ name: EntryName, in directory: BackingDirectory, others: [EntryName] = []
+        _ name: EntryName, in directory: BackingDirectory, others: [EntryName] = [], marks: Bool = true
     ) throws(Errno) -> ErasureOutcome {
         guard let marked = marked(name) else { throw .ENAMETOOLONG }
         // What a former run has left.
@@ -42,7 +44,9 @@ public enum Eraser {
             if error == .ENOENT { return before }
             throw error
         }
-        guard status.kind == .regular, status.links == 1 else { return try end(name, in: directory, others: others) }
+        guard marks, status.kind == .regular, status.links == 1 else {
+            return try end(name, in: directory, others: others)
+        }
         try directory.rename(name, to: directory, marked)
         try directory.synchronize()
         return try end(marked, in: directory, others: [])
@@ -103,6 +107,13 @@ extension KeybagFile {
     /// The names under which a keybag, or a part of one, can lie in a volume; the keybag itself is the last.
     public static var allNames: [EntryName] {
         [previous, temporary, current].compactMap { $0 }
+    }
+
+    /// Destroys what has one of `allNames`. The current keybag alone is marked: without it the volume opens no more, and the
+    /// others' names are known to whoever lists or checks a volume that does.
+    public static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
+        let others = allNames.drop { $0 != name }.dropFirst()
+        return try Eraser.destroy(name, in: root, others: Array(others), marks: name == current)
     }
 
     /// What the files that are, or were, a volume's keybag tell of it, the current one first; damaged ones too.

@@ -118,13 +118,12 @@ enum Erasing {
         // They hold no key. Another volume's are left alone: they keep an old keybag of that from being accepted.
         for path in target.states { try destroy(path, &report, holdsKeys: false) }
         if let volume = target.volume { removeLocks(of: volume, target) }
-        for (index, name) in KeybagFile.allNames.enumerated() {
+        for name in KeybagFile.allNames {
             let path = target.path.appending(bytes: Array(name.bytes))
             do throws(Errno) {
-                let holdsKeys = (try? KeybagFile.read(name, in: target.directory)).flatMap { KeybagRemains($0) } != nil
-                let outcome = try Eraser.destroy(
-                    name, in: target.directory, others: Array(KeybagFile.allNames.dropFirst(index + 1)))
-                report.note(path, outcome, holdsKeys: holdsKeys)
+                let bytes = try? KeybagFile.read(name, in: target.directory)
+                let outcome = try KeybagFile.destroy(name, in: target.directory)
+                report.note(path, outcome, holdsKeys: bytes.flatMap { KeybagRemains($0) } != nil)
             } catch {
                 throw failure(error, path)
             }
