@@ -103,6 +103,21 @@ int64_t pfs_filesystem_type(int32_t fd) {
     return fstatfs(fd, &status) < 0 ? -errno : (int64_t)status.f_type;
 }
 
+uint64_t pfs_filesystem_number(int32_t fd) {
+    struct statfs status;
+    if (fstatfs(fd, &status) < 0) return 0;
+    return (uint64_t)(uint32_t)status.f_fsid.__val[1] << 32 | (uint32_t)status.f_fsid.__val[0];
+}
+
+void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds) {
+    struct statx found;
+    *seconds = 0;
+    *nanoseconds = 0;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &found) < 0 || !(found.stx_mask & STATX_BTIME)) return;
+    *seconds = found.stx_btime.tv_sec;
+    *nanoseconds = found.stx_btime.tv_nsec;
+}
+
 uint64_t pfs_makedev(uint32_t major, uint32_t minor) { return makedev(major, minor); }
 uint32_t pfs_major(uint64_t device) { return major(device); }
 uint32_t pfs_minor(uint64_t device) { return minor(device); }

@@ -89,6 +89,8 @@ extension HeldKeys {
     private func wrapToPublicKey(
         _ fileKey: borrowing SecretKey, _ associatedData: RawSpan
     ) throws(KeyError) -> InlineArray<80, UInt8> {
+        // Else who can write to the store could put a key of his own there, and read the file.
+        guard isPublicKeyProven else { throw .locked(.completeUnlessOpen) }
         let info = AssociatedData.hpkeInfo(volume: volumeID, publicKey: publicKey)
         var result = InlineArray<80, UInt8>(repeating: 0)
         var span = result.mutableSpan

@@ -41,6 +41,8 @@ public struct HeldKeys: ~Copyable {
     let publicKey: InlineArray<32, UInt8>
     let generations: [UInt16]
     let reads: ReadCount
+    /// Whether the public key of class B is known to be the volume's own: an unlock verified it, here and now or before.
+    var isPublicKeyProven: Bool
     var complete: Held<ClassKey> = .absent
     var unlessOpen: Held<SecretKey> = .absent
     var untilFirstUnlock: Held<ClassKey> = .absent
@@ -56,9 +58,10 @@ public struct HeldKeys: ~Copyable {
         }
     }
 
-    /// Whether a file key can be wrapped for `protectionClass` now: class B needs no secret.
+    /// Whether a file key can be wrapped for `protectionClass` now: class B needs no secret, but a public key that is
+    /// known to be the volume's own.
     public func canWrap(_ protectionClass: ProtectionClass) -> Bool {
-        protectionClass == .completeUnlessOpen || hasKey(protectionClass)
+        protectionClass == .completeUnlessOpen ? isPublicKeyProven : hasKey(protectionClass)
     }
 
     /// The generation of the class key that new headers carry.

@@ -42,7 +42,8 @@ public final class KeyRing: Sendable {
     private let generations: [UInt16]
 
     private init(
-        _ bag: borrowing Keybag, metadataKey: borrowing SecretKey, hasDeviceKey: Bool, state: VolumeState
+        _ bag: borrowing Keybag, metadataKey: borrowing SecretKey, hasDeviceKey: Bool, state: VolumeState,
+        isPublicKeyProven: Bool
     ) throws(SodiumError) {
         volumeID = bag.volumeID
         suite = bag.suite
@@ -54,12 +55,19 @@ public final class KeyRing: Sendable {
         held = RWLock(
             HeldKeys(
                 state: state, volumeID: bag.volumeID, publicKey: bag.publicKey, generations: bag.generations,
-                reads: reads))
+                reads: reads, isPublicKeyProven: isPublicKeyProven))
     }
 
     /// A volume before its first unlock: only class D and the metadata are there.
-    public convenience init(_ bag: borrowing Keybag, device: consuming DeviceKeys) throws(SodiumError) {
-        try self.init(bag, metadataKey: device.metadata, hasDeviceKey: true, state: .beforeFirstUnlock)
+    ///
+    /// - Parameter isPublicKeyProven: whether this machine has pinned the public key, which an unlock verified: the device
+    ///   key proves nothing of it. Class B takes no files otherwise, until the first unlock.
+    public convenience init(
+        _ bag: borrowing Keybag, device: consuming DeviceKeys, isPublicKeyProven: Bool
+    ) throws(SodiumError) {
+        try self.init(
+            bag, metadataKey: device.metadata, hasDeviceKey: true, state: .beforeFirstUnlock,
+            isPublicKeyProven: isPublicKeyProven)
         var key: ClassKey? = try ClassKey.make(
             device.none, class: .none, generation: bag.generations[4], volumeID: bag.volumeID)
         held.withWriteLock { held in
@@ -69,7 +77,8 @@ public final class KeyRing: Sendable {
 
     /// A volume that is unlocked from the start, as one without device key is.
     public convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
-        try self.init(bag, metadataKey: keys.metadata, hasDeviceKey: false, state: .unlocked)
+        try self.init(
+            bag, metadataKey: keys.metadata, hasDeviceKey: false, state: .unlocked, isPublicKeyProven: true)
         var prepared: PreparedKeys? = try PreparedKeys.prepare(keys, generations: bag.generations)
         held.withWriteLock { held in
             if let keys = prepared.take() { held.install(keys) }
@@ -205,6 +214,8 @@ public final class KeyRing: Sendable {
         }
         let outcome = try held.withWriteLock { (held: inout HeldKeys) throws(KeyError) -> UnlockOutcome in
             guard let keys = offered.take(), held.agrees(with: keys) else { throw .otherVolume }
+            // It is that of the private key, as was found above.
+            held.isPublicKeyProven = true
             switch held.state {
             case .unlocked: return .alreadyUnlocked
             case .locking: throw .lockInProgress

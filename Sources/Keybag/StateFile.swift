@@ -40,12 +40,17 @@ public struct StateFile: Sendable {
             toleratesEverything: toleratesEverything)
     }
 
+    /// A state of a volume of which no keybag has been verified here: it pins nothing, and tolerates crash damage.
+    public init(unpinned volumeID: VolumeID) {
+        layout = StateFileLayout(unpinned: volumeID, toleratesEverything: true)
+    }
+
     /// The bytes to be written.
     public func serialized() -> [UInt8] { layout.serialized() }
 
     /// How a keybag stands to what is pinned.
     public enum Outcome: Sendable, Equatable {
-        /// There is no state file: a new machine or a restored backup; everything is accepted.
+        /// There is no state file, or it pins nothing: a new machine; everything is accepted, and nothing is proven.
         case unpinned
         /// The keybag is the one that is pinned.
         case current
@@ -63,6 +68,7 @@ public struct StateFile: Sendable {
     ) throws(StateFileError) -> Outcome {
         guard let pinned = state?.layout else { return .unpinned }
         guard pinned.volumeID == bag.volumeID else { throw .otherVolume }
+        guard pinned.isPinned else { return .unpinned }
         let refusal: StateFileError
         if !haveSameBytes(pinned.publicKey, bag.publicKey) {
             refusal = .otherPublicKey
@@ -79,8 +85,18 @@ public struct StateFile: Sendable {
         return .accepted
     }
 
+    /// Whether the public key of `bag` is the one that is pinned, and so was verified by an unlock once.
+    public func pins(publicKeyOf bag: Keybag) -> Bool {
+        layout.isPinned && layout.volumeID == bag.volumeID && haveSameBytes(layout.publicKey, bag.publicKey)
+    }
+
     /// Pins `bag`, which has been unlocked or made here; the open epochs stay.
-    public mutating func pin(_ bag: Keybag) {
+    ///
+    /// - Parameter acceptingKeybag: whether a person has accepted `bag` instead of the one pinned.
+    /// - Throws: what `check` throws: by itself a pin never goes down.
+    public mutating func pin(_ bag: Keybag, acceptingKeybag: Bool = false) throws(StateFileError) {
+        _ = try Self.check(bag, against: self, acceptingKeybag: acceptingKeybag)
+        layout.isPinned = true
         layout.serial = bag.serial
         layout.publicKey = bag.publicKey
         layout.unlockMAC = bag.unlockMAC

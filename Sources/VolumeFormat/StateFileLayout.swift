@@ -12,10 +12,15 @@ public struct StateFileLayout: Sendable {
     public static let tolerateEverything: UInt32 = 1
     /// Flag bit 1: open locks stand behind the epochs.
     public static let hasOpenLocks: UInt32 = 2
+    /// Flag bit 2: no keybag has been verified here yet; serial, public key and MAC are zero and say nothing.
+    public static let hasNothingPinned: UInt32 = 4
+    /// Flag bit 3: the store that the state file belongs to stands behind the open locks.
+    public static let hasStore: UInt32 = 8
     /// The most locks that are kept.
     public static let maximumLocks = 64
     /// The longest state file.
-    public static let maximumLength = fixedLength + 4 * maximumEpochs + 4 + OpenLock.length * maximumLocks
+    public static let maximumLength =
+        fixedLength + 4 * maximumEpochs + 4 + OpenLock.length * maximumLocks + Store.fixedLength + Store.maximumPath
 
     /// A lock whose late records are not all in their files.
     public struct OpenLock: Sendable, Equatable {
@@ -37,6 +42,8 @@ public struct StateFileLayout: Sendable {
 
     /// The volume.
     public var volumeID: VolumeID
+    /// Whether a keybag has been verified here: else the next three fields say nothing, and are written as zero.
+    public var isPinned: Bool
     /// Highest serial of the keybag seen.
     public var serial: UInt64
     /// Class B's public key.
@@ -49,6 +56,8 @@ public struct StateFileLayout: Sendable {
     public var openEpochs: [UInt32]
     /// Locks whose late records are not all in their files, in ascending order of their numbers.
     public var openLocks: [OpenLock]
+    /// The store that this is the state file of; nil while that is not known.
+    public var store: Store?
 
     /// A state with no open epochs.
     public init(
@@ -56,12 +65,21 @@ public struct StateFileLayout: Sendable {
         toleratesEverything: Bool
     ) {
         self.volumeID = volumeID
+        isPinned = true
         self.serial = serial
         self.publicKey = publicKey
         self.unlockMAC = unlockMAC
         self.toleratesEverything = toleratesEverything
         openEpochs = []
         openLocks = []
+    }
+
+    /// A state in which nothing is pinned, with no open epochs.
+    public init(unpinned volumeID: VolumeID, toleratesEverything: Bool) {
+        self.init(
+            volumeID: volumeID, serial: 0, publicKey: InlineArray(repeating: 0), unlockMAC: InlineArray(repeating: 0),
+            toleratesEverything: toleratesEverything)
+        isPinned = false
     }
 
     /// Understands a whole state file; every byte is checked, so that `serialized` gives the same bytes again.
@@ -73,23 +91,32 @@ public struct StateFileLayout: Sendable {
         let count = Int(bytes.littleEndian(at: 10, as: UInt16.self))
         let end = Self.fixedLength + 4 * count
         let flags: UInt32 = bytes.littleEndian(at: 12)
-        guard flags & ~(Self.tolerateEverything | Self.hasOpenLocks) == 0 else { throw .unsupported("state flags") }
+        let known = Self.tolerateEverything | Self.hasOpenLocks | Self.hasNothingPinned | Self.hasStore
+        guard flags & ~known == 0 else { throw .unsupported("state flags") }
         guard count <= Self.maximumEpochs else { throw .length }
         self.init(
             volumeID: VolumeID(bytes, at: 16), serial: bytes.littleEndian(at: 32), publicKey: bytes.inline(at: 40),
             unlockMAC: bytes.inline(at: 72), toleratesEverything: flags & Self.tolerateEverything != 0)
-        if flags & Self.hasOpenLocks == 0 {
-            guard bytes.byteCount == end else { throw .length }
-        } else {
+        isPinned = flags & Self.hasNothingPinned == 0
+        guard isPinned || bytes.extracting(32..<Self.fixedLength).isAllZero else { throw .inconsistent("pins") }
+        var rest = end
+        if flags & Self.hasOpenLocks != 0 {
             openLocks = try Self.locks(in: bytes, at: end)
+            rest += 4 + OpenLock.length * openLocks.count
         }
+        if flags & Self.hasStore != 0 {
+            let found = try Store(bytes, at: rest)
+            rest += found.length
+            store = found
+        }
+        guard bytes.byteCount == rest else { throw .length }
         for index in 0..<count { openEpochs.append(bytes.littleEndian(at: Self.fixedLength + 4 * index)) }
     }
 
     private static func locks(in bytes: RawSpan, at offset: Int) throws(FormatError) -> [OpenLock] {
         guard bytes.byteCount >= offset + 4 else { throw .length }
         let count = Int(bytes.littleEndian(at: offset, as: UInt32.self))
-        guard (1...maximumLocks).contains(count), bytes.byteCount == offset + 4 + OpenLock.length * count else {
+        guard (1...maximumLocks).contains(count), bytes.byteCount >= offset + 4 + OpenLock.length * count else {
             throw .length
         }
         var result: [OpenLock] = []
@@ -110,18 +137,22 @@ public struct StateFileLayout: Sendable {
         let tolerates = toleratesEverything || kept.count < openEpochs.count
         let end = Self.fixedLength + 4 * kept.count
         let locks = openLocks.isEmpty ? 0 : 4 + OpenLock.length * openLocks.count
-        var result = [UInt8](repeating: 0, count: end + locks)
+        var result = [UInt8](repeating: 0, count: end + locks + (store?.length ?? 0))
         var span = result.mutableSpan
         var bytes = unsafe span.mutableBytes
         bytes.copyText("PFSSTAT1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(UInt16(kept.count), at: 10)
-        let flags = (tolerates ? Self.tolerateEverything : 0) | (openLocks.isEmpty ? 0 : Self.hasOpenLocks)
+        let flags =
+            (tolerates ? Self.tolerateEverything : 0) | (openLocks.isEmpty ? 0 : Self.hasOpenLocks)
+            | (isPinned ? 0 : Self.hasNothingPinned) | (store == nil ? 0 : Self.hasStore)
         bytes.storeLittleEndian(flags, at: 12)
         volumeID.store(into: &bytes, at: 16)
-        bytes.storeLittleEndian(serial, at: 32)
-        bytes.copy(unsafe publicKey.span.bytes, to: 40)
-        bytes.copy(unsafe unlockMAC.span.bytes, to: 72)
+        if isPinned {
+            bytes.storeLittleEndian(serial, at: 32)
+            bytes.copy(unsafe publicKey.span.bytes, to: 40)
+            bytes.copy(unsafe unlockMAC.span.bytes, to: 72)
+        }
         for (index, epoch) in kept.enumerated() {
             bytes.storeLittleEndian(epoch, at: Self.fixedLength + 4 * index)
         }
@@ -131,6 +162,7 @@ public struct StateFileLayout: Sendable {
             bytes.storeLittleEndian(lock.number, at: start)
             bytes.storeLittleEndian(lock.done, at: start + 8)
         }
+        store?.store(into: &bytes, at: end + locks)
         return result
     }
 }

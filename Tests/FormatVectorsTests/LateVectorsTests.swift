@@ -34,7 +34,7 @@ import VolumeFormat
         let privateKey = try SecretKey(copying: unsafe unlessOpen.span.bytes)
         var keys = HeldKeys(
             state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
-            generations: Array(repeating: generation, count: 5), reads: ReadCount())
+            generations: Array(repeating: generation, count: 5), reads: ReadCount(), isPublicKeyProven: true)
         keys.complete = .present(
             try ClassKey.make(
                 SecretKey(copying: unsafe complete.span.bytes), class: .complete, generation: generation,
@@ -129,6 +129,24 @@ import VolumeFormat
                 StateFileLayout.OpenLock(number: $0.number("number"), done: UInt32($0.number("done")))
             }
             #expect(state.openLocks == locks, "\(vector.comment)")
+        }
+    }
+
+    @Test func storesOfStates() throws {
+        let entries = vectors.entries("state_store")
+        #expect(entries.count > 10)
+        for vector in entries {
+            let bytes = vector.hex("state")
+            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            #expect((state == nil) == vector.isRefused, "\(vector.comment)")
+            guard let state else { continue }
+            #expect(state.serialized() == bytes, "\(vector.comment)")
+            let expected = vector.expected
+            let store = StateFileLayout.Store(
+                inode: try #require(UInt64(expected.text("inode"), radix: 16)),
+                born: (expected.signed("seconds"), UInt32(expected.number("nanoseconds"))),
+                fileSystem: try #require(UInt64(expected.text("file_system"), radix: 16)), path: expected.hex("path"))
+            #expect(state.store == store, "\(vector.comment)")
         }
     }
 }

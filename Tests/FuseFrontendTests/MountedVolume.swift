@@ -34,7 +34,8 @@ final class MountedVolume: Sendable {
             suite: .aes256GCM, passphrase: try SecretBytes(copying: unsafe text.span.bytes), deviceKey: device,
             cost: Argon2Parameters(passes: 1, memory: 8 << 20))
         keys = Lock(try new.keys.copy())
-        let ring = try KeyRing(new.bag, device: try new.bag.open(deviceKey: device))
+        let ring = try KeyRing(
+            new.bag, device: try new.bag.open(deviceKey: device), isPublicKeyProven: true)
         _ = try ring.unlock(with: try new.keys.copy())
         let directory = try HostDirectory.open(path: backing)
         try Volume.writeRootRecord(in: directory, keys: ring.metadata)

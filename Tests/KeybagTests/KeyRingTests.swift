@@ -18,7 +18,8 @@ private struct Mounted: ~Copyable {
     static func make() throws -> Mounted {
         let device = try SecretKey.random()
         let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("p"), deviceKey: device, cost: cheap)
-        let ring = try KeyRing(new.bag, device: try new.bag.open(deviceKey: device))
+        let ring = try KeyRing(
+            new.bag, device: try new.bag.open(deviceKey: device), isPublicKeyProven: true)
         return Mounted(ring: ring, keys: try new.keys.copy())
     }
 

@@ -100,7 +100,7 @@ import VolumeFormat
         #expect(try StateFile.check(new.bag, against: nil) == .unpinned)
         #expect(try StateFile.check(new.bag, against: state) == .current)
         #expect(try StateFile.check(next, against: state) == .newer)
-        state.pin(next)
+        try state.pin(next)
         #expect(state.layout.openEpochs == [3, 4])
         #expect(throws: StateFileError.rolledBack(serial: new.bag.serial, pinned: next.serial)) {
             _ = try StateFile.check(new.bag, against: state)

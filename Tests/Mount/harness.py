@@ -325,10 +325,24 @@ def make_template(place):
     made = json.loads(protectfs("init", "--json", "--passphrase-file", secret, volume, env=environment).stdout)
     with open(os.path.join(place, "code"), "w", encoding="ascii") as file:
         file.write(made["recoveryCode"] + "\n")
+    forget_store(os.path.join(place, "data"))
     # What lock says once, of the kernel, has been said: see test_freed_memory.py.
     os.makedirs(os.path.dirname(told()), mode=0o700, exist_ok=True)
     with open(told(), "w", encoding="ascii"):
         pass
+
+
+def forget_store(data):
+    """Takes out of state files which store they belong to: the next one that is seen takes them over, as a copy would not."""
+    for name in os.listdir(os.path.join(data, "protectfs")):
+        if name.endswith(".state"):
+            path = os.path.join(data, "protectfs", name)
+            state = read_file(path)
+            flags, end = int.from_bytes(state[12:16], "little"), 104 + 4 * int.from_bytes(state[10:12], "little")
+            if flags & 2:
+                end += 4 + 16 * int.from_bytes(state[end:end + 4], "little")
+            with open(path, "wb") as file:
+                file.write(state[:12] + (flags & ~8).to_bytes(4, "little") + state[16:end])
 
 
 def wait_until(condition, seconds=PATIENCE, what="the condition"):

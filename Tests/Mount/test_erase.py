@@ -21,9 +21,7 @@ def made(environment):
     volume = mount.volume
     harness.protectfs("passphrase", "add", "--portable", "--recovery-file", volume.code_file, "--new-passphrase-file",
                       volume.passphrase_file, volume.path, env=volume.environment)
-    # What a change of the keybag leaves that was cut off.
-    if not os.path.exists(reader.keybag_file(volume) + ".old"):
-        shutil.copyfile(reader.keybag_file(volume), reader.keybag_file(volume) + ".old")
+    leave_previous(volume)
     return mount, volume, [reader.device_key_file(volume), reader.state_file(volume), reader.keybag_file(volume),
                            reader.keybag_file(volume) + ".old"]
 
@@ -48,11 +46,16 @@ def keybags(volume):
     return [name for name in os.listdir(volume.path) if "keybag" in name]
 
 
+def leave_previous(volume):
+    """A keybag from before a change that was cut off; the next unlock would destroy it."""
+    shutil.copyfile(reader.keybag_file(volume), reader.keybag_file(volume) + ".old")
+
+
 def opens(environment, volume):
     """Whether anything a person has opens the volume."""
     found = []
-    for words in (["--recovery-file", volume.code_file], ["--passphrase-file", volume.passphrase_file], ["--no-unlock"],
-                  ["--previous-keybag", "--recovery-file", volume.code_file]):
+    for words in (["--previous-keybag", "--recovery-file", volume.code_file], ["--recovery-file", volume.code_file],
+                  ["--passphrase-file", volume.passphrase_file], ["--no-unlock"]):
         point = environment.new_path("point")
         os.mkdir(point)
         done = harness.protectfs("mount", *words, volume.path, point, env=volume.environment, ok=False)
@@ -64,8 +67,9 @@ def opens(environment, volume):
 
 def test_erase(environment):
     mount, volume, files = made(environment)
-    environment.cell("before", ["--recovery-file", "--passphrase-file", "--no-unlock", "--previous-keybag"],
+    environment.cell("before", ["--previous-keybag", "--recovery-file", "--passphrase-file", "--no-unlock"],
                      opens(environment, volume))
+    leave_previous(volume)
     # What held the keys, held open: the very blocks, as somebody who undeletes finds them.
     handles = [(path, open(path, "rb"), harness.read_file(path)) for path in files]
     done = harness.protectfs("erase", "--yes", "--json", volume.path, env=volume.environment)
@@ -120,6 +124,7 @@ def test_refuses_what_is_in_use(environment):
     copy = environment.new_path("copy")
     shutil.copytree(volume.path, copy, symlinks=True)
     environment.mount(volume, path=mount.path)
+    leave_previous(volume)
     done = harness.protectfs("erase", "--yes", volume.path, env=volume.environment, ok=False)
     environment.cell("mounted", (6, True), (done.returncode, mount.path in done.stderr))
     done = harness.protectfs("erase", "--yes", copy, env=volume.environment, ok=False)
@@ -315,3 +320,24 @@ def test_two_names_of_one_keybag(environment):
         _, answer = erase(volume)
         environment.cell("overwritten", True, handle.read()[:len(before)] != before)
     environment.cell("nothing is left", ([], [], []), (left(volume), keybags(volume), answer["left"]))
+
+
+def test_a_copy_with_a_key_of_its_own(environment):
+    """What this machine remembers of the original, and the key that opens it, stay."""
+    mount = environment.mount()
+    harness.write_file(mount / "file", b"content")
+    mount.unmount()
+    original = mount.volume
+    copy = harness.Volume(environment.new_path("copy"), original.data, original.code_file, original.passphrase_file)
+    shutil.copytree(original.path, copy.path, symlinks=True)
+    harness.protectfs("recovery", "use", "--recovery-file", copy.code_file, "--new-passphrase-file",
+                      copy.passphrase_file, copy.path, env=copy.environment)
+    uuid = os.path.basename(reader.state_file(original)).split(".")[0]
+    environment.cell("the copy has files of its own", True, {f"{uuid}.2.key", f"{uuid}.2.state"} <= set(left(copy)))
+    _, answer = erase(copy)
+    environment.cell("they go", ([f"{uuid}.2.key", f"{uuid}.2.state"], False), (
+        sorted(os.path.basename(path) for path in answer["destroyed"] if uuid in path),
+        any(".2." in name for name in left(copy))))
+    environment.cell("the original's stay", True, {f"{uuid}.key", f"{uuid}.state"} <= set(left(copy)))
+    again = environment.mount(original)
+    environment.cell("and open it", b"content", harness.read_file(again / "file"))

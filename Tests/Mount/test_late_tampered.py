@@ -100,6 +100,7 @@ class Cases:
         place = self.environment.new_path("copy")
         shutil.copytree(self.volume.path, place + "/volume", symlinks=True)
         shutil.copytree(self.volume.data, place + "/data", symlinks=True)
+        harness.forget_store(place + "/data")
         return harness.Volume(place + "/volume", place + "/data", self.volume.code_file, self.volume.passphrase_file)
 
 

@@ -8,9 +8,11 @@ import subprocess
 import harness
 from stores import store
 
-# What changes something, or makes it durable; the others come between two of these.
+# What changes something, and what makes it durable; the others come between two of these. To what is only killed a sync
+# is nothing.
+CHANGES = ("pwrite64", "linkat", "renameat", "unlinkat")
 CALLS = ("pwrite64", "fsync", "linkat", "renameat")
-OTHERS = ("unlinkat", "openat2", "flock", "mkdir", "write")
+ALL = (*CALLS, "unlinkat", "openat2", "flock", "mkdir", "write")
 # fsck's exit code for "cannot be done", as of fsck(8).
 NOT_DONE = 8
 
@@ -79,16 +81,16 @@ class Changes:
         print("        " + ", ".join(f"{count} times the {name} one" for name, count in self.seen.items()), flush=True)
 
 
-def calls(environment):
+def calls(environment, some):
     if not shutil.which("strace"):
         raise harness.Skip("strace is not installed")
-    return CALLS + OTHERS if environment.mode == "soak" else CALLS
+    return ALL if environment.mode == "soak" else some
 
 
 def test_killed(environment):
     volume = environment.volume()
     changes = Changes(environment, volume)
-    changes.at_every_call(calls(environment))
+    changes.at_every_call(calls(environment, CHANGES))
     done = harness.protectfs("fsck", "--recovery-file", volume.code_file, volume.path, env=volume.environment, ok=False)
     environment.cell("the recovery code, and fsck", 0, done.returncode)
     environment.cell("no debris", [], [name for name in os.listdir(volume.path) if name.startswith(".protectfs.tmp")])
@@ -96,7 +98,7 @@ def test_killed(environment):
 
 def test_power_cut(environment):
     """Killed there, and the disk is gone: the device key and the state file, which lie elsewhere, are as they were left."""
-    wanted = calls(environment)
+    wanted = calls(environment, CALLS)
     for kind in ("ext4", "xfs", "btrfs") if environment.mode == "soak" else ("ext4",):
         try:
             with store(environment, kind) as below:

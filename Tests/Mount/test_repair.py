@@ -203,6 +203,7 @@ def copied(environment, volume):
     place = environment.new_path("copy")
     old = os.path.dirname(volume.path)
     shutil.copytree(old, place, symlinks=True)
+    harness.forget_store(os.path.join(place, "data"))
     return harness.Volume(*(path.replace(old, place) for path in (volume.path, volume.data, volume.code_file,
                                                                   volume.passphrase_file)))
 

@@ -21,7 +21,8 @@ final class ContentKeys: Sendable {
         let new = try Keybag.create(
             suite: suite, passphrase: try SecretBytes(copying: unsafe text.span.bytes), deviceKey: device,
             cost: Argon2Parameters(passes: 1, memory: 8 << 20))
-        ring = try KeyRing(new.bag, device: try new.bag.open(deviceKey: device))
+        ring = try KeyRing(
+            new.bag, device: try new.bag.open(deviceKey: device), isPublicKeyProven: true)
         _ = try ring.unlock(with: try new.keys.copy())
         keys = Lock(try new.keys.copy())
     }

@@ -16,7 +16,8 @@ import VolumeFormat
         let store = MemoryStore()
         let bag = try TestKeys.shared.get().bag
         try KeybagFile.create(bag.bytes, in: store.root)
-        try KeybagFile.replace(with: bag.bytes, in: store.root)
+        let previous = try #require(KeybagFile.previous)
+        try unsafe store.root.createFile(previous, mode: 0o600).write(bag.bytes.span.bytes, at: 0)
         let temporary = try #require(KeybagFile.temporary)
         try unsafe store.root.createFile(temporary, mode: 0o600).write(Self.secret.span.bytes, at: 0)
         store.makeDurable()

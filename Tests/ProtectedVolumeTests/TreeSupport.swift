@@ -71,9 +71,11 @@ extension TestVolume {
         case .replaceKeybag:
             let bytes = try KeybagFile.read(in: directory)
             guard let current = bags.firstIndex(where: { $0.bytes == bytes }) else { throw Errno.EIO }
-            try KeybagFile.replace(with: bags[current + 1].bytes, in: directory)
+            let left = try KeybagFile.replace(
+                .init(bytes, isPrevious: false), with: bags[current + 1].bytes, in: directory)
+            if let left { throw left }
             let bag = bags[current + 1]
-            try StateFileStore(directory: states.root, volumeID: bag.volumeID).update { $0?.pin(bag) }
+            try StateFileStore(directory: states.root, volumeID: bag.volumeID).update { try? $0?.pin(bag) }
         case .synchronize(let path):
             let node = try node(path)
             _ = try volume.open(node, writable: true)

@@ -30,9 +30,9 @@ final class TestKeys: Sendable {
     }
 
     /// A ring before first unlock.
-    func ring() throws -> KeyRing {
+    func ring(isPublicKeyProven: Bool = true) throws -> KeyRing {
         let opened = try device.withLock { device throws(KeybagError) in try bag.open(deviceKey: device) }
-        return try KeyRing(bag, device: opened)
+        return try KeyRing(bag, device: opened, isPublicKeyProven: isPublicKeyProven)
     }
 
     func unlock(_ ring: KeyRing) throws {

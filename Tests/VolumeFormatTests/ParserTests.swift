@@ -140,7 +140,11 @@ import VolumeFormat
             volumeID: VolumeID(InlineArray { UInt8($0) }), serial: 77, publicKey: InlineArray { UInt8($0) },
             unlockMAC: InlineArray { UInt8($0) }, toleratesEverything: false)
         state.openEpochs = [1, 0xffff_fffe]
+        state.store = StateFileLayout.Store(inode: 5, born: (6, 7), fileSystem: 8, path: Array("/a".utf8))
         try sweep(state.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
+        var unpinned = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true)
+        unpinned.openEpochs = [3]
+        try sweep(unpinned.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
         state.openEpochs = Array(0..<5000)
         let bytes = state.serialized()
         let parsed = try StateFileLayout(parsing: unsafe bytes.span.bytes)

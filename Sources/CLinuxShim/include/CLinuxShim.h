@@ -69,6 +69,10 @@ extern const int64_t pfs_INODE_JOURNALLED;
 extern const int64_t pfs_INODE_INLINE;
 /* The f_type of fstatfs(2) as a number of one width everywhere. */
 int64_t pfs_filesystem_type(int32_t fd);
+/* The f_fsid of fstatfs(2) as one number; 0 where it cannot be had. */
+uint64_t pfs_filesystem_number(int32_t fd);
+/* When the object was made, by statx(2): zeros where the file system does not tell. */
+void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds);
 /* makedev(3), major(3) and minor(3) are macros. */
 uint64_t pfs_makedev(uint32_t major, uint32_t minor);
 uint32_t pfs_major(uint64_t device);

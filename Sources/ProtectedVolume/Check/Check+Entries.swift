@@ -71,7 +71,7 @@ extension Check {
         case .keybag:
             if node !== volume.root {
                 found(.foreign, .note, shown)
-            } else if entry.name != BackingName.keybag, !isKeybag(entry.name, directory) {
+            } else if entry.name != BackingName.keybag {
                 found(.previousKeybag, .note, shown)
             }
             return true
@@ -150,14 +150,6 @@ extension Check {
                 ? volume.names.asideName(parent: id, directory: record.directoryID, name: entry.name) == aside : false
         }
         return isNeeded ? .needed : .stale
-    }
-
-    /// Whether a file can be read as a keybag; its MACs are not looked at, as its keys may be others.
-    private func isKeybag(_ name: EntryName, _ directory: BackingDirectory) -> Bool {
-        guard let bytes = try? KeybagFile.read(in: directory, usePrevious: name != BackingName.keybag) else {
-            return false
-        }
-        return (try? Keybag(parsing: bytes)) != nil
     }
 
     /// One entry: its name, then what it is.

@@ -68,7 +68,7 @@ public struct Finding: Sendable {
         case mended
         /// Two objects have the same ID: a backing file or a record was copied.
         case duplicate
-        /// The keybag from before the last change cannot be read.
+        /// The keybag from before the last change is still there: that change was cut off.
         case previousKeybag = "previous-keybag"
         /// An older header may open the file under a weaker class.
         case keyExposed = "key-exposed"

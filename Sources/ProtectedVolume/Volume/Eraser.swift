@@ -127,15 +127,6 @@ extension KeybagFile {
     /// At most one byte more than the longest keybag.
     public static func read(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> [UInt8] {
         guard try root.status(of: name).kind == .regular else { throw .EINVAL }
-        let file = try root.openFile(name, .readOnly)
-        var bytes = [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1)
-        let count: Int
-        do {
-            var typed = bytes.mutableSpan
-            // Bytes without padding, which the array owns for the length of the call.
-            var span = unsafe typed.mutableBytes
-            count = try file.read(into: &span, at: 0)
-        }
-        return Array(bytes.prefix(count))
+        return try bytes(of: root.openFile(name, .readOnly))
     }
 }

@@ -15,7 +15,21 @@ public enum KeybagFile {
     /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, and what the store says.
     public static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
         guard let name = usePrevious ? previous : current else { throw .EINVAL }
-        return try read(name, in: root)
+        guard try root.status(of: name).kind == .regular else { throw .EINVAL }
+        return try bytes(of: root.openFile(name, .readOnly))
+    }
+
+    /// What a file holds, as far as a keybag can reach, and one byte more.
+    static func bytes(of file: BackingFile) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1)
+        let count: Int
+        do {
+            var typed = bytes.mutableSpan
+            // Bytes without padding, which the array owns for the length of the call.
+            var span = unsafe typed.mutableBytes
+            count = try file.read(into: &span, at: 0)
+        }
+        return Array(bytes.prefix(count))
     }
 
     /// Writes the first keybag of a new volume; EEXIST when there is one.
@@ -26,36 +40,17 @@ public enum KeybagFile {
         try root.synchronize()
     }
 
-    /// Replaces the keybag atomically and durably; the one before it stays as `.old`.
-    ///
-    /// At every moment either the old or the new one is there whole: new bytes durable under a temporary name, then the
-    /// current one linked as `.old`, then the rename.
-    public static func replace(with bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
-        guard let current, let previous else { throw .EINVAL }
-        try writeTemporary(bytes, in: root)
-        do throws(Errno) { try root.unlink(previous) } catch { if error != .ENOENT { throw error } }
-        do throws(Errno) {
-            try root.link(current, to: root, previous)
-        } catch {
-            // A store without hard links keeps a copy instead.
-            if error == .ENOENT { throw error }
-            try writeFile(try read(in: root), previous, in: root)
-        }
-        try root.rename(temporaryName(), to: root, current)
-        try root.synchronize()
-    }
-
     /// Undoes `create` of an `init` that failed later.
     public static func remove(in root: BackingDirectory) {
         for name in [current, temporary] { if let name { try? root.unlink(name) } }
     }
 
-    private static func temporaryName() throws(Errno) -> EntryName {
+    static func temporaryName() throws(Errno) -> EntryName {
         guard let temporary else { throw .EINVAL }
         return temporary
     }
 
-    private static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
+    static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
         let name = try temporaryName()
         do throws(Errno) { try root.unlink(name) } catch { if error != .ENOENT { throw error } }
         do throws(Errno) {
@@ -66,7 +61,7 @@ public enum KeybagFile {
         }
     }
 
-    private static func writeFile(_ bytes: [UInt8], _ name: EntryName, in root: BackingDirectory) throws(Errno) {
+    static func writeFile(_ bytes: [UInt8], _ name: EntryName, in root: BackingDirectory) throws(Errno) {
         let file = try root.createFile(name, mode: 0o600)
         // The array owns the bytes for the length of the call.
         try unsafe file.write(bytes.span.bytes, at: 0)

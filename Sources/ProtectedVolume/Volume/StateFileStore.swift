@@ -5,18 +5,25 @@ public import Keybag
 internal import SodiumKit
 public import VolumeFormat
 
-/// `UUID.state` in a directory outside of the volume. Thread-safe, and safe between processes.
+/// `UUID.state`, or `UUID.N.state`, in a directory outside of the volume. Thread-safe, and safe between processes.
 public final class StateFileStore: Sendable {
     let directory: BackingDirectory
     private let volumeID: VolumeID
     let stateName: EntryName
     let lockName: EntryName
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
-    public init(directory: BackingDirectory, volumeID: VolumeID) {
+    ///
+    /// - Parameter number: which one: copies of a volume have their own from 2 on.
+    public init(directory: BackingDirectory, volumeID: VolumeID, number: Int = 1) {
         self.directory = directory
         self.volumeID = volumeID
-        stateName = BackingName.known(Array("\(volumeID).state".utf8))
+        stateName = BackingName.known(Array(Self.fileName(volumeID, number).utf8))
         lockName = BackingName.known(Array("\(volumeID).lock".utf8))
+    }
+
+    /// The name of a state file; the first one has no number in it.
+    public static func fileName(_ volumeID: VolumeID, _ number: Int) -> String {
+        number == 1 ? "\(volumeID).state" : "\(volumeID).\(number).state"
     }
 
     /// The state as it stands; nil when there is no file.

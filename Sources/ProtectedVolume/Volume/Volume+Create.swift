@@ -15,11 +15,7 @@ extension Volume {
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
         let (directory, encoded) = try prepare(name, in: parent)
         let protectionClass = try classForNewFile(in: parent)
-        try keys.withState { (held) throws(VolumeError) in
-            guard Access.isAllowed(.create, class: protectionClass, state: held.state),
-                held.canWrap(protectionClass)
-            else { throw .locked(protectionClass) }
-        }
+        try requireKey(forNew: protectionClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let (status, content) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try makeFile(encoded.entry, directory, mode: bits, class: protectionClass, caller: caller)

@@ -38,6 +38,8 @@ public enum VolumeNotice: Sendable {
     case restoredRecord(directoryInode: UInt64)
     /// A stored object failed its check.
     case damaged(Damage, inode: UInt64)
+    /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made; said once.
+    case unprovenPublicKey
     /// Something about the late records of a lock.
     case late(number: UInt64, LateNotice)
 }
@@ -76,6 +78,8 @@ public final class Volume: Sendable {
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
     /// Undecryptable entries that were reported.
     let told = Lock<Set<ToldName>>([])
+    /// Whether `unprovenPublicKey` was reported.
+    let toldUnproven = Lock(false)
     /// Whether new objects are given to the caller: root alone can.
     let givesOwnership = geteuid() == 0
     let report: @Sendable (VolumeNotice) -> Void

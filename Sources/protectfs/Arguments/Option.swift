@@ -52,5 +52,6 @@ struct Option: Sendable {
     static let acceptKeybag = Option(
         "accept-keybag", help: "accept a keybag that is older or other than the one seen before on this machine")
     /// The keybag before the last change.
-    static let previousKeybag = Option("previous-keybag", help: "use the keybag from before the last change")
+    static let previousKeybag = Option(
+        "previous-keybag", help: "use the keybag from before a change that a crash cut off, where that is still there")
 }

@@ -54,17 +54,18 @@ enum Checking {
     }
 
     private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let usePrevious = arguments.has("previous-keybag")
         let isReadOnly = arguments.has("read-only")
-        let access = try VolumeAccess(path, usePrevious: usePrevious)
+        let access = try CheckedVolume(path, .init(arguments))
         // Before a passphrase is asked for; the claim is held from here on.
         try claim(access, isReadOnly)
-        let outcome = try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
-        if isUnlocked, outcome != .current, !isReadOnly { try KnownState.pin(access.bag, access.directory) }
-        let isKnown = try KnownState.load(access.bag.volumeID) != nil
-        let states = isReadOnly && !isKnown ? nil : try KnownState.store(access.bag.volumeID)
+        if isUnlocked, !isReadOnly {
+            try access.pin()
+            if let text = access.endChange() { Output.error(text) }
+        }
+        let isKnown = try KnownState.load(access.found) != nil
+        let states = isReadOnly && !isKnown ? nil : try KnownState.store(access.found)
         let interrupted = Interruption()
         let report = CheckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
         var options = CheckOptions()
@@ -96,7 +97,7 @@ enum Checking {
         return max(1, min(processors, BufferPool.shared.largeCount / 2, 16))
     }
 
-    private static func claim(_ access: VolumeAccess, _ isReadOnly: Bool) throws(CommandFailure) {
+    private static func claim(_ access: CheckedVolume, _ isReadOnly: Bool) throws(CommandFailure) {
         var options = VolumeOptions()
         options.isReadOnly = isReadOnly
         do throws(VolumeError) {
@@ -119,15 +120,14 @@ enum Checking {
     }
 
     private static func credential(
-        _ arguments: Arguments, _ access: VolumeAccess
+        _ arguments: Arguments, _ access: CheckedVolume
     ) throws(CommandFailure) -> Credential? {
         guard arguments.has("no-unlock") else {
             return try SecretInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
         }
-        guard case .none = try access.deviceKey(.init(arguments)) else { return nil }
-        throw .init(
-            .authentication,
-            "the device key is not here, so without unlocking nothing can be checked; give it with --device-key")
+        let deviceKey = try access.found.deviceKey(.init(arguments))
+        if let failure = deviceKey.missing("so without unlocking nothing can be checked") { throw failure }
+        return nil
     }
 }
 

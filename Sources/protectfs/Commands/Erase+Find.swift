@@ -23,7 +23,8 @@ extension Erasing {
                 "\(path): not a protectfs volume (no .protectfs.keybag in it), or its keys are destroyed already")
         }
         try claim(directory, path)
-        let search = DeviceKeySearch(arguments, KeybagFile.remains(in: directory))
+        let search = DeviceKeySearch(
+            arguments, KeybagFile.remains(in: directory), try StateFileLayout.Store(directory, path))
         var target = Target(path: path, directory: directory)
         target.volume = search.remains.first?.volumeID
         if target.volume == nil, hasAny(names), search.choice == .usual {
@@ -77,10 +78,10 @@ private struct DeviceKeySearch {
     let remains: [KeybagRemains]
     /// What has the name of a device key of the volume: those in use first, then those that were replaced.
     private let named: [HostPath]
-    /// The state files that remember a volume of this UUID and public key.
+    /// The state files that remember this store, with this UUID and public key; those of its copies are not among them.
     private let states: [HostPath]
 
-    init(_ arguments: Arguments, _ found: [KeybagRemains]) {
+    init(_ arguments: Arguments, _ found: [KeybagRemains], _ store: StateFileLayout.Store) {
         switch arguments.path("device-key") {
         case nil: choice = .usual
         case HostPath("none"): choice = .none
@@ -91,6 +92,8 @@ private struct DeviceKeySearch {
         named = keys.filter { !Self.isOld($0) } + keys.filter(Self.isOld)
         states = (found.first.map { Erasing.files(of: $0.volumeID) { $0.last == "state" } } ?? []).filter { path in
             guard let bytes = try? readFile(path), let state = try? StateFile(parsing: bytes) else { return false }
+            let owner = state.layout.store
+            guard owner.map({ $0.isSameDirectory(as: store) || $0.path == store.path }) ?? true else { return false }
             return found.contains { $0.isPinned(by: state) }
         }
     }

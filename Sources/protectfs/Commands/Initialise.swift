@@ -173,7 +173,7 @@ enum Initialisation {
             throw Explain.store(error, path)
         }
         do throws(CommandFailure) {
-            try KnownState.create(bag)
+            try KnownState.create(bag, StateFileLayout.Store(directory, path))
         } catch {
             KeybagFile.remove(in: directory)
             throw error

@@ -35,7 +35,11 @@ extension Command {
 
     static let recoveryUse = Command(
         "recovery use", "VOLUME", "Takes the recovery code and sets a new passphrase and a new device key.",
-        details: "The old device key and the passphrases bound to it no longer work.",
+        details: """
+            The old device key and the passphrases bound to it no longer work. The old key's file stays beside the new one, as
+            UUID.key.old: copies of the volume made before need it, and are opened with it without being told. A device key that
+            belongs to another copy of the volume is not replaced: the new one gets a number, UUID.2.key.
+            """,
         options: [
             Option("portable", help: "make a passphrase that works without the device key"),
             .recoveryFile, Option("device-key", value: "FILE", help: "where to write the new device key"),
@@ -47,13 +51,13 @@ extension Command {
 enum Keys {
     /// A volume that a credential has opened, and the device key where it is here.
     final class Opened {
-        let access: VolumeAccess
-        let deviceKey: SecretKey?
+        let access: CheckedVolume
+        let deviceKey: FoundDeviceKey
         let keys: VolumeKeys
         let lock: KeybagLock
 
         init(
-            access: VolumeAccess, deviceKey: consuming SecretKey?, keys: consuming VolumeKeys,
+            access: CheckedVolume, deviceKey: consuming FoundDeviceKey, keys: consuming VolumeKeys,
             lock: consuming KeybagLock
         ) {
             self.access = access
@@ -65,15 +69,20 @@ enum Keys {
 
     /// Opens the volume and keeps other changes of its keybag out meanwhile.
     ///
-    /// - Parameter look: sees the credential after the volume has been found to be what it should be.
+    /// The keybag that is used is read and compared once more when other changes are kept out: a command may have changed
+    /// it while a person was typing.
+    /// - Parameter look: sees the credential, and the volume with the keybag that is used.
     static func open(
         _ arguments: Arguments, _ path: HostPath, prompt: String? = nil, isRecovery: Bool = false,
-        _ look: (borrowing Credential) throws(CommandFailure) -> Void = { _ in }
+        _ look: (borrowing Credential, CheckedVolume, borrowing FoundDeviceKey) throws(CommandFailure) -> Void = {
+            _, _, _ in
+        }
     ) throws(CommandFailure) -> Opened {
-        let usePrevious = arguments.has("previous-keybag")
-        let access = try VolumeAccess(path, usePrevious: usePrevious)
-        try KnownState.check(access, accept: arguments.has("accept-keybag") || usePrevious)
-        let deviceKey = try access.deviceKey(isRecovery ? .none : .init(arguments))
+        let before = try CheckedVolume(path, .init(arguments))
+        if let note = try before.found.place().note(path) { Output.note(note) }
+        let choice = isRecovery ? .none : VolumeAccess.DeviceKeyChoice(arguments)
+        // Before anything is asked.
+        _ = try before.found.deviceKey(choice)
         let offered: Credential
         if isRecovery, !arguments.has("recovery-file") {
             offered = .recoveryCode(
@@ -81,12 +90,15 @@ enum Keys {
         } else {
             offered = try SecretInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
         }
-        try look(offered)
         // Locked after the person has typed: a prompt must not hold up another command.
-        let lock = try KeybagLock(access.bag.volumeID)
-        let current = try VolumeAccess(path, usePrevious: usePrevious)
-        let keys = try current.unlock(offered, deviceKey)
-        return Opened(access: current, deviceKey: deviceKey, keys: keys, lock: lock)
+        let lock = try KeybagLock(before.bag.volumeID)
+        let access = try before.readAgain()
+        let deviceKey = try access.found.deviceKey(choice)
+        let keys = try access.unlock(offered, deviceKey)
+        try look(offered, access, deviceKey)
+        // What cannot be destroyed is met, and said, by the change.
+        _ = access.endChange(isAlone: true)
+        return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock)
     }
 
     /// Makes the changed keybag, translating what is wrong with it.
@@ -96,30 +108,24 @@ enum Keys {
         do throws(KeybagError) { return try change() } catch { throw Explain.keybag(error, path) }
     }
 
-    /// Replaces the keybag. Where that fails, the message says what became of the change.
+    /// Replaces the keybag. Where that fails, the keybag is as it was, and the message says what that means.
     private static func replace(
-        _ opened: Opened, by next: Keybag, _ done: String, _ undone: String
-    ) throws(CommandFailure) {
-        do throws(CommandFailure) { try opened.access.replaceKeybag(by: next) } catch {
-            throw .init(
-                error.code, "\(error.message); \(isInPlace(next, opened) ? "\(done) all the same" : undone)")
+        _ opened: Opened, by next: Keybag, _ undone: String
+    ) throws(CommandFailure) -> ExitCode {
+        do throws(CommandFailure) { return try opened.access.replaceKeybag(by: next) } catch {
+            throw .init(error.code, "\(error.message); \(undone)")
         }
-    }
-
-    private static func isInPlace(_ bag: Keybag, _ opened: Opened) -> Bool {
-        (try? VolumeAccess(rereading: opened.access))?.bag.bytes == bag.bytes
     }
 
     static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         var slot = try slotNumber(arguments)
-        let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
-        let deviceKey = try access.deviceKey(.init(arguments))
         let opened = try open(arguments, path, prompt: "Current passphrase of \(path): ") {
-            (credential: borrowing Credential) throws(CommandFailure) in
+            (credential: borrowing Credential, access: CheckedVolume, deviceKey: borrowing FoundDeviceKey)
+                throws(CommandFailure) in
             switch credential {
             case .passphrase(let passphrase):
-                if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey, access) }
+                if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey.key, access) }
             case .recoveryCode:
                 let slots = access.bag.slots.filter { $0.kind == .passphrase }
                 if slot == nil, slots.count == 1 { slot = slots[0].id }
@@ -132,7 +138,7 @@ enum Keys {
         let passphrase = try SecretInput.newPassphrase(arguments, isBound: isBound)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
-            switch opened.deviceKey {
+            switch opened.deviceKey.key {
             case .some(let key):
                 try opened.access.bag.changingPassphrase(
                     ofSlot: slot, to: passphrase, deviceKey: key, cost: cost, keys: opened.keys)
@@ -140,10 +146,10 @@ enum Keys {
                 try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
             }
         }
-        try replace(opened, by: next, "the passphrase is changed", "the passphrase is not changed")
+        let code = try replace(opened, by: next, "the passphrase is not changed")
         return Output.done(
             "the passphrase is changed",
-            "The passphrase is changed. Copies of the volume made before still open with the old one.\n")
+            "The passphrase is changed. Copies of the volume made before still open with the old one.\n", code)
     }
 
     private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
@@ -153,7 +159,7 @@ enum Keys {
     }
 
     private static func slotNumber(
-        openedBy passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?, _ access: VolumeAccess
+        openedBy passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?, _ access: CheckedVolume
     ) throws(CommandFailure) -> UInt32 {
         do throws(KeybagError) {
             switch deviceKey {
@@ -169,25 +175,24 @@ enum Keys {
         let path = try arguments.operands("VOLUME")[0]
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
-        if !isPortable, opened.deviceKey == nil {
-            throw .init(
-                .authentication, "the device key is not here: give it with --device-key, or add a --portable passphrase"
-            )
+        if !isPortable, let failure = opened.deviceKey.missing("which only a --portable passphrase does without") {
+            throw failure
         }
         let passphrase = try SecretInput.newPassphrase(arguments, isBound: !isPortable)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
-            switch opened.deviceKey {
+            switch opened.deviceKey.key {
             case .some(let key) where !isPortable:
                 return try opened.access.bag.addingPassphrase(passphrase, boundTo: key, cost: cost, keys: opened.keys)
             default:
                 return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
         }
-        try replace(opened, by: next, "the passphrase is added", "the passphrase is not added")
+        let code = try replace(opened, by: next, "the passphrase is not added")
         let count = next.slots.count { $0.kind == .passphrase }
         return Output.done(
-            "the passphrase is added", "Added a\(isPortable ? " portable" : "") passphrase; there are \(count) now.\n")
+            "the passphrase is added", "Added a\(isPortable ? " portable" : "") passphrase; there are \(count) now.\n",
+            code)
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -199,10 +204,10 @@ enum Keys {
         let next = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
         }
-        try replace(opened, by: next, "the passphrase is removed", "the passphrase is not removed")
+        let code = try replace(opened, by: next, "the passphrase is not removed")
         return Output.done(
             "the passphrase is removed",
-            "Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.\n")
+            "Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.\n", code)
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -254,12 +259,12 @@ enum Keys {
             isJSON
                 ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
             secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
-        try replace(
-            opened, by: made.bag, "the new recovery code is valid, and the old one no longer works,",
+        let code = try replace(
+            opened, by: made.bag,
             "the recovery code that was shown is not valid; the old one still works")
         return Output.done(
             "the new recovery code is valid, and the old one no longer works",
-            isJSON ? "" : "It is valid from now on; the old one no longer works.\n")
+            isJSON ? "" : "It is valid from now on; the old one no longer works.\n", code)
     }
 
     static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -278,8 +283,8 @@ enum Keys {
             let next = try edit(path) { () throws(KeybagError) in
                 try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
-            try replace(opened, by: next, "the new passphrase is set", "nothing was changed")
-            return report(arguments, key: nil)
+            let code = try replace(opened, by: next, "nothing was changed")
+            return report(arguments, key: nil, code)
         }
         let key = try DeviceKeyFile.random()
         let next = try edit(path) { () throws(KeybagError) in
@@ -287,34 +292,40 @@ enum Keys {
                 passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key, cost: cost,
                 keys: opened.keys)
         }
-        let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(next.volumeID)
-        // The old key stays under another name until the new keybag is durable; it opens old copies of the volume.
-        let old = HostPath(bytes: keyPath.bytes + Array(".old".utf8))
-        let hadKey =
-            unsafe keyPath.withCString { from in unsafe old.withCString { to in unsafe rename(from, to) } } == 0
+        let keyPath: HostPath
+        if let given = arguments.path("device-key") {
+            keyPath = given
+        } else {
+            keyPath = try opened.access.found.newDeviceKeyPath()
+        }
+        // The old key stays under another name: copies of the volume that were made before need it.
+        let old = try DeviceKeyFile.setAside(keyPath)
+        let code: ExitCode
         do throws(CommandFailure) {
             try DeviceKeyFile.write(key, to: keyPath)
-            try replace(opened, by: next, "the new passphrase is set", "nothing was changed")
+            code = try replace(opened, by: next, "nothing was changed")
         } catch {
-            // A keybag that came into place needs its key, whatever failed after that.
-            if isInPlace(next, opened) { throw error }
             DeviceKeyFile.remove(keyPath)
-            if hadKey {
-                _ = unsafe old.withCString { from in unsafe keyPath.withCString { to in unsafe rename(from, to) } }
-            }
+            if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }
             throw error
         }
-        return report(arguments, key: keyPath)
+        return report(arguments, key: keyPath, old: old, code)
     }
 
-    private static func report(_ arguments: Arguments, key: HostPath?) -> ExitCode {
+    private static func report(
+        _ arguments: Arguments, key: HostPath?, old: HostPath? = nil, _ code: ExitCode
+    ) -> ExitCode {
         let what = "the new passphrase is set" + (key.map { ", with the new device key \($0)" } ?? "")
         if arguments.has("json") {
-            return Output.done(what, JSONValue.fields([("deviceKey", .optional(key?.description))]).line + "\n")
+            let fields: [(String, JSONValue)] = [
+                ("deviceKey", .optional(key?.description)), ("oldDeviceKey", .optional(old?.description)),
+            ]
+            return Output.done(what, JSONValue.fields(fields).line + "\n", code)
         }
         var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
         if let key { text += "New device key: \(key)\n" }
+        if let old { text += "The one before, which copies of the volume made before need: \(old)\n" }
         return Output.done(
-            what, text + "The recovery code is still the same; protectfs recovery new makes another.\n")
+            what, text + "The recovery code is still the same; protectfs recovery new makes another.\n", code)
     }
 }

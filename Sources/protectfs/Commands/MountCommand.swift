@@ -40,7 +40,7 @@ extension Command {
         })
 
     private static func credential(
-        _ arguments: Arguments, _ request: MountRequest, _ access: VolumeAccess
+        _ arguments: Arguments, _ request: MountRequest, _ access: CheckedVolume
     ) throws(CommandFailure) -> Credential? {
         if request.noUnlock { return nil }
         return try SecretInput.credential(arguments, prompt: "Passphrase of \(request.volume): ")

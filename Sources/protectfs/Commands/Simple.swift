@@ -35,11 +35,14 @@ enum Simple {
         let path = try arguments.operands("VOLUME")[0]
         let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
         let bag = access.bag
-        let state = try KnownState.load(bag.volumeID)
-        let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(bag.volumeID)
-        let key = try access.deviceKey(.init(arguments))
+        let state = try KnownState.load(access)
+        let found = try access.deviceKey(.init(arguments))
+        let place = try access.place()
+        let usualPath = place.deviceKey(bag.volumeID)
+        let keyPath = found.path ?? arguments.path("device-key") ?? usualPath
         var isAuthentic: Bool?
-        if case .some(let key) = key {
+        if let problem = found.problem { throw problem }
+        if case .some(let key) = found.key {
             do throws(KeybagError) { _ = try bag.open(deviceKey: key) } catch { throw Explain.keybag(error, path) }
             isAuthentic = true
         }
@@ -53,7 +56,8 @@ enum Simple {
                 ("deviceKeyFound", .bool(isAuthentic != nil)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
                 ("slots", .array(bag.slots.map(Keys.describe))),
-                ("knownHere", .bool(state != nil)),
+                ("knownHere", .bool(state != nil)), ("keybagPinned", .bool(state?.layout.isPinned ?? false)),
+                ("copyOf", .optional(place.original?.description)),
                 ("toleratesEverything", .bool(state?.layout.toleratesEverything ?? true)),
                 ("openEpochs", .array((state?.layout.openEpochs ?? []).map { .integer(Int64($0)) })),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
@@ -73,11 +77,15 @@ enum Simple {
             table.add(
                 "Opens with", Keys.kindName(slot.kind) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
         }
+        if let original = place.original { table.add("Copy of", "\(original), or moved from there") }
         switch state?.layout {
         case nil: table.add("State", "not seen on this machine before: crash damage is tolerated until a complete fsck")
         case .some(let layout) where layout.toleratesEverything:
             table.add("State", "crash damage is tolerated until a complete fsck")
         case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions open or ended by a crash")
+        }
+        if state?.layout.isPinned == false {
+            table.add("Class B", "takes no new files here before the first unlock, which verifies the public key")
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
         Output.print(table.text)

@@ -76,9 +76,9 @@ enum Daemon {
             }
         }
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
-        let outcome = try KnownState.check(access, accept: request.acceptKeybag || request.usePrevious)
-        if isUnlocked, outcome != .current || request.acceptKeybag, !options.isReadOnly {
-            try KnownState.pin(access.bag, access.directory)
+        if isUnlocked, !options.isReadOnly {
+            try access.pin()
+            if let text = access.endChange() { log.write(text, .warning) }
         }
         let state = try stateStore(access, request)
         let volume: Volume
@@ -130,7 +130,7 @@ enum Daemon {
     }
 
     /// A writable mount must be able to write: found out now, and not at the first save.
-    private static func checkWritable(_ access: VolumeAccess) throws(CommandFailure) {
+    private static func checkWritable(_ access: CheckedVolume) throws(CommandFailure) {
         do throws(VolumeError) {
             try Volume.tryStore(access.directory)
         } catch .store(.EROFS) {
@@ -148,25 +148,20 @@ enum Daemon {
 
     /// The class keys: before first unlock with the device key alone, unlocked with a credential.
     static func openKeys(
-        _ access: VolumeAccess, _ choice: VolumeAccess.DeviceKeyChoice, _ credential: consuming Credential?
+        _ access: CheckedVolume, _ choice: VolumeAccess.DeviceKeyChoice, _ credential: consuming Credential?
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
-        let deviceKey = try access.deviceKey(choice)
+        let deviceKey = try access.found.deviceKey(choice)
         guard let credential else {
-            guard let deviceKey else {
-                throw .init(
-                    .authentication,
-                    "the device key is not here, so the volume cannot be mounted without unlocking it; give it with --device-key"
-                )
-            }
-            return (try deviceRing(access, deviceKey), false)
+            if let failure = deviceKey.missing("so the volume cannot be mounted without unlocking it") { throw failure }
+            guard let ring = try deviceRing(access, deviceKey.key) else { preconditionFailure("it is here") }
+            return (ring, false)
         }
         let keys = try access.unlock(credential, deviceKey)
-        guard let deviceKey else {
+        guard let ring = try deviceRing(access, deviceKey.key) else {
             do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
                 throw Explain.memory(error)
             }
         }
-        let ring = try deviceRing(access, deviceKey)
         do throws(KeyError) {
             _ = try ring.unlock(with: keys)
         } catch {
@@ -175,28 +170,37 @@ enum Daemon {
         return (ring, true)
     }
 
-    /// The keys of before first unlock.
-    private static func deviceRing(_ access: VolumeAccess, _ key: borrowing SecretKey) throws(CommandFailure) -> KeyRing
-    {
+    /// The keys of before first unlock; nil without a device key.
+    private static func deviceRing(
+        _ access: CheckedVolume, _ key: borrowing SecretKey?
+    ) throws(CommandFailure) -> KeyRing? {
         let device: DeviceKeys
-        do throws(KeybagError) { device = try access.bag.open(deviceKey: key) } catch {
+        do throws(KeybagError) {
+            switch key {
+            case .some(let key): device = try access.bag.open(deviceKey: key)
+            case .none: return nil
+            }
+        } catch {
             throw Explain.keybag(error, access.path)
         }
-        do throws(SodiumError) { return try KeyRing(access.bag, device: device) } catch { throw Explain.memory(error) }
+        do throws(SodiumError) {
+            return try KeyRing(access.bag, device: device, isPublicKeyProven: access.isPublicKeyPinned)
+        } catch {
+            throw Explain.memory(error)
+        }
     }
 
     /// Where the open epochs are kept. A writable mount must be able to write it, unless it recovers.
     private static func stateStore(
-        _ access: VolumeAccess, _ request: MountRequest
+        _ access: CheckedVolume, _ request: MountRequest
     ) throws(CommandFailure) -> StateFileStore? {
         if request.options.isReadOnly {
             // Reading must not make the directory.
-            return try KnownState.load(access.bag.volumeID) == nil ? nil : KnownState.store(access.bag.volumeID)
+            return try KnownState.load(access.found) == nil ? nil : KnownState.store(access.found)
         }
         do throws(CommandFailure) {
-            let store = try KnownState.store(access.bag.volumeID)
-            try KnownState.touch(store, access.bag, access.directory)
-            return store
+            try KnownState.touch(access.found)
+            return try KnownState.store(access.found)
         } catch {
             if request.options.recover { return nil }
             throw .init(
@@ -225,6 +229,8 @@ enum Daemon {
             "backing directory \(inode) has entries and no record: nothing can be created in it"
         case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
         case .late(let number, let notice): "\(LateFileName.text(of: number)), writes after a lock: \(describe(notice))"
+        case .unprovenPublicKey:
+            "files of class completeUnlessOpen are refused until the first unlock: this machine has not verified the volume's public key yet"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
         }
     }

@@ -18,10 +18,8 @@ struct MountRequest {
     let noUnlock: Bool
     /// Where the device key is.
     let deviceKey: VolumeAccess.DeviceKeyChoice
-    /// `--accept-keybag`.
-    let acceptKeybag: Bool
-    /// `--previous-keybag`.
-    let usePrevious: Bool
+    /// `--accept-keybag` and `--previous-keybag`.
+    let terms: CheckedVolume.Terms
 
     /// Reads the command line.
     init(_ arguments: Arguments) throws(CommandFailure) {
@@ -29,8 +27,7 @@ struct MountRequest {
         volume = operands[0]
         mountPoint = operands[1]
         noUnlock = arguments.has("no-unlock")
-        acceptKeybag = arguments.has("accept-keybag")
-        usePrevious = arguments.has("previous-keybag")
+        terms = CheckedVolume.Terms(arguments)
         deviceKey = VolumeAccess.DeviceKeyChoice(arguments)
         var lists: [String] = []
         for list in arguments.all("option") {
@@ -59,10 +56,9 @@ struct MountRequest {
     }
 
     /// What needs no secret: the volume is one, the mount point can be used, the machine can mount.
-    func check() throws(CommandFailure) -> VolumeAccess {
-        let access = try VolumeAccess(volume, usePrevious: usePrevious)
+    func check() throws(CommandFailure) -> CheckedVolume {
+        let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)
-        try KnownState.check(access, accept: acceptKeybag || usePrevious)
         guard unsafe Glibc.access("/dev/fuse", F_OK) == 0 else {
             throw .init(
                 .unsupported,

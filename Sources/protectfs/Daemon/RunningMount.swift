@@ -16,7 +16,7 @@ final class RunningMount: Sendable {
     /// How it was asked for.
     let request: MountRequest
     /// The volume's directory and the keybag it was mounted with.
-    let access: VolumeAccess
+    let access: CheckedVolume
     /// The volume.
     let volume: Volume
     /// The mount.
@@ -43,7 +43,7 @@ final class RunningMount: Sendable {
 
     /// Mounts, and returns when the mount answers.
     init(
-        _ request: MountRequest, _ access: VolumeAccess, _ volume: Volume, _ damage: DamageCount, _ log: DaemonLog
+        _ request: MountRequest, _ access: CheckedVolume, _ volume: Volume, _ damage: DamageCount, _ log: DaemonLog
     ) throws(CommandFailure) {
         self.request = request
         self.access = access
@@ -166,9 +166,9 @@ final class RunningMount: Sendable {
     func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
         // Read again: a passphrase may have been changed beside the mount.
         // One at a time, as descriptors are kept for one.
-        let current = try reading.withLock { (_) throws(CommandFailure) in try VolumeAccess(rereading: access) }
+        let current = try reading.withLock { (_) throws(CommandFailure) in try access.readAgain() }
         let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
-            try current.deviceKey(request.deviceKey)
+            try current.found.deviceKey(request.deviceKey)
         }
         let keys = try throttle.attempt(
             countsAsFailure: { (error: CommandFailure) in error.code == .authentication },
@@ -189,8 +189,18 @@ final class RunningMount: Sendable {
                 throw CommandFailure(.volume, "\(request.volume): the keybag now belongs to another volume")
             }
             guard let outcome else { throw Self.isEnding(request.mountPoint) }
-            if !volume.options.isReadOnly { try? KnownState.pin(current.bag, current.directory) }
+            if !volume.options.isReadOnly { remember(current) }
             return outcome
+        }
+    }
+
+    /// What an unlock has verified is pinned, and a change of the keybag that was cut off comes to its end.
+    private func remember(_ current: CheckedVolume) {
+        reading.withLock { _ in
+            do throws(CommandFailure) { try current.pin() } catch {
+                log.write("the keybag could not be noted in the state file: \(error.message)", .warning)
+            }
+            if let text = current.endChange() { log.write(text, .warning) }
         }
     }
 }

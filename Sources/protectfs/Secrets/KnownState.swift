@@ -9,81 +9,119 @@ import VolumeFormat
 
 /// The state file as commands and the daemon use it.
 enum KnownState {
-    /// The store of a volume's state file; nil when the directory cannot be had.
-    static func store(_ volume: VolumeID) throws(CommandFailure) -> StateFileStore {
+    /// Where the state file of a volume's store is kept.
+    static func store(_ access: VolumeAccess) throws(CommandFailure) -> StateFileStore {
+        try store(access.bag.volumeID, access.place().number)
+    }
+
+    /// Where the state file of a volume with this number is kept.
+    static func store(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFileStore {
         let path = SystemPaths.data
         do throws(SystemError) { try makeDirectories(path) } catch { throw Explain.system(error) }
         let text = try VolumeAccess.text(path)
         do throws(Errno) {
             let directory = try HostDirectory.open(path: text)
-            return StateFileStore(directory: directory, volumeID: volume)
+            return StateFileStore(directory: directory, volumeID: volume, number: number)
         } catch {
             throw .init(.failure, "\(path): \(error); the state file of the volume lies there")
         }
     }
 
-    /// The state file; nil when there is none.
-    static func load(_ volume: VolumeID) throws(CommandFailure) -> StateFile? {
-        // Asking must not make the directory.
-        guard unsafe SystemPaths.data.withCString({ unsafe access($0, F_OK) }) == 0 else { return nil }
-        let store = try store(volume)
-        do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume) }
+    /// The state file of a volume's store; nil when there is none.
+    static func load(_ access: VolumeAccess) throws(CommandFailure) -> StateFile? {
+        try load(access.bag.volumeID, access.place().number)
     }
 
-    /// Refuses a keybag that is older or other than the one pinned, unless `accept`.
-    @discardableResult
-    static func check(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) -> StateFile.Outcome {
-        let state = try load(access.bag.volumeID)
+    /// The state file of a volume with this number; nil when there is none.
+    static func load(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFile? {
+        // Asking must not make the directory.
+        guard unsafe SystemPaths.data.withCString({ unsafe access($0, F_OK) }) == 0 else { return nil }
+        let store = try store(volume, number)
+        do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
+    }
+
+    /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
+    /// that is older or other than the one pinned, unless `accept`.
+    ///
+    /// A copy for which nothing is pinned is measured by what is pinned for the store that was seen first.
+    static func standing(
+        of access: VolumeAccess, accept: Bool
+    ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
+        let own = try load(access)
+        let isPinned = own?.layout.isPinned == true
+        let state = isPinned ? own : try load(access.bag.volumeID, 1)
         do throws(StateFileError) {
-            return try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            let outcome = try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            // What is pinned for another store has still to be pinned for this one.
+            return (outcome == .current && !isPinned ? .newer : outcome, state?.pins(publicKeyOf: access.bag) ?? false)
         } catch {
             throw explain(error, access.path)
         }
     }
 
-    /// What this machine remembers of a volume that it has not seen before: crash damage is tolerated, and every late file
-    /// in the volume's `root` believed.
-    private static func anew(_ bag: Keybag, _ root: BackingDirectory) -> StateFile {
-        var state = StateFile(pinning: bag, toleratesEverything: true)
-        state.layout.openLocks = Volume.openLocks(of: bag.volumeID, in: root)
+    /// Pins a keybag that has been unlocked or made here. A pin goes down only where a person has accepted the keybag.
+    static func pin(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) {
+        var refusal: StateFileError?
+        try update(access) { state in
+            do throws(StateFileError) { try state.pin(access.bag, acceptingKeybag: accept) } catch { refusal = error }
+        }
+        if let refusal { throw explain(refusal, access.path) }
+    }
+
+    /// What this machine remembers of a volume that it has not seen before: nothing is pinned, crash damage is tolerated,
+    /// and every late file in the volume's root believed.
+    private static func anew(_ access: VolumeAccess) -> StateFile {
+        var state = StateFile(unpinned: access.bag.volumeID)
+        state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
 
-    /// Pins a keybag that has been unlocked or made here.
-    static func pin(_ bag: Keybag, _ root: BackingDirectory) throws(CommandFailure) {
-        let store = try store(bag.volumeID)
-        do throws(VolumeError) {
-            _ = try store.update { state in
-                if state == nil { state = anew(bag, root) } else { state?.pin(bag) }
-            }
-        } catch {
-            throw explain(error, bag.volumeID)
-        }
-    }
+    /// Finds out that the state file can be written; one that is missing is made, and pins nothing.
+    static func touch(_ access: VolumeAccess) throws(CommandFailure) { try update(access) { _ in } }
 
-    /// Finds out that the state file can be written; one that is missing is made.
-    static func touch(_ store: StateFileStore, _ bag: Keybag, _ root: BackingDirectory) throws(CommandFailure) {
+    /// Changes the state file of a volume's store; one that is missing is made.
+    private static func update(
+        _ access: VolumeAccess, _ change: (inout StateFile) -> Void
+    ) throws(CommandFailure) {
+        let (volume, place) = (access.bag.volumeID, try access.place())
+        let store = try store(volume, place.number)
+        var isTaken = false
         do throws(VolumeError) {
-            _ = try store.update { state in
-                if state == nil { state = anew(bag, root) }
+            _ = try store.update { found in
+                // Another store seen for the first time may have got this number meanwhile.
+                if let owner = found?.layout.store, !owner.isSameDirectory(as: place.store),
+                    owner.path != place.store.path
+                {
+                    isTaken = true
+                    return
+                }
+                var state = found ?? anew(access)
+                state.layout.store = place.store
+                change(&state)
+                found = state
             }
         } catch {
-            throw explain(error, bag.volumeID)
+            throw explain(error, volume, place.number)
         }
+        if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is just being opened; try again") }
     }
 
     /// Makes the state file of a volume that `init` has just made.
-    static func create(_ bag: Keybag) throws(CommandFailure) {
-        let store = try store(bag.volumeID)
+    static func create(_ bag: Keybag, _ place: StateFileLayout.Store) throws(CommandFailure) {
+        let store = try store(bag.volumeID, 1)
         do throws(VolumeError) {
-            _ = try store.update { state in state = StateFile(pinning: bag, toleratesEverything: false) }
+            _ = try store.update { state in
+                var made = StateFile(pinning: bag, toleratesEverything: false)
+                made.layout.store = place
+                state = made
+            }
         } catch {
-            throw explain(error, bag.volumeID)
+            throw explain(error, bag.volumeID, 1)
         }
     }
 
-    private static func explain(_ error: VolumeError, _ volume: VolumeID) -> CommandFailure {
-        Explain.volume(error, SystemPaths.data.appending("\(volume).state"))
+    private static func explain(_ error: VolumeError, _ volume: VolumeID, _ number: Int) -> CommandFailure {
+        Explain.volume(error, SystemPaths.data.appending(StateFileStore.fileName(volume, number)))
     }
 
     private static func explain(_ error: StateFileError, _ volume: HostPath) -> CommandFailure {
@@ -118,10 +156,20 @@ final class KeybagLock {
 
     /// Waits for the lock.
     init(_ volume: VolumeID) throws(CommandFailure) {
-        let file = try Self.open(SystemPaths.data.appending("\(volume).keybag.lock"))
+        let file = try Self.open(Self.path(volume))
         try Self.wait(file)
         self.file = file
     }
+
+    /// Takes the lock; nil where a command has it, or it cannot be had.
+    init?(ifFree volume: VolumeID) {
+        guard let file = try? Self.open(Self.path(volume)), flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
+            return nil
+        }
+        self.file = file
+    }
+
+    private static func path(_ volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).keybag.lock") }
 
     private static func wait(_ file: borrowing Descriptor) throws(CommandFailure) {
         while flock(file.number, LOCK_EX) != 0 {

@@ -1,4 +1,4 @@
-// A volume opened by its path for a command: its directory, its keybag, and the keys that a credential brings.
+// A volume found by its path: its directory and its keybag, of which nothing is believed yet.
 
 import BackingStore
 import HostSystem
@@ -7,18 +7,19 @@ import ProtectedVolume
 import SodiumKit
 import VolumeFormat
 
-/// The directory and the keybag of a volume; nothing in it is authenticated yet.
+/// The directory and the keybag of a volume as they were found; to use the keybag, `CheckedVolume` reads it.
 struct VolumeAccess {
     /// The path as typed.
     let path: HostPath
     /// The volume's directory.
     let directory: HostDirectory
+    /// What tells the directory from its copies.
+    let store: StateFileLayout.Store
     /// Its keybag as it lies there.
     let bag: Keybag
 
     /// Opens the directory and parses the keybag.
     init(_ path: HostPath, usePrevious: Bool = false) throws(CommandFailure) {
-        self.path = path
         let text = try Self.text(path)
         let directory: HostDirectory
         do throws(Errno) {
@@ -26,22 +27,36 @@ struct VolumeAccess {
         } catch {
             throw Explain.store(error, path)
         }
+        try self.init(path, directory, StateFileLayout.Store(directory, path), usePrevious: usePrevious)
+    }
+
+    /// Parses the keybag in a directory that is open already.
+    init(
+        _ path: HostPath, _ directory: HostDirectory, _ store: StateFileLayout.Store, usePrevious: Bool
+    ) throws(CommandFailure) {
+        self.path = path
         self.directory = directory
+        self.store = store
         let bytes: [UInt8]
         do throws(Errno) {
             bytes = try KeybagFile.read(in: directory, usePrevious: usePrevious)
         } catch .ENOENT {
-            throw .init(
-                .volume,
-                usePrevious
-                    ? "\(path): there is no previous keybag"
-                    : "\(path): not a protectfs volume (no .protectfs.keybag in it); make one with protectfs init")
+            throw .init(.volume, "\(path): \(Self.reason(ofMissing: usePrevious, in: directory))")
         } catch .EINVAL {
-            throw .init(.volume, "\(path): its .protectfs.keybag is no regular file; somebody has replaced it")
+            let name = usePrevious ? ".protectfs.keybag.old" : ".protectfs.keybag"
+            throw .init(.volume, "\(path): its \(name) is no regular file; somebody has replaced it")
         } catch {
             throw Explain.store(error, path)
         }
         do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw Explain.keybag(error, path) }
+    }
+
+    private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
+        if isPrevious { return "there is no keybag from before the last change (no .protectfs.keybag.old in it)" }
+        if KeybagFile.hasPrevious(in: directory) {
+            return "its .protectfs.keybag is missing; --previous-keybag uses the one from before the last change"
+        }
+        return "not a protectfs volume (no .protectfs.keybag in it); make one with protectfs init"
     }
 
     /// A path as libfuse and the store take it.
@@ -52,71 +67,16 @@ struct VolumeAccess {
         return text
     }
 
-    /// Reads the keybag again through the same directory.
-    init(rereading access: VolumeAccess) throws(CommandFailure) {
+    /// The same volume with the keybag that has just been written.
+    init(_ access: VolumeAccess, holding bag: Keybag) {
         path = access.path
         directory = access.directory
-        let bytes: [UInt8]
-        do throws(Errno) { bytes = try KeybagFile.read(in: directory) } catch { throw Explain.store(error, path) }
-        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw Explain.keybag(error, path) }
-        guard bag.volumeID == access.bag.volumeID else {
-            throw .init(.volume, "\(path): the keybag now belongs to another volume")
-        }
+        store = access.store
+        self.bag = bag
     }
 
-    /// What a command takes to find the device key.
-    enum DeviceKeyChoice {
-        /// Where it lies by default, if it is there.
-        case usual
-        /// In this file, which must be there.
-        case file(HostPath)
-        /// Not at all.
-        case none
-
-        /// By `--device-key FILE|none`.
-        init(_ arguments: Arguments) {
-            switch arguments.path("device-key") {
-            case nil: self = .usual
-            case HostPath("none"): self = .none
-            // Absolute, as the daemon changes its directory.
-            case .some(let path): self = .file((try? path.absolute()) ?? path)
-            }
-        }
-    }
-
-    /// The device key; nil when the volume has none or it is not here.
-    func deviceKey(_ choice: DeviceKeyChoice) throws(CommandFailure) -> SecretKey? {
-        guard bag.hasDeviceKey else { return nil }
-        switch choice {
-        case .none: return nil
-        case .file(let path): return try DeviceKeyFile.read(path, isOptional: false)
-        case .usual: return try DeviceKeyFile.read(DeviceKeyFile.defaultPath(bag.volumeID), isOptional: true)
-        }
-    }
-
-    /// All keys, by a credential and the device key where it is here.
-    func unlock(_ credential: borrowing Credential, _ deviceKey: borrowing SecretKey?) throws(CommandFailure)
-        -> VolumeKeys
-    {
-        do throws(KeybagError) {
-            switch deviceKey {
-            case .some(let key): return try bag.unlock(credential, deviceKey: key)
-            case .none: return try bag.unlock(credential)
-            }
-        } catch {
-            throw Explain.keybag(error, path)
-        }
-    }
-
-    /// Replaces the keybag by `next`, which is checked to be readable again, and pins it in the state file.
-    func replaceKeybag(by next: Keybag) throws(CommandFailure) {
-        do throws(Errno) {
-            try KeybagFile.replace(with: next.bytes, in: directory)
-        } catch {
-            throw Explain.store(error, path)
-        }
-        try KnownState.pin(next, directory)
-    }
+    /// This store among the copies of the volume that this machine has seen.
+    func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store) }
 }
 
 /// The cost of a new passphrase's hash on this machine.

@@ -14,5 +14,9 @@ func seeds() -> [[UInt8]] {
     let none = state.serialized()
     state.openEpochs = [1, 0xFFFF_FFFF]
     state.toleratesEverything = true
-    return [none, state.serialized()]
+    let epochs = state.serialized()
+    state.openLocks = [StateFileLayout.OpenLock(number: 5, done: 6)]
+    state.store = StateFileLayout.Store(inode: 1, born: (2, 3), fileSystem: 4, path: Array("/vault".utf8))
+    let unpinned = StateFileLayout(unpinned: VolumeID(InlineArray(repeating: 7)), toleratesEverything: true)
+    return [none, epochs, state.serialized(), unpinned.serialized()]
 }

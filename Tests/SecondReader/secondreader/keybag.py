@@ -201,9 +201,13 @@ class State:
             raise Refused("state: magic or version")
         count, flags = u16(data, 10), u32(data, 12)
         at = 104 + 4 * count
-        if count > 4096 or len(data) < at or flags > 3:
+        if count > 4096 or len(data) < at or flags & ~15:
             raise Refused("state: length or flags")
         self.tolerates_all = bool(flags & 1)
+        #: Whether this machine has verified a keybag: else serial, pk and second MAC say nothing.
+        self.pinned = not flags & 4
+        if not self.pinned and any(data[32:104]):
+            raise Refused("state: pins")
         self.uuid, self.serial = data[16:32], u64(data, 32)
         self.pk, self.second_mac = data[40:72], data[72:104]
         self.open_epochs = [u32(data, 104 + 4 * number) for number in range(count)]
@@ -217,13 +221,31 @@ class State:
                     raise Refused("state: open locks")
                 self.open_locks.append((u64(data, place), u32(data, place + 8)))
             at += 4 + 16 * len(self.open_locks)
+        #: (inode, seconds and nanoseconds of birth, file system, path) of the store, where they are known.
+        self.store = None
+        if flags & 8:
+            length = u16(data, at + 28) if len(data) >= at + 32 else 0
+            path = data[at + 32:at + 32 + length]
+            if not 1 <= length <= 4096 or len(path) != length or path[:1] != b"/" or b"\0" in path or u16(data, at + 30):
+                raise Refused("state: store")
+            self.store = (u64(data, at), int.from_bytes(data[at + 8:at + 16], "little", signed=True), u32(data, at + 16),
+                          u64(data, at + 20), path)
+            at += 32 + length
         if at != len(data):
             raise Refused("state: length or flags")
 
 
 def with_open_locks(data, locks):
     """The state file's bytes with other open locks: (number, done records), ascending."""
-    end = 104 + 4 * u16(data, 10)
-    flags = u32(data, 12) & ~2 | (2 if locks else 0)
+    end, flags = 104 + 4 * u16(data, 10), u32(data, 12)
+    behind = data[end + 4 + 16 * u32(data, end):] if flags & 2 else data[end:]
+    flags = flags & ~2 | (2 if locks else 0)
     tail = b"".join(le(number, 8) + le(done, 4) + bytes(4) for number, done in locks)
-    return data[:12] + le(flags, 4) + data[16:end] + (le(len(locks), 4) + tail if locks else b"")
+    return data[:12] + le(flags, 4) + data[16:end] + (le(len(locks), 4) + tail if locks else b"") + behind
+
+
+def with_store(data, store):
+    """The bytes of a state file that names no store with one: (inode, seconds, nanoseconds, file system, path)."""
+    inode, seconds, nanoseconds, system, path = store
+    place = le(inode, 8) + seconds.to_bytes(8, "little", signed=True) + le(nanoseconds, 4) + le(system, 8)
+    return data[:12] + le(u32(data, 12) | 8, 4) + data[16:] + place + le(len(path), 2) + bytes(2) + path

@@ -56,7 +56,7 @@ class Volume:
         else:
             keys = bag.unlock(passphrase, recovery_code, device_key)
         state = State(state) if state is not None else None
-        if state and (state.uuid != bag.uuid or state.serial > bag.serial or state.pk != bag.pk):
+        if state and (state.uuid != bag.uuid or state.pinned and (state.serial > bag.serial or state.pk != bag.pk)):
             raise Refused("the keybag is not the one that was seen last")
         volume = cls(root, keys, state.open_epochs if state else (), state.tolerates_all if state else True)
         if A in keys.keys:

@@ -1,0 +1,72 @@
+// Which store a state file belongs to: a copy of a volume has its UUID, and must not have its state.
+
+extension StateFileLayout {
+    /// What tells a store from its copies: the directory itself, and where it was seen.
+    public struct Store: Sendable, Equatable {
+        /// Bytes before the path.
+        public static let fixedLength = 32
+        /// The longest path, in bytes.
+        public static let maximumPath = 4096
+
+        /// The directory's inode number.
+        public var inode: UInt64
+        /// When the directory was made: seconds since 1970 and nanoseconds; 0 where the file system does not tell.
+        public var born: (seconds: Int64, nanoseconds: UInt32)
+        /// The file system's number where it stays the same for ever, else 0.
+        public var fileSystem: UInt64
+        /// The absolute path at which it was seen last, without symbolic links.
+        public var path: [UInt8]
+
+        /// A store.
+        public init(
+            inode: UInt64, born: (seconds: Int64, nanoseconds: UInt32), fileSystem: UInt64, path: [UInt8]
+        ) {
+            self.inode = inode
+            self.born = born
+            self.fileSystem = fileSystem
+            self.path = path
+        }
+
+        /// Whether it is the same directory, wherever it lies now.
+        public func isSameDirectory(as other: Store) -> Bool {
+            inode == other.inode && born == other.born && fileSystem == other.fileSystem
+        }
+
+        /// Whether all is the same, the path too.
+        public static func == (one: Store, other: Store) -> Bool {
+            one.isSameDirectory(as: other) && one.path == other.path
+        }
+
+        /// Bytes in the state file.
+        var length: Int { Self.fixedLength + path.count }
+
+        init(_ bytes: RawSpan, at offset: Int) throws(FormatError) {
+            guard bytes.byteCount >= offset + Self.fixedLength else { throw .length }
+            let count = Int(bytes.littleEndian(at: offset + 28, as: UInt16.self))
+            guard bytes.littleEndian(at: offset + 30, as: UInt16.self) == 0 else {
+                throw .unsupported("reserved bytes")
+            }
+            guard (1...Self.maximumPath).contains(count), bytes.byteCount >= offset + Self.fixedLength + count else {
+                throw .length
+            }
+            let path = (0..<count).map { bytes.littleEndian(at: offset + Self.fixedLength + $0, as: UInt8.self) }
+            guard path.first == UInt8(ascii: "/"), !path.contains(0) else { throw .unsupported("path of the store") }
+            self.init(
+                inode: bytes.littleEndian(at: offset),
+                born: (
+                    Int64(bitPattern: bytes.littleEndian(at: offset + 8, as: UInt64.self)),
+                    bytes.littleEndian(at: offset + 16)
+                ),
+                fileSystem: bytes.littleEndian(at: offset + 20), path: path)
+        }
+
+        func store(into bytes: inout MutableRawSpan, at offset: Int) {
+            bytes.storeLittleEndian(inode, at: offset)
+            bytes.storeLittleEndian(UInt64(bitPattern: born.seconds), at: offset + 8)
+            bytes.storeLittleEndian(born.nanoseconds, at: offset + 16)
+            bytes.storeLittleEndian(fileSystem, at: offset + 20)
+            bytes.storeLittleEndian(UInt16(path.count), at: offset + 28)
+            bytes.copy(unsafe path.span.bytes, to: offset + Self.fixedLength)
+        }
+    }
+}

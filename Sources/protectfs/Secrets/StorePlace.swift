@@ -1,0 +1,82 @@
+// Which state file and which device key are a store's own: a copy of a volume has its UUID, and must not change them.
+
+import BackingStore
+import HostSystem
+import Keybag
+import ProtectedVolume
+import VolumeFormat
+
+/// A store among those of one UUID that this machine has seen (docs/volume-format.md 4.1).
+struct StorePlace {
+    /// 1 for the store that was seen first, whose files are `UUID.state` and `UUID.key`; those of others have the number in
+    /// their names.
+    let number: Int
+    /// The store as it is now.
+    let store: StateFileLayout.Store
+    /// Where the store that was seen first lay, if this is another.
+    let original: HostPath?
+
+    /// Finds a store's place: by the directory itself, else by its path, else the first that is free.
+    init(_ volume: VolumeID, _ store: StateFileLayout.Store) throws(CommandFailure) {
+        let known = try Self.states(of: volume)
+        let found =
+            known.first { $0.state.layout.store?.isSameDirectory(as: store) == true }
+            ?? known.first { $0.state.layout.store?.path == store.path }
+            ?? known.first { $0.number == 1 && $0.state.layout.store == nil }
+        let isFirst = !known.contains { $0.number == 1 }
+        number = found?.number ?? (isFirst ? 1 : (known.last?.number ?? 1) + 1)
+        self.store = store
+        let first = known.first { $0.number == 1 }?.state.layout.store?.path
+        original = number == 1 ? nil : first.map { HostPath(bytes: $0) }
+    }
+
+    /// Where a device key that is made for this store lies.
+    func deviceKey(_ volume: VolumeID) -> HostPath {
+        SystemPaths.data.appending(number == 1 ? "\(volume).key" : "\(volume).\(number).key")
+    }
+
+    /// What a person has to know before this store's keys are changed; nil where there is nothing.
+    func note(_ path: HostPath) -> String? {
+        guard let original else { return nil }
+        return """
+            protectfs: \(path) is not the store that lay at \(original), but a copy of it, or moved from another file system: \
+            its passphrases and its device key are changed here alone, and what this machine knows of it is kept apart.
+            """
+    }
+
+    /// The state files of a volume with their numbers, in ascending order.
+    private static func states(of volume: VolumeID) throws(CommandFailure) -> [(number: Int, state: StateFile)] {
+        var result: [(number: Int, state: StateFile)] = []
+        for number in numbers(of: volume, suffix: "state") {
+            if let state = try KnownState.load(volume, number) { result.append((number, state)) }
+        }
+        return result
+    }
+
+    /// The numbers under which a volume has files called `UUID.suffix` and `UUID.N.suffix`, in ascending order.
+    static func numbers(of volume: VolumeID, suffix: String) -> [Int] {
+        // Without the directory there are none.
+        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
+        return names.compactMap { (name: HostPath) -> Int? in
+            let parts = name.bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+            let texts = parts.map { String(decoding: $0, as: UTF8.self) }
+            guard texts.first == "\(volume)", texts.last == suffix else { return nil }
+            if texts.count == 2 { return 1 }
+            guard texts.count == 3, let number = Int(texts[1]), number > 1, texts[1] == "\(number)" else { return nil }
+            return number
+        }.sorted()
+    }
+}
+
+extension StateFileLayout.Store {
+    /// A volume's directory as it is now, seen at `path`.
+    init(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
+        let identity: DirectoryIdentity
+        do throws(Errno) { identity = try directory.identity() } catch { throw Explain.store(error, path) }
+        let resolved: HostPath
+        do throws(SystemError) { resolved = try path.resolved() } catch { throw Explain.system(error) }
+        self.init(
+            inode: identity.inode, born: (identity.born.seconds, UInt32(clamping: identity.born.nanoseconds)),
+            fileSystem: identity.fileSystem, path: resolved.bytes)
+    }
+}
