@@ -33,6 +33,7 @@ func module(_ name: String, uses dependencies: [String] = [], tests support: [St
 let libraries: [Target] = [
     .systemLibrary(name: "CFuse3", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
+    .systemLibrary(name: "CZxcvbn", providers: [.apt(["libzxcvbn-dev"])]),
     .target(name: "CLinuxShim"),
 ]
 
@@ -46,6 +47,7 @@ let testSupport: [Target] = [.target(name: "TestSupport", path: "Tests/TestSuppo
 let modules: [[Target]] = [
     module("Locks"),
     module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["Locks"]),
+    module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("VolumeFormat"),
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "Locks"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLinuxShim", "Locks"]),
@@ -69,7 +71,7 @@ let command: [Target] = [
         name: "protectfs",
         dependencies: [
             "CLinuxShim", "Locks", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume",
-            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "SecretStore",
+            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "SecretStore", "PassphraseStrength",
         ],
         swiftSettings: strict)
 ]

@@ -67,6 +67,20 @@ public class BackingFile: BackingNode, @unchecked Sendable {
     /// Writes all of `bytes` at `offset`, going on after short writes and EINTR. After an error a first part may have
     /// been written.
     public func write(_ bytes: RawSpan, at offset: UInt64) throws(Errno) { throw .ENOSYS }
+    /// Overwrites the file from its start with `noise`, makes that durable and reads it back.
+    ///
+    /// - Returns: why the disk may hold the former bytes all the same; nil where it does not.
+    /// - Throws: EIO where something else is read back.
+    public func overwrite(with noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
+        // The array owns the bytes for the length of the call.
+        try unsafe write(noise.span.bytes, at: 0)
+        try synchronize(dataOnly: false)
+        var found = [UInt8](repeating: 0, count: noise.count)
+        var typed = found.mutableSpan
+        var span = unsafe typed.mutableBytes
+        guard try read(into: &span, at: 0) == noise.count, found == noise else { throw .EIO }
+        return nil
+    }
     /// Sets the length in bytes (ftruncate(2)).
     public func truncate(to length: UInt64) throws(Errno) { throw .ENOSYS }
     /// Makes the file durable: fdatasync(2) when `dataOnly`, else fsync(2).

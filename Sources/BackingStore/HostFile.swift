@@ -92,6 +92,8 @@ public final class HostFile: BackingFile, @unchecked Sendable {
         }
     }
 
+    public override func overwrite(with noise: [UInt8]) throws(Errno) -> OverwriteDoubt? { try overwriteInPlace(noise) }
+
     public override func truncate(to length: UInt64) throws(Errno) {
         let length = try checkedOffset(length, plus: 0)
         _ = try retrying { ftruncate(descriptor.number, length) }

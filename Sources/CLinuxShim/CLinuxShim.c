@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -17,6 +20,7 @@
 
 const int32_t pfs_O_PATH = O_PATH;
 const int32_t pfs_O_NOFOLLOW = O_NOFOLLOW;
+const int32_t pfs_O_DIRECT = O_DIRECT;
 const int32_t pfs_O_DIRECTORY = O_DIRECTORY;
 const int32_t pfs_AT_EMPTY_PATH = AT_EMPTY_PATH;
 const int32_t pfs_AT_SYMLINK_NOFOLLOW = AT_SYMLINK_NOFOLLOW;
@@ -61,6 +65,37 @@ int32_t pfs_syncfs(int32_t fd) { return (int32_t)result(syncfs(fd)); }
 int32_t pfs_write_back(int32_t fd) {
     unsigned all = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
     return (int32_t)result(sync_file_range(fd, 0, 0, all));
+}
+
+const uint32_t pfs_EXTENT_INLINE = FIEMAP_EXTENT_DATA_INLINE;
+const uint32_t pfs_EXTENT_SHARED = FIEMAP_EXTENT_SHARED;
+const uint32_t pfs_EXTENT_VAGUE = FIEMAP_EXTENT_UNKNOWN | FIEMAP_EXTENT_DELALLOC | FIEMAP_EXTENT_ENCODED |
+                                  FIEMAP_EXTENT_NOT_ALIGNED | FIEMAP_EXTENT_DATA_TAIL;
+const int64_t pfs_INODE_JOURNALLED = FS_JOURNAL_DATA_FL;
+const int64_t pfs_INODE_INLINE = FS_INLINE_DATA_FL;
+
+int32_t pfs_extents(int32_t fd, struct pfs_extent *extents, uint32_t room) {
+    union {
+        struct fiemap map;
+        char bytes[sizeof(struct fiemap) + 256 * sizeof(struct fiemap_extent)];
+    } request = {.map = {
+                     .fm_length = FIEMAP_MAX_OFFSET,
+                     .fm_flags = FIEMAP_FLAG_SYNC,
+                     .fm_extent_count = room < 256 ? room : 256,
+                 }};
+    if (ioctl(fd, FS_IOC_FIEMAP, &request.map) < 0) return -errno;
+    for (uint32_t index = 0; index < request.map.fm_mapped_extents; index++) {
+        const struct fiemap_extent *extent = &request.map.fm_extents[index];
+        extents[index] = (struct pfs_extent){extent->fe_logical, extent->fe_physical, extent->fe_length,
+                                             extent->fe_flags};
+    }
+    return (int32_t)request.map.fm_mapped_extents;
+}
+
+int64_t pfs_inode_flags(int32_t fd) {
+    /* An int, whatever the request's number says: ioctl_iflags(2). */
+    unsigned int flags = 0;
+    return ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ? -errno : (int64_t)flags;
 }
 
 int64_t pfs_filesystem_type(int32_t fd) {

@@ -96,7 +96,9 @@ extension Keybag {
     public func slot(
         openedBy passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> UInt32 {
-        try deviceKey.withBytes { device throws(KeybagError) in
+        // As in `unlock`: the password hash's costs are not believed before the first MAC was checked.
+        _ = try open(deviceKey: deviceKey)
+        return try deviceKey.withBytes { device throws(KeybagError) in
             try passphrase.withBytes { bytes throws(KeybagError) in
                 try passphraseSlot(openedBy: bytes, device: device).id
             }

@@ -113,6 +113,8 @@ extension Keybag {
         }
         let slots = layout.slots.filter { $0.kind == .passphrase }
         guard !slots.isEmpty else { throw .noPassphraseSlot }
+        // With the device key the first MAC has been checked, and the costs are the owner's.
+        if device.isEmpty { try Self.refuseTooMuchWork(slots) }
         var failure = KeybagError.wrongPassphrase
         for slot in slots {
             if slot.isBoundToDevice, device.isEmpty {
@@ -135,6 +137,19 @@ extension Keybag {
             if let keys { return OpenedSlot(id: slot.slotID, keys: keys) }
         }
         throw failure
+    }
+
+    /// Anybody can add slots to a keybag: trying them all must not take for ever.
+    private static func refuseTooMuchWork(_ slots: [SlotLayout]) throws(KeybagError) {
+        let tried = slots.filter { !$0.isBoundToDevice }
+        var work: UInt64 = 0
+        for slot in tried {
+            let (cost, isTooMuch) = slot.memory.multipliedReportingOverflow(by: UInt64(slot.passes))
+            guard !isTooMuch, cost <= SlotLayout.acceptedWork, work + cost <= SlotLayout.acceptedWork else {
+                throw .passwordHashesRefused(slots: tried.count)
+            }
+            work += cost
+        }
     }
 
     /// Argon2id, within what is accepted and what this machine has.

@@ -35,6 +35,9 @@ public enum KeybagError: Error, Equatable, Sendable {
     case unusablePassphrase
     /// A slot asks for a password hash outside of what is accepted, or beyond this machine's memory.
     case passwordHashRefused(passes: UInt32, memory: UInt64)
+    /// Without the device key `slots` would have to be tried, which together ask for more than is accepted of a keybag that
+    /// nothing has authenticated.
+    case passwordHashesRefused(slots: Int)
     /// No slot has this ID.
     case noSuchSlot(UInt32)
     /// The slot is not a passphrase's.

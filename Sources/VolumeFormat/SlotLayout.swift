@@ -34,6 +34,9 @@ public struct SlotLayout: Sendable {
     public static let acceptedPasses: ClosedRange<UInt32> = 1...16
     /// Bounds that are accepted on reading: bytes of Argon2id's memory (the machine may set a lower upper one).
     public static let acceptedMemory: ClosedRange<UInt64> = 8 << 20...4 << 30
+    /// What all slots that are tried may cost together while no MAC could be checked, as passes times bytes of memory: 40
+    /// slots of three passes over 1 GiB, or two of the highest cost.
+    public static let acceptedWork: UInt64 = 128 << 30
 
     /// What opens it.
     public var kind: Kind

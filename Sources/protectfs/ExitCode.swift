@@ -30,12 +30,15 @@ struct ExitCode: Equatable, Sendable {
     static let mountPoint = ExitCode(number: 9)
     /// Locked, and the kernel still holds plaintext that it cannot let go of yet.
     static let sweeping = ExitCode(number: 10)
+    /// Done, but standard output did not take what the command had to say.
+    static let unsaid = ExitCode(number: 11)
     /// `wait` ran into its timeout, as timeout(1).
     static let timeout = ExitCode(number: 124)
 
-    /// fsck(8): a sum of 1, something was repaired; 4, errors are left; 32, interrupted.
-    static func check(hasRepaired: Bool, hasErrors: Bool, isInterrupted: Bool) -> ExitCode {
-        ExitCode(number: (hasRepaired ? 1 : 0) + (hasErrors ? 4 : 0) + (isInterrupted ? 32 : 0))
+    /// fsck(8): a sum of 1, something was repaired; 4, errors are left; 8, not all of it could be said; 32, interrupted.
+    static func check(hasRepaired: Bool, hasErrors: Bool, isInterrupted: Bool, isSaid: Bool) -> ExitCode {
+        ExitCode(
+            number: (hasRepaired ? 1 : 0) + (hasErrors ? 4 : 0) + (isSaid ? 0 : 8) + (isInterrupted ? 32 : 0))
     }
     /// fsck(8): the check could not be done.
     static let checkFailed = ExitCode(number: 8)
@@ -71,6 +74,7 @@ struct ExitCode: Equatable, Sendable {
         (.locked, "the volume is locked"),
         (.mountPoint, "the mount point cannot be used"),
         (.sweeping, "lock: the keys are gone, but the kernel still holds plaintext"),
+        (.unsaid, "done, but standard output could not be written"),
         (.timeout, "wait: timed out"),
     ]
 }

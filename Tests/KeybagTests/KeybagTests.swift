@@ -168,4 +168,54 @@ import VolumeFormat
             }
         }
     }
+
+    @Test func workIsBoundedWhereNothingIsAuthenticated() throws {
+        let made = try Keybag.create(suite: .xChaCha20Poly1305, passphrase: secret("the passphrase"), cost: cheap)
+        var layout = made.bag.layout
+        let index = try #require(layout.slots.firstIndex { $0.kind == .passphrase })
+        // As somebody adds them who has the store: in front of the owner's, and as costly as a slot may be.
+        var costly = layout.slots[index]
+        costly.passes = SlotLayout.acceptedPasses.upperBound
+        costly.memory = SlotLayout.acceptedMemory.upperBound
+        costly.bundle = [UInt8](repeating: 0, count: BundleEntry.length + SlotLayout.tagLength)
+        for number in 0..<300 {
+            costly.slotID = 1000 + UInt32(number)
+            layout.slots.insert(costly, at: 0)
+        }
+        let swollen = try Keybag(parsing: layout.serialized())
+        let clock = ContinuousClock()
+        let start = clock.now
+        let error = keybagError { () throws(KeybagError) in
+            do { _ = try swollen.unlock(passphrase("the passphrase")) } catch let error as KeybagError {
+                throw error
+            } catch { Issue.record("\(error)") }
+        }
+        #expect(error == .passwordHashesRefused(slots: 301))
+        // One slot alone would take longer.
+        #expect(clock.now - start < .seconds(5))
+    }
+
+    @Test func aSlotIsNotLookedForBeforeTheKeybagIsAuthentic() throws {
+        let device = try SecretKey.random()
+        let made = try Keybag.create(
+            suite: .xChaCha20Poly1305, passphrase: secret("the passphrase"), deviceKey: device, cost: cheap)
+        #expect(try made.bag.slot(openedBy: secret("the passphrase"), deviceKey: device) != 0)
+        var layout = made.bag.layout
+        let index = try #require(layout.slots.firstIndex { $0.kind == .passphrase })
+        layout.slots[index].passes = SlotLayout.acceptedPasses.upperBound
+        let changed = try Keybag(parsing: layout.serialized())
+        let error = keybagError { () throws(KeybagError) in
+            do { _ = try changed.slot(openedBy: secret("the passphrase"), deviceKey: device) } catch let error
+                as KeybagError
+            { throw error } catch { Issue.record("\(error)") }
+        }
+        #expect(error == .deviceMACMismatch)
+    }
+
+    @Test func sixteenHonestSlotsAndTheCostliestOneAreAccepted() {
+        // What init takes at most, sixteen times.
+        #expect(16 * 3 * (1 << 30) < SlotLayout.acceptedWork)
+        let costliest = UInt64(SlotLayout.acceptedPasses.upperBound) * SlotLayout.acceptedMemory.upperBound
+        #expect(costliest < SlotLayout.acceptedWork)
+    }
 }

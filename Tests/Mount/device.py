@@ -204,12 +204,12 @@ MAKERS = {"ext4": ["mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "nodiscard,lazy_
           "xfs": ["mkfs.xfs", "-q", "-f", "-K"], "btrfs": ["mkfs.btrfs", "-q", "-f", "-K", "-m", "single"]}
 
 
-def make_image(kind, path, size=None):
+def make_image(kind, path, size=None, extra=()):
     """An empty file system in a file."""
     with open(path, "wb") as file:
         file.truncate(size or SIZES[kind])
     try:
-        subprocess.run([*MAKERS[kind], path], check=True, capture_output=True)
+        subprocess.run([*MAKERS[kind], *extra, path], check=True, capture_output=True)
     except FileNotFoundError as error:
         raise harness.Skip(f"{MAKERS[kind][0]} is not installed") from error
 

@@ -63,7 +63,7 @@ def test_manual_page(environment):
         environment.cell(f"manual page: {command} has no other options", set(), named - set(options(command)))
     overview = harness.protectfs("--help").stdout.partition("Exit codes:")[2]
     codes = re.findall(r"^  (\d+) +(.*)$", overview, re.M)
-    assert len(codes) == 12, codes
+    assert len(codes) == 13, codes
     for code, meaning in codes:
         environment.cell(f"exit code {code}", True, f".B {code}\n{sentence(meaning)}\n" in page)
     if not shutil.which("man"):
@@ -146,6 +146,7 @@ def test_json_output(environment):
     judge("version", "--json")
     judge("init", "--json", *secret, environment.new_path("new"))
     environment.cell("recovery new: members", {"recoveryCode"}, set(judge("recovery", "new", "--json", *code, volume)))
+    judge("erase", "--yes", "--json", volume)
 
 
 SESSION_PARTS = [

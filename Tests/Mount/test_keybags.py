@@ -59,7 +59,8 @@ def slots(volume):
 
 
 def add(volume, text, *words):
-    new = secret_file(volume, "new-" + text, text)
+    # Words around it, as a portable passphrase must not be easy to guess.
+    new = secret_file(volume, "new-" + text, f"cargo plum {text} violet ankle")
     change(volume, "passphrase", "add", *words, "--recovery-file", volume.code_file, "--new-passphrase-file", new)
     return new
 

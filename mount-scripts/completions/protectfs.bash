@@ -31,7 +31,7 @@ _protectfs() {
     -o | --option) COMPREPLY=($(compgen -W "ro allow_other default_class= shared strict recover no_family_class idle= uid= gid= umask= noatime nodev nosuid noexec" -- "$current")); return ;;
     esac
     case $command in
-    "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command" ;;
+    "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
     "mount") options="--option --foreground --log-names --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" ;;
     "lock") options="--grace --json" ;;
@@ -46,12 +46,12 @@ _protectfs() {
     "secret get") options="--attribute --internet" ;;
     "secret list") options="--attribute --internet --json" ;;
     "secret delete") options="--attribute --internet --all" ;;
-    "passphrase change") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command" ;;
-    "passphrase add") options="--portable --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command" ;;
+    "passphrase change") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
+    "passphrase add") options="--portable --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
     "passphrase remove") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" ;;
     "passphrase list") options="--json" ;;
     "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" ;;
-    "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command" ;;
+    "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
     "fsck") options="--json --no-unlock --read-only --repair --quarantine --accept-name --accept-names-from --accept-names --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
     "info") options="--json --device-key --previous-keybag" ;;
     "speed") options="--json" ;;

@@ -26,6 +26,7 @@ int fremovexattr(int fd, const char *name);
 /* Flags that are macros under _GNU_SOURCE only, and so do not import. */
 extern const int32_t pfs_O_PATH;
 extern const int32_t pfs_O_NOFOLLOW;
+extern const int32_t pfs_O_DIRECT;
 extern const int32_t pfs_O_DIRECTORY;
 extern const int32_t pfs_AT_EMPTY_PATH;
 extern const int32_t pfs_AT_SYMLINK_NOFOLLOW;
@@ -51,6 +52,21 @@ int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length
 int32_t pfs_syncfs(int32_t fd);
 /* sync_file_range(2) of the whole file, waiting before and after. */
 int32_t pfs_write_back(int32_t fd);
+/* Where a stretch of a file lies on the disk: a fiemap_extent. */
+struct pfs_extent {
+    uint64_t logical, physical, length;
+    uint32_t flags;
+};
+/* FS_IOC_FIEMAP with FIEMAP_FLAG_SYNC over the whole file: how many of at most 256 extents there are. */
+int32_t pfs_extents(int32_t fd, struct pfs_extent *extents, uint32_t room);
+extern const uint32_t pfs_EXTENT_INLINE;
+extern const uint32_t pfs_EXTENT_SHARED;
+/* FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _ENCODED, _NOT_ALIGNED, _DATA_TAIL: the place is not that of the bytes. */
+extern const uint32_t pfs_EXTENT_VAGUE;
+/* FS_IOC_GETFLAGS: the flags of chattr(1). */
+int64_t pfs_inode_flags(int32_t fd);
+extern const int64_t pfs_INODE_JOURNALLED;
+extern const int64_t pfs_INODE_INLINE;
 /* The f_type of fstatfs(2) as a number of one width everywhere. */
 int64_t pfs_filesystem_type(int32_t fd);
 /* The f_fsid of fstatfs(2) as one number; 0 where it cannot be had. */

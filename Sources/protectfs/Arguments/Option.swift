@@ -49,10 +49,13 @@ struct Option: Sendable {
     static let newPassphraseCommand = Option(
         "new-passphrase-command", value: "CMD", isPrivate: true,
         help: "take the new passphrase from the first line that CMD prints")
+    /// A passphrase that would be refused.
+    static let weakPassphrase = Option(
+        "weak-passphrase", help: "take a new passphrase that is easy to guess, where it would be refused")
     /// What unlocks an existing volume.
     static let credentials = [passphraseFile, passphraseCommand, recoveryFile]
     /// What sets a new passphrase.
-    static let newPassphrase = [newPassphraseFile, newPassphraseCommand]
+    static let newPassphrase = [newPassphraseFile, newPassphraseCommand, weakPassphrase]
     /// A keybag older than the one seen before.
     static let acceptKeybag = Option(
         "accept-keybag", help: "accept a keybag that is older or other than the one seen before on this machine")

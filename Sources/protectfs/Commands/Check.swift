@@ -28,8 +28,8 @@ extension Command {
             mount, or confirm names here: with --accept-name or --accept-names-from, which take the paths that fsck prints,
             or with --accept-names, which asks. It can be interrupted at any moment and run again. Where a sync client brings the
             volume, let it finish first: what it has not brought yet looks like damage.
-            Exit codes, added up: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done,
-            16 wrong command line, 32 interrupted.
+            Exit codes, added up: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
+            its report not be written, 16 wrong command line, 32 interrupted.
             """,
         options: [
             .json, Option("no-unlock", help: "check names, headers and class none only"),
@@ -91,10 +91,10 @@ enum Checking {
         } catch {
             throw Explain.volume(error, path)
         }
-        report.end(summary)
+        let isSaid = report.end(summary)
         return .check(
             hasRepaired: summary.repaired + summary.tidied + summary.salvaged > 0, hasErrors: summary.remaining > 0,
-            isInterrupted: summary.isInterrupted)
+            isInterrupted: summary.isInterrupted, isSaid: isSaid)
     }
 
     /// As many as there are processors, within what may be locked: each holds a large buffer, and some one more.

@@ -15,6 +15,8 @@ final class CheckReport: Sendable {
     let progress = Progress()
     private let started = monotonicNanoseconds()
     private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
+    /// Why standard output does not take what is found; nothing is written after that, and the check goes on.
+    private let failure = Lock<SystemError?>(nil)
 
     init(isJSON: Bool, repairs: Bool) {
         self.isJSON = isJSON
@@ -25,14 +27,14 @@ final class CheckReport: Sendable {
     func take(_ finding: Finding) {
         if isJSON { return kept.withLock { $0.findings.append(finding) } }
         progress.end()
-        Output.line(Self.describe(finding))
+        write(Self.describe(finding) + "\n")
     }
 
     /// Takes a repair.
     func take(_ repair: Repair) {
         if isJSON { return kept.withLock { $0.repairs.append(repair) } }
         progress.end()
-        Output.line(Self.describe(repair))
+        write(Self.describe(repair) + "\n")
     }
 
     /// Shows how far the check is.
@@ -40,14 +42,28 @@ final class CheckReport: Sendable {
         progress.show(estimate(step))
     }
 
-    /// Ends the report.
-    func end(_ summary: CheckSummary) {
+    /// Ends the report; false where standard output did not take all of it, which standard error says.
+    func end(_ summary: CheckSummary) -> Bool {
         progress.end()
         if isJSON {
             let (findings, repairs) = kept.withLock { ($0.findings, $0.repairs) }
-            Output.line(Self.json(summary, findings, repairs).line)
+            write(Self.json(summary, findings, repairs).line + "\n")
         } else {
-            Output.print(text(summary))
+            write(text(summary))
+        }
+        guard let error = failure.withLock({ $0 }) else { return true }
+        let done = repairs ? "\(summary.repaired) repaired, \(summary.salvaged) salvaged, " : ""
+        Output.error(
+            "checked: \(summary.errors) errors, \(done)\(summary.remaining) left; standard output cannot be written: \(error.reason)"
+        )
+        return false
+    }
+
+    /// The check does not end, and no repair is left out, because nobody listens.
+    private func write(_ text: String) {
+        failure.withLock { failure in
+            guard failure == nil else { return }
+            do throws(SystemError) { try Output.write(text) } catch { failure = error }
         }
     }
 

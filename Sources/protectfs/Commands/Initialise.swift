@@ -39,14 +39,15 @@ enum Initialisation {
         do throws(CommandFailure) {
             try tryStore(directory, path)
             if let text = StoreWarning.smallBlocks(below: directory, path) { Output.error(text) }
-            let passphrase = try SecretInput.newPassphrase(arguments, orPlain: true)
+            let passphrase = try SecretInput.newPassphrase(
+                arguments, isBound: !noDeviceKey && !arguments.has("portable"), orPlain: true)
             let cost = try calibratedCost()
             if noDeviceKey {
                 let made = try make(path) { () throws(KeybagError) in
                     try Keybag.create(suite: suite, passphrase: passphrase, cost: cost)
                 }
-                try write(made, in: directory, path)
-                return report(made, path, key: nil, arguments)
+                try write(made, in: directory, path, key: nil, arguments)
+                return report(made.bag, path, key: nil, arguments)
             }
             let key = try DeviceKeyFile.random()
             let made = try make(path) { () throws(KeybagError) in
@@ -58,12 +59,12 @@ enum Initialisation {
             try DeviceKeyFile.refuseInside(keyPath, path)
             try DeviceKeyFile.write(key, to: keyPath)
             do throws(CommandFailure) {
-                try write(made, in: directory, path)
+                try write(made, in: directory, path, key: keyPath, arguments)
             } catch {
                 DeviceKeyFile.remove(keyPath)
                 throw error
             }
-            return report(made, path, key: keyPath, arguments)
+            return report(made.bag, path, key: keyPath, arguments)
         } catch {
             if isNew { _ = unsafe path.withCString { unsafe rmdir($0) } }
             throw error
@@ -138,64 +139,83 @@ enum Initialisation {
         do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw Explain.volume(error, path) }
     }
 
-    /// The root's record first, the keybag last: what has a keybag is a whole volume.
+    /// The root's record first, the keybag last: what has a keybag is a whole volume. The recovery code is shown in between:
+    /// a volume whose code nobody has seen is not made.
     private static func write(
-        _ made: borrowing NewKeybag, in directory: HostDirectory, _ path: HostPath
+        _ made: borrowing NewKeybag, in directory: HostDirectory, _ path: HostPath, key: HostPath?,
+        _ arguments: Arguments
     ) throws(CommandFailure) {
         do throws(VolumeError) {
             try Volume.writeRootRecord(in: directory, keys: try metadata(made, path))
         } catch {
             throw Explain.volume(error, path)
         }
-        do throws(Errno) {
-            try KeybagFile.create(made.bag.bytes, in: directory)
+        do throws(CommandFailure) {
+            try show(made, path, key: key, arguments)
+            do throws(CommandFailure) {
+                try makeKnown(made.bag, in: directory, path)
+            } catch {
+                throw .init(error.code, "\(error.message); no volume was made, and the recovery code is not valid")
+            }
         } catch {
             try? Volume.removeRootRecord(in: directory)
+            throw error
+        }
+    }
+
+    private static func makeKnown(
+        _ bag: Keybag, in directory: HostDirectory, _ path: HostPath
+    ) throws(CommandFailure) {
+        do throws(Errno) {
+            try KeybagFile.create(bag.bytes, in: directory)
+        } catch {
             KeybagFile.remove(in: directory)
             throw Explain.store(error, path)
         }
         do throws(CommandFailure) {
-            try KnownState.create(made.bag, StateFileLayout.Store(directory, path))
+            try KnownState.create(bag, StateFileLayout.Store(directory, path))
         } catch {
-            try? Volume.removeRootRecord(in: directory)
             KeybagFile.remove(in: directory)
             throw error
         }
     }
 
-    /// Says what was made; the code goes from locked memory to the stream and nowhere else.
-    private static func report(
+    /// Shows the recovery code; as JSON with everything else, as a reader expects one object.
+    private static func show(
         _ made: borrowing NewKeybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments
-    ) -> ExitCode {
+    ) throws(CommandFailure) {
+        var (before, after) = (
+            "Recovery code (opens the volume without anything else; write it down, it is not shown again):\n\n    ",
+            "\n\n"
+        )
         if arguments.has("json") {
             let fields: [(String, JSONValue)] = [
                 ("volume", .string(path.description)), ("uuid", .string("\(made.bag.volumeID)")),
                 ("cipher", .string(cipherName(made.bag.suite))), ("deviceKey", .optional(key?.description)),
                 ("portable", .bool(arguments.has("portable") || key == nil)),
             ]
-            Output.print(String(JSONValue.fields(fields).line.dropLast()) + ",\"recoveryCode\":\"")
-            Output.print(secret: made.recoveryCode)
-            Output.line("\"}")
-            return .success
+            before = String(JSONValue.fields(fields).line.dropLast()) + ",\"recoveryCode\":\""
+            after = "\"}\n"
         }
-        Output.line("Volume \(made.bag.volumeID) in \(path), cipher \(cipherName(made.bag.suite)).")
+        try Output.show(before, secret: made.recoveryCode, after, kept: "no volume was made")
+    }
+
+    /// Says what was made.
+    private static func report(_ bag: Keybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments) -> ExitCode {
+        let what = "the volume is made in \(path)"
+        if arguments.has("json") { return Output.done(what, "") }
+        var text = "Volume \(bag.volumeID) in \(path), cipher \(cipherName(bag.suite)).\n"
         if let key {
-            Output.line("Device key: \(key)")
+            text += "Device key: \(key)\n"
             if !arguments.has("portable") {
-                Output.line(
-                    "The passphrase works only together with it. Elsewhere you need a copy of that file, or the recovery code."
-                )
+                text +=
+                    "The passphrase works only together with it. Elsewhere you need a copy of that file, or the recovery code.\n"
             }
         } else {
-            Output.line(
-                "There is no device key: mounting asks for the passphrase, and whoever has a copy of the volume may guess at it."
-            )
+            text +=
+                "There is no device key: mounting asks for the passphrase, and whoever has a copy of the volume may guess at it.\n"
         }
-        Output.print(
-            "\nRecovery code (opens the volume without anything else; write it down, it is not shown again):\n\n    ")
-        Output.print(secret: made.recoveryCode)
-        Output.line("\n\nNext: protectfs mount \(path) MOUNTPOINT")
-        return .success
+        return Output.done(what, text + "\nNext: protectfs mount \(path) MOUNTPOINT\n")
     }
 }
 

@@ -108,6 +108,15 @@ enum Keys {
         do throws(KeybagError) { return try change() } catch { throw Explain.keybag(error, path) }
     }
 
+    /// Replaces the keybag. Where that fails, the keybag is as it was, and the message says what that means.
+    private static func replace(
+        _ opened: Opened, by next: Keybag, _ undone: String
+    ) throws(CommandFailure) -> ExitCode {
+        do throws(CommandFailure) { return try opened.access.replaceKeybag(by: next) } catch {
+            throw .init(error.code, "\(error.message); \(undone)")
+        }
+    }
+
     static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         var slot = try slotNumber(arguments)
@@ -125,7 +134,8 @@ enum Keys {
         guard let slot else {
             throw .init(.usage, "--slot NUMBER says which passphrase to change (see protectfs passphrase list)")
         }
-        let passphrase = try SecretInput.newPassphrase(arguments)
+        let isBound = opened.access.bag.slots.first { $0.id == slot }?.isBound ?? false
+        let passphrase = try SecretInput.newPassphrase(arguments, isBound: isBound)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey.key {
@@ -136,9 +146,10 @@ enum Keys {
                 try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
             }
         }
-        let code = try opened.access.replaceKeybag(by: next)
-        Output.line("The passphrase is changed. Copies of the volume made before still open with the old one.")
-        return code
+        let code = try replace(opened, by: next, "the passphrase is not changed")
+        return Output.done(
+            "the passphrase is changed",
+            "The passphrase is changed. Copies of the volume made before still open with the old one.\n", code)
     }
 
     private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
@@ -163,11 +174,11 @@ enum Keys {
     static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         let opened = try open(arguments, path)
-        let passphrase = try SecretInput.newPassphrase(arguments)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
         if !isPortable, let failure = opened.deviceKey.missing("which only a --portable passphrase does without") {
             throw failure
         }
+        let passphrase = try SecretInput.newPassphrase(arguments, isBound: !isPortable)
         let cost = try calibratedCost()
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey.key {
@@ -177,11 +188,11 @@ enum Keys {
                 return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
         }
-        let code = try opened.access.replaceKeybag(by: next)
-        Output.line(
-            "Added a\(isPortable ? " portable" : "") passphrase; there are \(next.slots.count { $0.kind == .passphrase }) now."
-        )
-        return code
+        let code = try replace(opened, by: next, "the passphrase is not added")
+        let count = next.slots.count { $0.kind == .passphrase }
+        return Output.done(
+            "the passphrase is added", "Added a\(isPortable ? " portable" : "") passphrase; there are \(count) now.\n",
+            code)
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -193,9 +204,10 @@ enum Keys {
         let next = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
         }
-        let code = try opened.access.replaceKeybag(by: next)
-        Output.line("Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.")
-        return code
+        let code = try replace(opened, by: next, "the passphrase is not removed")
+        return Output.done(
+            "the passphrase is removed",
+            "Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.\n", code)
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -242,18 +254,18 @@ enum Keys {
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
         }
-        let code = try opened.access.replaceKeybag(by: made.bag)
-        if arguments.has("json") {
-            Output.print("{\"recoveryCode\":\"")
-            Output.print(secret: made.recoveryCode)
-            Output.line("\"}")
-        } else {
-            Output.print(
-                "New recovery code (the old one no longer works; write it down, it is not shown again):\n\n    ")
-            Output.print(secret: made.recoveryCode)
-            Output.line()
-        }
-        return code
+        // Written before the old one dies: one that nobody has seen is lost.
+        let isJSON = arguments.has("json")
+        try Output.show(
+            isJSON
+                ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
+            secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
+        let code = try replace(
+            opened, by: made.bag,
+            "the recovery code that was shown is not valid; the old one still works")
+        return Output.done(
+            "the new recovery code is valid, and the old one no longer works",
+            isJSON ? "" : "It is valid from now on; the old one no longer works.\n", code)
     }
 
     static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -265,15 +277,15 @@ enum Keys {
             try DeviceKeyFile.refuseInside(place, path)
         }
         let opened = try open(arguments, path, isRecovery: true)
-        let passphrase = try SecretInput.newPassphrase(arguments)
+        let isBound = opened.access.bag.hasDeviceKey && !arguments.has("portable")
+        let passphrase = try SecretInput.newPassphrase(arguments, isBound: isBound)
         let cost = try calibratedCost()
         if !opened.access.bag.hasDeviceKey {
             let next = try edit(path) { () throws(KeybagError) in
                 try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
             }
-            let code = try opened.access.replaceKeybag(by: next)
-            report(arguments, key: nil)
-            return code
+            let code = try replace(opened, by: next, "nothing was changed")
+            return report(arguments, key: nil, code)
         }
         let key = try DeviceKeyFile.random()
         let next = try edit(path) { () throws(KeybagError) in
@@ -292,26 +304,29 @@ enum Keys {
         let code: ExitCode
         do throws(CommandFailure) {
             try DeviceKeyFile.write(key, to: keyPath)
-            code = try opened.access.replaceKeybag(by: next)
+            code = try replace(opened, by: next, "nothing was changed")
         } catch {
             DeviceKeyFile.remove(keyPath)
             if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }
             throw error
         }
-        report(arguments, key: keyPath, old: old)
-        return code
+        return report(arguments, key: keyPath, old: old, code)
     }
 
-    private static func report(_ arguments: Arguments, key: HostPath?, old: HostPath? = nil) {
+    private static func report(
+        _ arguments: Arguments, key: HostPath?, old: HostPath? = nil, _ code: ExitCode
+    ) -> ExitCode {
+        let what = "the new passphrase is set" + (key.map { ", with the new device key \($0)" } ?? "")
         if arguments.has("json") {
             let fields: [(String, JSONValue)] = [
                 ("deviceKey", .optional(key?.description)), ("oldDeviceKey", .optional(old?.description)),
             ]
-            return Output.line(JSONValue.fields(fields).line)
+            return Output.done(what, JSONValue.fields(fields).line + "\n", code)
         }
-        Output.line("The new passphrase is set; passphrases bound to the old device key no longer work.")
-        if let key { Output.line("New device key: \(key)") }
-        if let old { Output.line("The one before, which copies of the volume made before need: \(old)") }
-        Output.line("The recovery code is still the same; protectfs recovery new makes another.")
+        var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
+        if let key { text += "New device key: \(key)\n" }
+        if let old { text += "The one before, which copies of the volume made before need: \(old)\n" }
+        return Output.done(
+            what, text + "The recovery code is still the same; protectfs recovery new makes another.\n", code)
     }
 }

@@ -35,10 +35,9 @@ extension Command {
             let client = try Daemons.connect(try Mounted.at(path), path)
             let report = try Daemons.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
             let code = report.state == .sweeping ? ExitCode.sweeping : .success
-            if arguments.has("json") {
-                Output.line(report.json.line)
-                return code
-            }
+            let what = "\(path) is \(report.state == .sweeping ? "locked, but plaintext is left" : "locked")"
+            if arguments.has("json") { return Output.done(what, report.json.line + "\n", code) }
+            var said = code
             if !report.wasLocked, report.cutOff > 0 {
                 let processes =
                     report.processes.isEmpty
@@ -46,7 +45,7 @@ extension Command {
                 let files =
                     report.cutOff == 1
                     ? "1 open file of class complete is" : "\(report.cutOff) open files of class complete are"
-                Output.line("Locked; \(files) closed until unlock\(processes).")
+                said = Output.done(what, "Locked; \(files) closed until unlock\(processes).\n", code)
             }
             if report.state == .sweeping {
                 Output.note(
@@ -54,7 +53,7 @@ extension Command {
                 )
             }
             FreedMemory.noteOnce()
-            return code
+            return said
         })
 
     static let wait = Command(

@@ -132,6 +132,11 @@ enum Explain {
                 .unsupported,
                 "the passphrase's password hash wants \(passes) passes over \(memory >> 20) MiB, more than this machine accepts; use the recovery code (--recovery-file)"
             )
+        case .passwordHashesRefused(let slots):
+            .init(
+                .volume,
+                "the password hashes of the keybag's \(slots) portable passphrases would take too long together, and without the device key nothing shows that they are the owner's: give the device key (--device-key), or use the recovery code (--recovery-file)"
+            )
         case .noSuchSlot(let slot): .init(.usage, "there is no slot \(slot) (see protectfs passphrase list)")
         case .notAPassphraseSlot(let slot):
             .init(.usage, "slot \(slot) is not a passphrase's (see protectfs passphrase list)")

@@ -6,11 +6,46 @@ import SodiumKit
 
 /// The program's two streams.
 enum Output {
-    /// Writes text as it is; a reader that went away, or a stream that is closed, ends the program.
+    /// Writes text as it is; a reader that went away, or a stream that is closed, ends the program. For commands that have
+    /// changed nothing; others say what they have done with `done`.
     static func print(_ text: String) {
+        do throws(SystemError) { try write(text) } catch { end(error) }
+    }
+
+    /// Writes text as it is.
+    static func write(_ text: String) throws(SystemError) {
+        let bytes = Array(text.utf8)
+        // The array owns the bytes for the length of the call.
+        try unsafe write(bytes.span.bytes)
+    }
+
+    private static func write(_ bytes: RawSpan) throws(SystemError) {
         let stream = Descriptor(taking: 1)
-        do throws(SystemError) { try stream.write(text) } catch { end(error) }
+        var failure: SystemError?
+        do throws(SystemError) { try stream.write(bytes) } catch { failure = error }
+        // It stays open after an error too.
         _ = stream.release()
+        if let failure { throw failure }
+    }
+
+    /// Has what was written reach its file: where it does not fit, some file systems say so only now.
+    static func flush() throws(SystemError) {
+        guard fsync(1) != 0 else { return }
+        // Terminals, pipes and sockets have nothing to be synchronised.
+        if ![EINVAL, ENOTSUP, EROFS].contains(errno) { throw .last("fsync", "standard output") }
+    }
+
+    /// Ends a command that has changed something: writes `text`. Where that cannot be written, standard error says what was
+    /// done, and the exit code says that it was.
+    static func done(_ what: String, _ text: String, _ code: ExitCode = .success) -> ExitCode {
+        do throws(SystemError) {
+            try write(text)
+            try flush()
+            return code
+        } catch {
+            Self.error("\(what); standard output cannot be written: \(error.reason)")
+            return .unsaid
+        }
     }
 
     private static func end(_ error: SystemError) -> Never {
@@ -19,7 +54,27 @@ enum Output {
         exit(ExitCode.failure.number)
     }
 
-    /// Refuses before anything is done where standard output is closed: for what is shown once and never again.
+    /// Shows a recovery code, before it becomes valid: text around a secret that goes from locked memory to the stream and
+    /// nowhere else.
+    ///
+    /// - Throws: where it cannot be written; `kept` says what stays as it was.
+    static func show(
+        _ before: String, secret: borrowing SecretBytes, _ after: String, kept: String
+    ) throws(CommandFailure) {
+        do throws(SystemError) {
+            try write(before)
+            try write(secret: secret)
+            try write(after)
+            try flush()
+        } catch {
+            throw .init(
+                .failure,
+                "the new recovery code cannot be written to standard output (\(error.reason)) and is not valid; \(kept)"
+            )
+        }
+    }
+
+    /// Refuses before anything is asked for where standard output is closed: for what is shown once and never again.
     static func requireOpen() throws(CommandFailure) {
         let flags = fcntl(1, F_GETFL)
         guard flags < 0 || flags & O_ACCMODE == O_RDONLY else { return }
@@ -53,12 +108,10 @@ enum Output {
 extension Output {
     /// Writes secret text to standard output straight from locked memory.
     static func print(secret: borrowing SecretBytes) {
-        let stream = Descriptor(taking: 1)
-        do throws(SystemError) {
-            try secret.withBytes { (bytes) throws(SystemError) in try stream.write(bytes) }
-        } catch {
-            end(error)
-        }
-        _ = stream.release()
+        do throws(SystemError) { try write(secret: secret) } catch { end(error) }
+    }
+
+    private static func write(secret: borrowing SecretBytes) throws(SystemError) {
+        try secret.withBytes { (bytes) throws(SystemError) in try write(bytes) }
     }
 }

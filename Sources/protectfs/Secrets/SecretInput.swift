@@ -3,6 +3,7 @@
 import Glibc
 import HostSystem
 import Keybag
+import PassphraseStrength
 import SodiumKit
 
 /// Reads secrets straight into locked memory.
@@ -26,9 +27,12 @@ enum SecretInput {
         return .passphrase(try secret(prompt: prompt, option: "passphrase-file"))
     }
 
-    /// A passphrase that is to be set; asked for twice on the terminal.
+    /// A passphrase that is to be set; asked for twice on the terminal, and again where it is too easy to guess.
+    ///
+    /// - Parameter isBound: it works only together with a device key, so that a copy of the volume is not enough to guess
+    ///   at it.
     static func newPassphrase(
-        _ arguments: Arguments, prompt: String = "New passphrase: ", orPlain: Bool = false
+        _ arguments: Arguments, isBound: Bool, prompt: String = "New passphrase: ", orPlain: Bool = false
     ) throws(CommandFailure) -> SecretBytes {
         var files = ["new-passphrase-file"]
         var commands = ["new-passphrase-command"]
@@ -38,14 +42,49 @@ enum SecretInput {
         }
         let given = (files + commands).filter { arguments.has($0) }
         if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) exclude each other") }
+        let mayBeWeak = isBound || arguments.has("weak-passphrase")
         for option in files {
-            if let path = arguments.path(option) { return try line(ofFile: path, option: option) }
+            guard let path = arguments.path(option) else { continue }
+            return try judged(try line(ofFile: path, option: option), isBound, mayBeWeak)
         }
         for option in commands {
-            if let command = arguments.path(option) { return try line(printedBy: command, option: option) }
+            guard let command = arguments.path(option) else { continue }
+            return try judged(try line(printedBy: command, option: option), isBound, mayBeWeak)
         }
-        return try twice(
-            prompt: prompt, option: orPlain ? "passphrase-file" : "new-passphrase-file", what: "passphrase")
+        for _ in 0..<2 {
+            let typed = try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase")
+            do throws(CommandFailure) { return try judged(typed, isBound, mayBeWeak) } catch {
+                Output.error(error.message)
+            }
+        }
+        return try judged(
+            try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase"), isBound, mayBeWeak)
+    }
+
+    /// Refuses or warns where a passphrase is easy to guess.
+    private static func judged(
+        _ passphrase: consuming SecretBytes, _ isBound: Bool, _ mayBeWeak: Bool
+    ) throws(CommandFailure) -> SecretBytes {
+        let strength: PassphraseStrength
+        do throws(SodiumError) { strength = try PassphraseStrength(of: passphrase) } catch {
+            throw Explain.memory(error)
+        }
+        let advice = "four or more unusual words are better"
+        if strength < .minimum, !mayBeWeak {
+            throw .init(
+                .authentication,
+                "the passphrase is too easy to guess, and whoever has a copy of the volume can try: \(advice), or --weak-passphrase takes it as it is; nothing was changed"
+            )
+        }
+        if strength < .minimum {
+            let who = isBound ? "whoever has the volume and the device key" : "whoever has a copy of the volume"
+            Output.note("protectfs: warning: the passphrase is easy to guess for \(who): \(advice)")
+        } else if strength < .comfortable, !isBound {
+            Output.note(
+                "protectfs: warning: the passphrase could be guessed with much effort by whoever has a copy of the volume: \(advice)"
+            )
+        }
+        return passphrase
     }
 
     /// Asks twice on the terminal for something new.

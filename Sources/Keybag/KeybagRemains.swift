@@ -1,0 +1,64 @@
+// What the bytes of a keybag still tell where they are cut or changed: whose it was, and whether a device key was its.
+
+public import SodiumKit
+public import VolumeFormat
+
+/// A keybag of which nothing is believed, and which need not be whole: for destroying its keys.
+public struct KeybagRemains: Sendable {
+    /// The UUID that its bytes name.
+    public let volumeID: VolumeID
+    /// Whether all of it can be parsed.
+    public let isWhole: Bool
+    /// Whether it says that the volume has no device key.
+    public let hasNoDeviceKey: Bool
+    private let publicKey: InlineArray<32, UInt8>?
+    private let deviceSlots: [SlotLayout]
+
+    /// Nil where not even the UUID can be read.
+    public init?(_ bytes: [UInt8]) {
+        let span = unsafe bytes.span.bytes
+        guard span.byteCount >= 32, span.hasText("PFSKBAG1") else { return nil }
+        volumeID = VolumeID(span, at: 16)
+        publicKey = span.byteCount >= 96 ? span.inline(at: 64) : nil
+        isWhole = (try? Keybag(parsing: bytes)) != nil
+        hasNoDeviceKey = span.byte(at: 15) & KeybagLayout.noDeviceKey != 0
+        var slots: [SlotLayout] = []
+        // Wherever one can begin: a length before it may have been changed.
+        for offset in stride(
+            from: KeybagLayout.headerLength, to: min(span.byteCount, KeybagLayout.maximumLength), by: 1)
+        {
+            guard span.byteCount - offset > 3, span.byte(at: offset + 2) == SlotLayout.Kind.device.rawValue,
+                let slot = try? SlotLayout(parsing: span, at: offset, end: span.byteCount), slot.kind == .device
+            else { continue }
+            slots.append(slot)
+        }
+        deviceSlots = slots
+    }
+
+    /// Whether a slot of a device key can be read.
+    public var hasDeviceSlot: Bool { !deviceSlots.isEmpty }
+
+    /// Whether a slot was made with this device key, for this UUID. That is a proof: only who had the key can make one.
+    public func belongs(to deviceKey: borrowing SecretKey) throws(KeybagError) -> Bool {
+        try deviceKey.withBytes { device throws(KeybagError) in
+            for slot in deviceSlots {
+                let opening = try secretMemory { () throws(SodiumError) in
+                    try SlotCipher.open(slot, volumeID: volumeID, material: device, device: device)
+                }
+                switch consume opening {
+                case .bundle: return true
+                // The commitment says that the key is right.
+                case .damaged: return true
+                case .wrongMaterial: continue
+                }
+            }
+            return false
+        }
+    }
+
+    /// Whether this machine remembers a volume of this UUID with this public key: who made these bytes has seen its keybag.
+    public func isPinned(by state: StateFile) -> Bool {
+        guard let publicKey else { return false }
+        return state.layout.volumeID == volumeID && haveSameBytes(state.layout.publicKey, publicKey)
+    }
+}

@@ -1,0 +1,211 @@
+// What `erase` destroys: the volume's keybags, whole or not, and the key files of its UUID that are certainly its own.
+
+import BackingStore
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+extension Erasing {
+    /// Finds everything, and changes nothing.
+    static func find(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> Target {
+        let text = try VolumeAccess.text(path)
+        let directory: HostDirectory
+        do throws(Errno) { directory = try HostDirectory.open(path: text) } catch { throw Explain.store(error, path) }
+        let names = KeybagFile.allNames
+        func hasAny(_ names: [EntryName]) -> Bool { names.contains { (try? directory.status(of: $0)) != nil } }
+        guard hasAny(names + names.compactMap(Eraser.marked)) else {
+            throw .init(
+                .volume,
+                "\(path): not a protectfs volume (no .protectfs.keybag in it), or its keys are destroyed already")
+        }
+        try claim(directory, path)
+        let search = DeviceKeySearch(
+            arguments, KeybagFile.remains(in: directory), try StateFileLayout.Store(directory, path))
+        var target = Target(path: path, directory: directory)
+        target.volume = search.remains.first?.volumeID
+        if target.volume == nil, hasAny(names), search.choice == .usual {
+            throw .init(
+                .volume,
+                "\(path): the keybag is so damaged that it names no volume; give --device-key FILE to destroy its device key too (they are in \(SystemPaths.data)), or --device-key none. Nothing was destroyed"
+            )
+        }
+        try search.run(&target)
+        return target
+    }
+
+    /// The paths beside the device keys of the files that are called after a volume, without what erase appends: those
+    /// whose name, cut at its dots, is wanted.
+    static func files(of volume: VolumeID, _ isWanted: ([String]) -> Bool) -> [HostPath] {
+        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
+        var found: [HostPath] = []
+        for name in names {
+            var parts = name.bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+                .map { String(decoding: $0, as: UTF8.self) }
+            if parts.last == "erasing" { parts.removeLast() }
+            let path = SystemPaths.data.appending(parts.joined(separator: "."))
+            if parts.first == "\(volume)", isWanted(parts), !found.contains(path) { found.append(path) }
+        }
+        return found
+    }
+
+    private static func claim(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
+        do throws(VolumeError) {
+            try Volume.claim(directory, VolumeOptions())
+        } catch .refused(.EBUSY) {
+            let place =
+                Mounted.of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "in use by another command"
+            throw .init(.busy, "\(path): the volume is \(place); unmount it first. Nothing was destroyed")
+        } catch {
+            throw Explain.volume(error, path)
+        }
+    }
+}
+
+/// Which key files are the volume's. Anybody can write another volume's UUID into a keybag: a name alone proves nothing.
+private struct DeviceKeySearch {
+    enum Choice: Equatable {
+        case usual
+        case file(HostPath)
+        case none
+    }
+
+    let choice: Choice
+    /// All of one volume, the current one first.
+    let remains: [KeybagRemains]
+    /// What has the name of a device key of the volume: those in use first, then those that were replaced.
+    private let named: [HostPath]
+    /// The state files that remember this store, with this UUID and public key; those of its copies are not among them.
+    private let states: [HostPath]
+
+    init(_ arguments: Arguments, _ found: [KeybagRemains], _ store: StateFileLayout.Store) {
+        switch arguments.path("device-key") {
+        case nil: choice = .usual
+        case HostPath("none"): choice = .none
+        case .some(let path): choice = .file(path)
+        }
+        remains = found.filter { $0.volumeID == found[0].volumeID }
+        let keys = found.first.map { Erasing.files(of: $0.volumeID) { $0.contains("key") } } ?? []
+        named = keys.filter { !Self.isOld($0) } + keys.filter(Self.isOld)
+        states = (found.first.map { Erasing.files(of: $0.volumeID) { $0.last == "state" } } ?? []).filter { path in
+            guard let bytes = try? readFile(path), let state = try? StateFile(parsing: bytes) else { return false }
+            let owner = state.layout.store
+            guard owner.map({ $0.isSameDirectory(as: store) || $0.path == store.path }) ?? true else { return false }
+            return found.contains { $0.isPinned(by: state) }
+        }
+    }
+
+    private static func isOld(_ path: HostPath) -> Bool { !path.bytes.suffix(4).elementsEqual(".key".utf8) }
+
+    func run(_ target: inout Erasing.Target) throws(CommandFailure) {
+        target.isProven = !states.isEmpty
+        var old = named.filter(Self.isOld)
+        if case .file(let given) = choice {
+            try take(given, &target, isGiven: true)
+            old.append(HostPath(bytes: given.bytes + Array(".old".utf8)))
+        }
+        for path in named where !Self.isOld(path) {
+            let isTaken = target.deviceKeys.contains { isSame($0, path) }
+            if !isTaken || isLink(path) { try take(path, &target, isGiven: false) }
+        }
+        for path in old { try takeOld(path, &target) }
+        if let volume = target.volume { target.states = states + leftovers(of: volume) }
+    }
+
+    /// State files that a former run has begun with.
+    private func leftovers(of volume: VolumeID) -> [HostPath] {
+        Erasing.files(of: volume) { $0.last == "state" }.filter { !Erasing.isThere($0) }
+    }
+
+    private func isSame(_ one: HostPath, _ other: HostPath) -> Bool {
+        guard let one = try? one.resolved(), let other = try? other.resolved() else { return false }
+        return one == other
+    }
+
+    /// The device key at `path`, or what a former run has left of it.
+    private func take(_ path: HostPath, _ target: inout Erasing.Target, isGiven: Bool) throws(CommandFailure) {
+        guard Erasing.isThere(path) else {
+            if Erasing.isThere(Erasing.marked(path)) { return target.deviceKeys.append(path) }
+            if isGiven { _ = try DeviceKeyFile.read(path, isOptional: false) }
+            return
+        }
+        if choice == .none { return target.spared.append((path, "--device-key none was given")) }
+        // The link that stands where the key is looked for, to the key that was given.
+        if !isGiven, isLink(path), target.deviceKeys.contains(where: { isSame($0, path) }) {
+            return target.links.append(path)
+        }
+        try refuseLinks(path)
+        guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
+        if try opens(key) {
+            target.isProven = true
+            return target.deviceKeys.append(path)
+        }
+        if try judge(path, isGiven: isGiven) { return target.deviceKeys.append(path) }
+        target.spared.append((path, "it does not open this volume's keybag"))
+    }
+
+    /// Whether a key that opens nothing here is destroyed all the same.
+    private func judge(_ path: HostPath, isGiven: Bool) throws(CommandFailure) -> Bool {
+        let canTell = remains.contains { $0.isWhole || $0.hasDeviceSlot }
+        let isRemembered = !states.isEmpty
+        if isGiven {
+            if !canTell || (isRemembered && named.contains { isSame($0, path) }) { return true }
+            throw .init(
+                .authentication, "device key \(path): it does not open this volume's keybag. Nothing was destroyed")
+        }
+        // What a person has named goes, and nothing else with it.
+        if canTell || choice != .usual { return false }
+        // Copies of a volume have one UUID and one public key.
+        if isRemembered, named.count(where: { !Self.isOld($0) }) == 1 { return true }
+        throw .init(
+            .volume,
+            "the keybag is damaged, so that it cannot be told whether \(path) is its device key: give --device-key \(path) to destroy it too, or --device-key none to leave it. Nothing was destroyed"
+        )
+    }
+
+    /// A key that `recovery use` has replaced, as UUID.key.old: it opens copies of the volume from before, and goes with the
+    /// one that has replaced it.
+    private func takeOld(_ path: HostPath, _ target: inout Erasing.Target) throws(CommandFailure) {
+        guard Erasing.isThere(path) else {
+            if Erasing.isThere(Erasing.marked(path)) { target.deviceKeys.append(path) }
+            return
+        }
+        if choice == .none { return target.spared.append((path, "--device-key none was given")) }
+        try refuseLinks(path)
+        guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
+        let isReplaced = target.deviceKeys.contains { path.bytes.starts(with: $0.bytes + [UInt8(ascii: ".")]) }
+        let isAlone = !named.contains { !Self.isOld($0) }
+        let isOwn = try opens(key)
+        if isOwn || isReplaced || (isAlone && target.isProven) { return target.deviceKeys.append(path) }
+        target.spared.append((path, "it does not open this volume's keybag"))
+    }
+
+    private func opens(_ key: borrowing SecretKey) throws(CommandFailure) -> Bool {
+        for one in remains {
+            do throws(KeybagError) {
+                if try one.belongs(to: key) { return true }
+            } catch .memory(let error) { throw Explain.memory(error) } catch { continue }
+        }
+        return false
+    }
+
+    private func isLink(_ path: HostPath) -> Bool {
+        (try? FileStatus.read(path)).map { $0.st_mode & S_IFMT == S_IFLNK } ?? false
+    }
+
+    /// Overwriting a file that has other names destroys it under these too.
+    private func refuseLinks(_ path: HostPath) throws(CommandFailure) {
+        if isLink(path) {
+            let place = (try? path.resolved()).map { "give --device-key \($0)" } ?? "it leads nowhere; remove it"
+            throw .init(.failure, "device key \(path): is a symbolic link; \(place). Nothing was destroyed")
+        }
+        guard let status = try? FileStatus.read(path), status.st_nlink > 1 else { return }
+        throw .init(
+            .failure,
+            "device key \(path): has \(status.st_nlink) names (hard links; find -inum \(status.st_ino) finds them); remove the others first. Nothing was destroyed"
+        )
+    }
+}

@@ -1,0 +1,131 @@
+// What `erase` says: of every file what was done, and that nothing is left only where that was checked.
+
+import BackingStore
+import Control
+import HostSystem
+import ProtectedVolume
+import VolumeFormat
+
+extension Erasing {
+    /// What was done.
+    struct Report {
+        let target: Target
+        /// Overwritten and removed.
+        private(set) var destroyed: [HostPath] = []
+        /// Those of which the disk may keep the former bytes; whether they were keys.
+        private var unproven: [(path: HostPath, doubt: OverwriteDoubt, holdsKeys: Bool)] = []
+        /// Names that were removed, and nothing else.
+        private var removed: [(HostPath, String)] = []
+        /// Files with keys that are left.
+        private var left: [(HostPath, String)]
+
+        init(target: Target) {
+            self.target = target
+            left = target.spared
+            removed = target.links.map { ($0, "removed; it was a symbolic link") }
+        }
+
+        mutating func note(_ path: HostPath, _ outcome: ErasureOutcome, holdsKeys: Bool) {
+            switch outcome {
+            case .missing: break
+            case .removed: removed.append((path, "removed; it was a link, or no regular file"))
+            case .destroyed(let doubt):
+                destroyed.append(path)
+                if let doubt { unproven.append((path, doubt, holdsKeys)) }
+            case .unlinked(let inode):
+                let name = "removed, but not overwritten: the file has another name (find -inum \(inode) finds it)"
+                if holdsKeys { left.append((path, name + ", and holds keys of the volume")) }
+                removed.append((path, name))
+            }
+        }
+
+        /// Whether no key is left, and everything that was one is gone from the disk, as far as that can be checked.
+        private var isVerified: Bool {
+            target.volume != nil && left.isEmpty && !unproven.contains { $0.holdsKeys }
+        }
+
+        static func list(_ paths: [HostPath]) -> String { paths.map(\.description).joined(separator: ", ") }
+
+        /// Says it; a key that should have gone and is left is a failure.
+        func say(isJSON: Bool) -> ExitCode {
+            let isWhole = left.count == target.spared.count
+            let what = "\(target.path): \(destroyed.isEmpty ? "nothing" : Self.list(destroyed)) destroyed"
+            let code = Output.done(
+                what + (isVerified ? ", verified" : ", not verified"), isJSON ? json.line + "\n" : text,
+                isWhole ? .success : .failure)
+            for (path, reason) in left.dropFirst(target.spared.count) { Output.error("\(path): \(reason)") }
+            return code
+        }
+
+        private var json: JSONValue {
+            .fields([
+                ("volume", .string(target.path.description)), ("uuid", .optional(target.volume.map { "\($0)" })),
+                ("destroyed", .array(destroyed.map { .string($0.description) })),
+                ("removed", .array(removed.map { .string($0.0.description) })),
+                ("deviceKey", .optional(target.deviceKeys.first?.description)),
+                ("spared", .optional(target.spared.first?.0.description)),
+                ("left", .array(left.map { .string($0.0.description) })),
+                (
+                    "unproven",
+                    .array(
+                        unproven.map {
+                            .fields([
+                                ("file", .string($0.path.description)), ("fileSystem", .string($0.doubt.fileSystem)),
+                                ("reason", .string($0.doubt.reason.rawValue)),
+                            ])
+                        })
+                ), ("verified", .bool(isVerified)),
+            ])
+        }
+
+        private var text: String {
+            var lines: [String] = []
+            for path in destroyed {
+                let doubt = unproven.first { $0.path == path }?.doubt
+                let proof = doubt.map { "and removed, which proves nothing: \(Self.reason($0))" }
+                lines.append("\(path): overwritten, \(proof ?? "read back from the disk, removed")")
+            }
+            for (path, what) in removed { lines.append("\(path): \(what)") }
+            for (path, reason) in target.spared { lines.append("\(path): left alone: \(reason)") }
+            if target.deviceKeys.isEmpty, target.spared.isEmpty {
+                lines.append("No device key was here. Destroy copies of it yourself, wherever they are.")
+            }
+            lines.append(verdict)
+            lines.append(
+                "Solid-state disks, disk images and snapshots below the file system may keep old blocks of what was overwritten; copies and backups of the volume still open with its recovery code, a portable passphrase, or a copy of the device key."
+            )
+            return lines.map { Output.oneLine($0) + "\n" }.joined()
+        }
+
+        private var verdict: String {
+            let files = "Its encrypted files are; remove them when you like."
+            if isVerified { return "Verified: no key of \(target.path) is left here. \(files)" }
+            if target.volume == nil {
+                return
+                    "Not verified: no keybag was left that names the volume, so its device key, if it had one, cannot be found. Look into \(SystemPaths.data)."
+            }
+            if !left.isEmpty {
+                return
+                    "Not verified: \(Self.list(left.map(\.0))) may hold a key of \(target.path); destroy it yourself."
+            }
+            return
+                "Not verified: no file with a key of \(target.path) is left here, but the disk may keep what was in them. \(files)"
+        }
+
+        /// Why overwriting proves nothing.
+        static func reason(_ doubt: OverwriteDoubt) -> String {
+            switch doubt.reason {
+            case .copyOnWrite: "\(doubt.fileSystem) writes to other blocks and keeps the old ones"
+            case .layered: "\(doubt.fileSystem) leaves it to another file system where bytes go"
+            case .network: "with \(doubt.fileSystem) another machine decides where bytes go"
+            case .memory: "\(doubt.fileSystem) lies in memory, which may have been swapped out"
+            case .journal: "\(doubt.fileSystem) with data=journal keeps contents in its journal"
+            case .inline: "\(doubt.fileSystem) kept the file in its inode, of which the journal has copies"
+            case .shared: "a snapshot or clone on \(doubt.fileSystem) shares the blocks"
+            case .moved: "\(doubt.fileSystem) has written to other blocks"
+            case .cache: "\(doubt.fileSystem) has no direct reads, so what was read back may come from memory"
+            case .unknown: "how \(doubt.fileSystem) overwrites this file is not known"
+            }
+        }
+    }
+}
