@@ -133,7 +133,7 @@ enum Erasing {
     /// The empty files that lock the others; those of a volume of which something is left are kept.
     private static func removeLocks(of volume: VolumeID, _ target: Target) {
         let isLeft = !target.spared.isEmpty || files(of: volume) { $0.last == "state" }.contains(where: isThere)
-        guard target.isProven || !isLeft else { return }
+        guard !isLeft else { return }
         for name in ["lock", "keybag.lock"] { remove(SystemPaths.data.appending("\(volume).\(name)")) }
     }
 
