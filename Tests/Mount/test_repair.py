@@ -58,7 +58,7 @@ def damaged(environment, size=60_000):
     os.truncate(volume.backing_path("cut"), 4 * 4096)
     os.unlink(os.path.join(volume.backing_path("gone"), b".protectfs.dir"))
     backing = volume.backing_path(f"d/{WHOLE}")
-    os.rename(backing, backing[:-6] + b"ABCDEF")
+    os.rename(backing, os.path.join(os.path.dirname(backing), b"ABCDEF" + os.path.basename(backing)[6:]))
     root = os.fsencode(mount.volume.path)
     with open(os.path.join(root, b"conflict copy of something"), "wb") as file:
         file.write(b"stray")

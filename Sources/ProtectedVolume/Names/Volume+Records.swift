@@ -89,14 +89,21 @@ extension Volume {
         } catch {
             switch error {
             case .ENOENT: return nil
-            case .EINVAL: throw damaged(.record, node)
+            case .EINVAL: throw damagedRecord(node)
             default: throw .store(error)
             }
         }
         if target.isEmpty { return nil }
-        guard let record = names.record(target: target) else { throw damaged(.record, node) }
-        if node === root, record.directoryID != keys.metadata.rootID { throw damaged(.record, node) }
+        guard let record = names.record(target: target) else { throw damagedRecord(node) }
+        if node === root, record.directoryID != keys.metadata.rootID { throw damagedRecord(node) }
         return record
+    }
+
+    /// Said once per mount: a damaged record is looked at again with each lookup.
+    private func damagedRecord(_ node: Node) -> VolumeError {
+        let name = ToldName(directory: node.inode, name: BackingName.record)
+        let isNews = told.withLock { $0.count < 4096 && $0.insert(name).inserted }
+        return isNews ? damaged(.record, node) : .damaged(.record)
     }
 
     /// A record that a crash left aside in the parent: put back, or only used where nothing may be written.

@@ -108,6 +108,8 @@ extension Volume {
         guard !options.isShared, let state = parent.directory else { return .all }
         let (start, known) = state.contents.withLock { ($0.families.next, $0.families.patterns(for: name)) }
         guard let start else { return known }
+        // Without a record nothing is made here.
+        guard let id = try? directoryID(parent) else { return .all }
         var found = KnownFamilies()
         var next: UInt64?
         var count = 0
@@ -116,7 +118,7 @@ extension Volume {
                 if count == Self.entriesAtOnce { return false }
                 count += 1
                 next = cookie
-                if case .name(let name) = decode(entry.name, in: directory, nil) { found.take(name) }
+                if case .name(let name) = decode(entry.name, in: directory, id) { found.take(name) }
                 return true
             }
         } catch { return .all }
