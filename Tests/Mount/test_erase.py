@@ -341,3 +341,24 @@ def test_a_copy_with_a_key_of_its_own(environment):
     environment.cell("the original's stay", True, {f"{uuid}.key", f"{uuid}.state"} <= set(left(copy)))
     again = environment.mount(original)
     environment.cell("and open it", b"content", harness.read_file(again / "file"))
+
+
+def test_a_copy_that_shares_the_key(environment):
+    """The key that another store on this machine is opened with goes only if it is named."""
+    mount = environment.mount()
+    harness.write_file(mount / "file", b"content")
+    mount.unmount()
+    original = mount.volume
+    copy = environment.new_path("copy")
+    shutil.copytree(original.path, copy, symlinks=True)
+    done = harness.protectfs("erase", "--yes", copy, env=original.environment, ok=False)
+    environment.cell("refused", (6, True, True), (
+        done.returncode, original.path in done.stderr, os.path.exists(os.path.join(copy, ".protectfs.keybag"))))
+    harness.protectfs("erase", "--yes", "--device-key", "none", copy, env=original.environment)
+    again = environment.mount(original)
+    environment.cell("the original opens", b"content", harness.read_file(again / "file"))
+    again.unmount()
+    shutil.copytree(original.path, copy + "2", symlinks=True)
+    key = os.path.splitext(reader.state_file(original))[0] + ".key"
+    harness.protectfs("erase", "--yes", "--device-key", key, copy + "2", env=original.environment)
+    environment.cell("gone when named", False, os.path.exists(key))

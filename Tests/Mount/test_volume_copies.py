@@ -199,3 +199,60 @@ def test_unlock_finds_the_key(environment):
     mounted.unlock()
     assert read_file(mounted / "kept") == b"kept"
     mounted.unmount()
+
+
+def test_rollback_of_a_store_that_was_moved(environment):
+    """A store that came from another file system has its own pin: nothing that looks like a new copy opens with an older keybag."""
+    volume = filled(environment)
+    older, moved = copy_of(environment, volume), copy_of(environment, volume)
+    new = secret_file(volume, "new", "the passphrase after the move")
+    change(moved, "passphrase", "change", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file", new)
+    assert "older" in refused(environment, older, DAMAGED, "--passphrase-file", volume.passphrase_file)
+    opens(environment, volume)
+    opens(environment, moved, "--passphrase-file", new)
+
+
+def test_link_in_the_place_of_a_store(environment):
+    """Who changes the store puts a link there, to a changed copy: it is measured by what is known of the store."""
+    volume = filled(environment)
+    copy = copy_of(environment, volume)
+    for typed in (volume.path, volume.path + "/", os.path.join(os.path.dirname(volume.path), ".", os.path.basename(volume.path))):
+        linked = harness.Volume(typed, volume.data, volume.code_file, volume.passphrase_file)
+        os.rename(volume.path, volume.path + " away")
+        os.symlink(copy.path, volume.path)
+        opens(environment, linked)
+        assert not [name for name in known(volume) if ".2." in name], known(volume)
+        assert "toleratesEverything\":false" in protectfs("info", "--json", typed, env=volume.environment).stdout
+        os.unlink(volume.path)
+        os.rename(volume.path + " away", volume.path)
+        opens(environment, volume)
+
+
+def test_a_new_copy_is_announced(environment):
+    """The first writable mount of a copy says that crash damage is tolerated in it; later ones, and the original's, say nothing."""
+    volume = filled(environment)
+    copy = copy_of(environment, volume)
+    for store, warns in ((volume, False), (copy, True), (copy, False)):
+        place = environment.new_path("mount")
+        os.mkdir(place)
+        done = protectfs("mount", "--passphrase-file", volume.passphrase_file, store.path, place, env=volume.environment)
+        assert ("crash damage is tolerated" in done.stderr) == warns, done.stderr
+        protectfs("unmount", place, env=volume.environment)
+
+
+def test_damaged_state_of_a_copy(environment):
+    """It does not keep the original from being mounted, and what is said names the file and what to do."""
+    volume = filled(environment)
+    copy = copy_of(environment, volume)
+    opens(environment, copy)
+    damaged = key_file(volume, "2.state")
+    put(damaged, b"damaged")
+    opens(environment, volume)
+    said = refused(environment, copy, DAMAGED, "--passphrase-file", volume.passphrase_file)
+    assert damaged in said and "remove it" in said and "shows where" not in said, said
+    os.unlink(damaged)
+    opens(environment, copy)
+    put(key_file(volume, "state"), b"damaged")
+    said = refused(environment, volume, DAMAGED, "--passphrase-file", volume.passphrase_file)
+    assert "remove it" in said, said
+    opens(environment, copy)

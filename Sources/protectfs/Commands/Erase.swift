@@ -21,7 +21,9 @@ extension Command {
             A key file is destroyed if it opens this keybag. Where the keybag is damaged, it is destroyed if this machine
             remembers the volume by its UUID and public key; else erase refuses, and --device-key says which file to destroy.
             A device key that is a symbolic link or has several names is refused. A keybag that has names elsewhere is not
-            overwritten: only its name in the volume is removed, and erase fails if it held keys.
+            overwritten: only its name in the volume is removed, and erase fails if it held keys. A device key that also opens
+            another store of the volume, which this machine has seen and which is still there, is destroyed only if
+            --device-key names it.
 
             "Verified" is said only where it was checked: the file system overwrites in place (ext4 and XFS), the blocks are
             the same as before, and the disk gave back what was written. Overwriting proves nothing on ext4 with data=journal
@@ -62,6 +64,7 @@ enum Erasing {
         let path = try arguments.operands("VOLUME")[0]
         let target = try find(path, arguments)
         try refuseOtherCopies(target)
+        if arguments.path("device-key") == nil { try refuseOtherStores(target) }
         // Two commands that change one keybag exclude each other.
         let lock = try target.volume.map { (volume) throws(CommandFailure) in try KeybagLock(volume) }
         if !arguments.has("yes") { try confirm(target) }
@@ -87,6 +90,23 @@ enum Erasing {
             throw .init(
                 .busy,
                 "\(target.path): \(mount.source), a copy of this volume with the same device key, is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"
+            )
+        }
+    }
+
+    /// What this machine has seen of the volume elsewhere, and is still there, would be lost with its device key.
+    private static func refuseOtherStores(_ target: Target) throws(CommandFailure) {
+        guard let volume = target.volume else { return }
+        let own = try StateFileLayout.Store(target.directory, target.path)
+        for state in (try? StorePlace.states(of: volume)) ?? [] {
+            guard let store = state.state.layout.store, !store.isSameDirectory(as: own),
+                let other = try? VolumeAccess(HostPath(bytes: store.path)), other.bag.volumeID == volume,
+                !other.store.isSameDirectory(as: own), let key = try? other.deviceKey(.usual).path,
+                target.deviceKeys.contains(key)
+            else { continue }
+            throw .init(
+                .busy,
+                "\(target.path): \(other.path) is the same volume, and opens with the same device key: --device-key \(key) destroys it nevertheless, --device-key none leaves it alone. Nothing was destroyed"
             )
         }
     }

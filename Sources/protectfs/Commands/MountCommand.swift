@@ -34,7 +34,8 @@ extension Command {
                 let credential = try DaemonStart.receive()
                 return try Daemon.run(request, credential, connectionGuard, isStarted: true)
             }
-            _ = try request.check()
+            let volume = try request.check()
+            if let warning = try volume.found.place().warning(volume.path) { Output.note(warning) }
             if arguments.has("foreground") {
                 let connectionGuard = ConnectionGuard()
                 let credential = try credential(arguments, request)

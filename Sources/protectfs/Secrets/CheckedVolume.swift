@@ -58,7 +58,8 @@ struct CheckedVolume {
     /// there any more, a command has put its successor in place.
     func readAgain() throws(CommandFailure) -> CheckedVolume {
         let isPrevious = isPrevious && KeybagFile.hasPrevious(in: directory)
-        let now = try VolumeAccess(path, directory, found.store, usePrevious: isPrevious)
+        let now = try VolumeAccess(
+            path, directory, found.store, typedPath: found.typedPath, usePrevious: isPrevious)
         guard now.bag.volumeID == bag.volumeID else {
             throw .init(.volume, "\(path): the keybag now belongs to another volume")
         }

@@ -43,13 +43,14 @@ enum KnownState {
     /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
     /// that is older or other than the one pinned, unless `accept`.
     ///
-    /// A copy for which nothing is pinned is measured by what is pinned for the store that was seen first.
+    /// A copy for which nothing is pinned is measured by the highest serial that is pinned for any store of its UUID: who can
+    /// change the store can make it look like a new copy.
     static func standing(
         of access: VolumeAccess, accept: Bool
     ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
         let own = try load(access)
         let isPinned = own?.layout.isPinned == true
-        let state = isPinned ? own : try load(access.bag.volumeID, 1)
+        let state = isPinned ? own : try highestPin(access.bag)
         do throws(StateFileError) {
             let outcome = try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
             // What is pinned for another store has still to be pinned for this one.
@@ -57,6 +58,13 @@ enum KnownState {
         } catch {
             throw explain(error, access.path)
         }
+    }
+
+    /// The state file with the highest serial that is pinned for a volume; of several the one that pins this keybag.
+    private static func highestPin(_ bag: Keybag) throws(CommandFailure) -> StateFile? {
+        let pinned = try StorePlace.states(of: bag.volumeID).map(\.state).filter(\.layout.isPinned)
+        let highest = pinned.filter { state in pinned.allSatisfy { $0.layout.serial <= state.layout.serial } }
+        return highest.first { (try? StateFile.check(bag, against: $0)) == .current } ?? highest.first
     }
 
     /// Pins a keybag that has been unlocked or made here. A pin goes down only where a person has accepted the keybag.
@@ -121,7 +129,12 @@ enum KnownState {
     }
 
     private static func explain(_ error: VolumeError, _ volume: VolumeID, _ number: Int) -> CommandFailure {
-        Explain.volume(error, SystemPaths.data.appending(StateFileStore.fileName(volume, number)))
+        let path = SystemPaths.data.appending(StateFileStore.fileName(volume, number))
+        guard case .damaged = error else { return Explain.volume(error, path) }
+        return .init(
+            .volume,
+            "\(path): this state file, in which the machine remembers the volume, is damaged; remove it to accept the volume as it is: then an older keybag is not noticed, and crash damage is tolerated until a complete fsck"
+        )
     }
 
     private static func explain(_ error: StateFileError, _ volume: HostPath) -> CommandFailure {

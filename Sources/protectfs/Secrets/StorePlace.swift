@@ -15,15 +15,26 @@ struct StorePlace {
     let store: StateFileLayout.Store
     /// Where the store that was seen first lay, if this is another.
     let original: HostPath?
+    /// Whether this machine sees the store for the first time, and knows another of its UUID.
+    let isNewCopy: Bool
 
     /// Finds a store's place: by the directory itself, else by its path, else the first that is free.
-    init(_ volume: VolumeID, _ store: StateFileLayout.Store) throws(CommandFailure) {
-        let known = try Self.states(of: volume)
+    ///
+    /// A damaged state file may be this store's own, unless another one names the store.
+    /// - Parameter typedPath: the absolute path with its links. A link in the place of a store that was seen there leads to
+    ///   what is measured by that store's state, as another directory in its place is.
+    init(_ volume: VolumeID, _ store: StateFileLayout.Store, _ typedPath: HostPath?) throws(CommandFailure) {
+        var store = store
+        let (known, damage) = Self.readableStates(of: volume)
         let found =
             known.first { $0.state.layout.store?.isSameDirectory(as: store) == true }
             ?? known.first { $0.state.layout.store?.path == store.path }
+            ?? known.first { typedPath != nil && $0.state.layout.store?.path == typedPath?.bytes }
             ?? known.first { $0.number == 1 && $0.state.layout.store == nil }
+        if let typedPath, found?.state.layout.store?.path == typedPath.bytes { store.path = typedPath.bytes }
+        if found == nil, let damage { throw damage }
         let isFirst = !known.contains { $0.number == 1 }
+        isNewCopy = found == nil && !isFirst
         number = found?.number ?? (isFirst ? 1 : (known.last?.number ?? 1) + 1)
         self.store = store
         let first = known.first { $0.number == 1 }?.state.layout.store?.path
@@ -44,13 +55,35 @@ struct StorePlace {
             """
     }
 
+    /// What a person has to know when this store is mounted for the first time; nil where there is nothing.
+    func warning(_ path: HostPath) -> String? {
+        guard isNewCopy else { return nil }
+        let place = original.map { " that lay at \($0)" } ?? " seen before"
+        return """
+            protectfs: warning: \(path) is not the store\(place), but a copy of it, or moved from another file system: \
+            crash damage is tolerated in it until a complete protectfs fsck.
+            """
+    }
+
     /// The state files of a volume with their numbers, in ascending order.
-    private static func states(of volume: VolumeID) throws(CommandFailure) -> [(number: Int, state: StateFile)] {
-        var result: [(number: Int, state: StateFile)] = []
+    static func states(of volume: VolumeID) throws(CommandFailure) -> [(number: Int, state: StateFile)] {
+        let (known, damage) = readableStates(of: volume)
+        if let damage { throw damage }
+        return known
+    }
+
+    /// Those that can be read, and what is wrong with another.
+    private static func readableStates(
+        of volume: VolumeID
+    ) -> (known: [(number: Int, state: StateFile)], damage: CommandFailure?) {
+        var known: [(number: Int, state: StateFile)] = []
+        var damage: CommandFailure?
         for number in numbers(of: volume, suffix: "state") {
-            if let state = try KnownState.load(volume, number) { result.append((number, state)) }
+            do throws(CommandFailure) {
+                if let state = try KnownState.load(volume, number) { known.append((number, state)) }
+            } catch { damage = error }
         }
-        return result
+        return (known, damage)
     }
 
     /// The numbers under which a volume has files called `UUID.suffix` and `UUID.N.suffix`, in ascending order.

@@ -15,6 +15,8 @@ struct VolumeAccess {
     let directory: HostDirectory
     /// What tells the directory from its copies.
     let store: StateFileLayout.Store
+    /// Its path without following what may be a link that somebody has put in its place.
+    let typedPath: HostPath?
     /// Its keybag as it lies there.
     let bag: Keybag
 
@@ -27,16 +29,19 @@ struct VolumeAccess {
         } catch {
             throw Explain.store(error, path)
         }
-        try self.init(path, directory, StateFileLayout.Store(directory, path), usePrevious: usePrevious)
+        let store = try StateFileLayout.Store(directory, path)
+        try self.init(path, directory, store, typedPath: Self.plainAbsolute(path), usePrevious: usePrevious)
     }
 
     /// Parses the keybag in a directory that is open already.
     init(
-        _ path: HostPath, _ directory: HostDirectory, _ store: StateFileLayout.Store, usePrevious: Bool
+        _ path: HostPath, _ directory: HostDirectory, _ store: StateFileLayout.Store, typedPath: HostPath?,
+        usePrevious: Bool
     ) throws(CommandFailure) {
         self.path = path
         self.directory = directory
         self.store = store
+        self.typedPath = typedPath
         let bytes: [UInt8]
         do throws(Errno) {
             bytes = try KeybagFile.read(in: directory, usePrevious: usePrevious)
@@ -66,6 +71,13 @@ struct VolumeAccess {
         return "not a protectfs volume (no .protectfs.keybag in it); make one with protectfs init"
     }
 
+    /// An absolute path in its shortest form, links left alone.
+    private static func plainAbsolute(_ path: HostPath) -> HostPath? {
+        guard let absolute = try? path.absolute() else { return nil }
+        let parts = absolute.bytes.split(separator: UInt8(ascii: "/")).filter { !$0.elementsEqual(".".utf8) }
+        return HostPath(bytes: parts.flatMap { [UInt8(ascii: "/")] + $0 })
+    }
+
     /// A path as libfuse and the store take it.
     static func text(_ path: HostPath) throws(CommandFailure) -> String {
         guard let text = String(validating: path.bytes, as: UTF8.self) else {
@@ -79,11 +91,12 @@ struct VolumeAccess {
         path = access.path
         directory = access.directory
         store = access.store
+        typedPath = access.typedPath
         self.bag = bag
     }
 
     /// This store among the copies of the volume that this machine has seen.
-    func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store) }
+    func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store, typedPath) }
 }
 
 /// The cost of a new passphrase's hash on this machine.
