@@ -151,7 +151,7 @@ def test_chosen_names(environment):
     report(volume, "--repair", "--accept-name", "ssh/seen")
     words = ["fsck", "--repair", "--accept-names", "--recovery-file", volume.code_file, volume.path]
     code, shown, _ = at_terminal(words, volume.environment, [("[y/N]", "n\n"), ("[y/N]", "n\n")])
-    environment.cell("asked about each", (True, True), (f"ssh/{'n' * 20}" in shown, "ssh/authorized_keys2" in shown))
+    environment.cell("asked about each", (True, True), (f"-{'n' * 20}" in shown, "-authorized_keys2: is authorized_keys2 its name?" in shown))
     mount = environment.mount(volume, path=mount.path)
     left = sorted(os.listdir(mount / "ssh"))
     environment.cell("those confirmed are signed", ["known", "new", "seen"], left[2:])
@@ -159,6 +159,43 @@ def test_chosen_names(environment):
     chosen = next(name for name in left if name.endswith("authorized_keys2"))
     os.rename(os.path.join(mount / "ssh", chosen), mount / "ssh/address")
     environment.cell("renamed by hand", b"visitors_address", read_file(mount / "ssh/address"))
+
+
+def test_a_name_claimed_twice(environment):
+    """A confirmed path means the entry that carries it: the store does not choose which of two gets the name."""
+    reader.load()
+    mount = environment.mount()
+    os.mkdir(mount / "d")
+    for name in ("good", "evil", "sole"):
+        write_file(mount / f"d/{name}", name.encode())
+    mount.unmount()
+    volume = mount.volume
+    below = reader.unlock(volume)
+    rename_without_key(below.backing_path("d/evil"), b"evil", b"good")
+    os.unlink(record(below, "d"))
+    mount = environment.mount(volume, path=mount.path)
+    marked = {read_file(mount / f"d/{name}").decode(): name for name in os.listdir(mount / "d")}
+    mount.unmount()
+
+    # By the name alone: neither of the two, in the run that makes the record and in a later one.
+    for words in (["d/good", "d/sole"], ["/d/good"]):
+        report(volume, "--repair", *(part for path in words for part in ("--accept-name", path)))
+        mount = environment.mount(volume, path=mount.path)
+        environment.cell(f"{words[0]}: neither", sorted(["sole", marked["good"], marked["evil"]]),
+                         sorted(os.listdir(mount / "d")))
+        mount.unmount()
+    # By the marked name, as fsck prints it, or by the answer to the question about it: this one.
+    report(volume, "--repair", "--accept-name", f"/d/{marked['good']}")
+    mount = environment.mount(volume, path=mount.path)
+    environment.cell("the one that was confirmed", (sorted(["good", "sole", marked["evil"]]), b"good"),
+                     (sorted(os.listdir(mount / "d")), read_file(mount / "d/good")))
+    os.unlink(mount / "d/good")
+    mount.unmount()
+    words = ["fsck", "--repair", "--accept-names", "--recovery-file", volume.code_file, volume.path]
+    _, shown, _ = at_terminal(words, volume.environment, [("[y/N]", "y\n")])
+    environment.cell("asked about the entry", True, f"/d/{marked['evil']}: is good its name?" in shown)
+    mount = environment.mount(volume, path=mount.path)
+    environment.cell("answered", b"evil", read_file(mount / "d/good"))
 
 
 def test_headers(environment):

@@ -72,3 +72,28 @@ def test_mounted_again(environment):
     os.link(mount / "linked", os.path.join(mount / "d", "diary-wal"))
     environment.cell("[renamed and linked]", [CLASSES["C"]] * 2,
                      [get_class(os.path.join(mount / "d", name)) for name in (".diary.swp", "diary-wal")])
+
+
+def test_names_given_up_while_closed(environment):
+    """What is removed or renamed while its class is closed leaves its own class to its name, and no stronger one."""
+    mount = environment.mount()
+    os.mkdir(mount / "spool")
+    set_class(mount / "spool", "B")
+    for name in ("pid", "log", "kept", "spool/index", "spool/log", "spool/kept"):
+        write_file(mount / name, b"old")
+    for name in ("kept", "spool/kept"):
+        set_class(mount / name, "A")
+    mount = environment.remount(mount, unlock=False)
+    for name in ("pid", "spool/index", "kept", "spool/kept"):
+        os.unlink(mount / name)
+    for name in ("log", "spool/log"):
+        os.rename(mount / name, mount / f"{name}.1")
+    for name in ("spool/index", "spool/log"):
+        environment.cell(f"{name}: made anew before first unlock", "works", outcome(write_file, mount / name, b"new"))
+    environment.cell("of class A: not made anew", "EACCES", outcome(write_file, mount / "spool/kept", b"new"))
+    mount.unlock()
+    for name in ("pid", "log", "kept", "spool/kept"):
+        write_file(mount / name, b"new")
+    environment.cell("classes", dict.fromkeys(("pid", "log"), CLASSES["C"]) | dict.fromkeys(
+        ("spool/index", "spool/log"), CLASSES["B"]) | dict.fromkeys(("kept", "spool/kept"), CLASSES["A"]), {
+            name: get_class(mount / name) for name in ("pid", "log", "spool/index", "spool/log", "kept", "spool/kept")})

@@ -53,11 +53,37 @@ extension Check {
         _ plain: [UInt8], of entry: EntryName, _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID,
         settling errors: Int
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
-        guard options.isConfirmed(MarkedName.withoutMarks(trail.path)),
+        guard try isConfirmed(plain, of: entry, trail, in: directory, id),
             let given = try rename(entry, to: plain, trail, in: directory, id, settling: errors)
         else { return nil }
         if errors == 0 { state.withLock { $0.summary.unverified -= 1 } }
         return given
+    }
+
+    /// Whether a person has confirmed this very entry: by its marked name, or by the name alone where no other entry of the
+    /// directory claims that. Else the store would choose which of them gets the name.
+    private func isConfirmed(
+        _ plain: [UInt8], of entry: EntryName, _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID
+    ) throws(VolumeError) -> Bool {
+        let isNamed = options.isConfirmed(MarkedName.withoutMarks(trail.path))
+        if isNamed, try !isClaimed(plain, besides: entry, in: directory, id) { return true }
+        return options.isConfirmed(CheckOptions.confirmablePath(trail.path))
+    }
+
+    /// Whether an entry besides `entry` claims the name without proof.
+    private func isClaimed(
+        _ plain: [UInt8], besides entry: EntryName, in directory: BackingDirectory, _ id: ObjectID
+    ) throws(VolumeError) -> Bool {
+        for other in try volume.below({ () throws(Errno) in try directory.entries() }) where other.name != entry {
+            switch volume.decode(other.name, in: directory, id) {
+            case .name(let name): if MarkedName.plain(name) == plain { return true }
+            case .undecryptable:
+                guard case .unverified(let name) = volume.decode(other.name, in: directory, nil) else { continue }
+                if name == plain { return true }
+            case .unverified, .reserved: continue
+            }
+        }
+        return false
     }
 
     /// Encodes a name for an entry; nil where it is taken or cannot be one. The line in the log and a long name's companion

@@ -42,7 +42,8 @@ public struct CheckOptions: Sendable {
     public var repairs = false
     /// What cannot be decrypted is moved to `.protectfs.lost+found`.
     public var quarantines = false
-    /// Whether a person has confirmed an entry's name: called with its path, without marks, from any thread.
+    /// Whether a person has confirmed an entry's name: called with its path without marks, and with its marked name at the
+    /// end of that, which means this entry and no other; from any thread.
     public var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
     /// Workers.
     public var threads = 2
@@ -52,7 +53,14 @@ public struct CheckOptions: Sendable {
     public var mayGoOn: @Sendable () -> Bool = { true }
 
     /// A path as `isConfirmed` is asked about it, from one that a person gives: as a check prints it, or with the names alone.
-    public static func confirmablePath(_ path: [UInt8]) -> [UInt8] { MarkedName.withoutMarks(path) }
+    /// Marks are taken off directories, which may lose them in the same repair, and not off the entry itself.
+    public static func confirmablePath(_ path: [UInt8]) -> [UInt8] {
+        let (above, name) = MarkedName.parts(path)
+        return above.isEmpty ? name : MarkedName.withoutMarks(above) + [UInt8(ascii: "/")] + name
+    }
+
+    /// The name that a marked name at the end of a path carries; nil where none stands there.
+    public static func nameCarried(by path: [UInt8]) -> [UInt8]? { MarkedName.plain(MarkedName.parts(path).name) }
 
     /// A check that mends and repairs nothing.
     public init() {}

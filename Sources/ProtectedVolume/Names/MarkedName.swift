@@ -32,7 +32,14 @@ enum MarkedName {
         return Array(name[(start + 1)...])
     }
 
-    /// A path with the marks of its components taken off: what a person confirms, however they write it.
+    /// A path's last component, and what is above it; slashes at both ends and double ones count for nothing.
+    static func parts(_ path: [UInt8]) -> (above: [UInt8], name: [UInt8]) {
+        let slash = UInt8(ascii: "/")
+        let parts = path.split(separator: slash)
+        return (Array(parts.dropLast().joined(separator: [slash])), Array(parts.last ?? []))
+    }
+
+    /// A path with the marks of its components taken off.
     static func withoutMarks(_ path: [UInt8]) -> [UInt8] {
         let slash = UInt8(ascii: "/")
         let parts = path.split(separator: slash).map { plain(Array($0)) ?? Array($0) }

@@ -50,11 +50,13 @@ final class ConfirmedNames: Sendable {
     /// Whether the name at `path`, as the check gives it, is confirmed.
     func isConfirmed(_ path: [UInt8]) -> Bool {
         if paths.contains(path) { return true }
-        guard asks else { return false }
+        // Asked for the one entry, not for whichever has the name.
+        guard asks, let name = CheckOptions.nameCarried(by: path) else { return false }
         return answers.withLock { answers in
             if let known = answers[path] { return known }
             progress.end()
-            let question = Output.oneLine("/\(HostPath(bytes: path)): is this name yours? It is not verified. [y/N] ")
+            let question = Output.oneLine(
+                "/\(HostPath(bytes: path)): is \(HostPath(bytes: name)) its name? It is not verified. [y/N] ")
             let answer = (try? Terminal.ask(question)) ?? []
             let isYes = [Array("y".utf8), Array("yes".utf8), Array("Y".utf8)].contains(answer)
             answers[path] = isYes
