@@ -98,7 +98,7 @@ enum Daemon {
         do throws(VolumeError) {
             volume = try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                 notice in
-                damage.add()
+                if !isHarmless(notice) { damage.add() }
                 log.write(describe(notice, withNames: withNames), .warning)
             }
         } catch .refused(.EBUSY) {
@@ -221,6 +221,11 @@ enum Daemon {
             for stream in Int32(0)...2 { dup2(null.number, stream) }
         }
         _ = unsafe chdir("/")
+    }
+
+    /// Whether a notice tells of no damage.
+    private static func isHarmless(_ notice: VolumeNotice) -> Bool {
+        if case .unprovenPublicKey = notice { true } else { false }
     }
 
     private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
