@@ -362,3 +362,19 @@ def test_a_copy_that_shares_the_key(environment):
     key = os.path.splitext(reader.state_file(original))[0] + ".key"
     harness.protectfs("erase", "--yes", "--device-key", key, copy + "2", env=original.environment)
     environment.cell("gone when named", False, os.path.exists(key))
+
+
+def test_copies_of_the_key(environment):
+    """What opens the keybag is a key of the volume, whatever it is called; what does not stays."""
+    volume = environment.volume()
+    key = os.path.splitext(reader.state_file(volume))[0] + ".key"
+    directory = os.path.dirname(key)
+    copies = [key + "~", os.path.join(directory, "usb stick"), key.replace(".key", " copy.key")]
+    for copy in copies:
+        shutil.copyfile(key, copy)
+    foreign = os.path.join(directory, "another program's")
+    with open(foreign, "wb") as file:
+        file.write(os.urandom(32))
+    _, answer = erase(volume)
+    environment.cell("destroyed", [], [path for path in copies if os.path.exists(path) or path not in answer["destroyed"]])
+    environment.cell("another file of 32 bytes", (True, []), (os.path.exists(foreign), answer["left"]))

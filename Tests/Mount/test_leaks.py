@@ -88,6 +88,9 @@ def damage(volume):
         for name in files:
             if not name.startswith(".protectfs"):
                 os.rename(os.path.join(directory, name), os.path.join(directory, "A" * 40))
+                put_beside = os.path.join(directory, MARK + " by mistake.txt")
+                with open(put_beside, "w", encoding="utf-8") as file:
+                    file.write("not encrypted")
                 return
 
 

@@ -114,6 +114,8 @@ def test_public_key_not_seen_before(environment):
         mount = environment.mount(bags.volume, unlock=False)
         bags.cell(f"known: {known}", ("works" if known else "EACCES", serial if known else None),
                   (make(mount, "completeUnlessOpen"), bags.pinned()))
+        shown = json.loads(bags.run("status", "--json", mount.path).stdout)
+        bags.cell(f"known: {known}: damage", 0, shown["damage"])
         if not known:
             shown = json.loads(bags.run("info", "--json", bags.volume.path).stdout)
             bags.cell("info", (True, False, True),

@@ -112,7 +112,26 @@ private struct DeviceKeySearch {
             if !isTaken || isLink(path) { try take(path, &target, isGiven: false) }
         }
         for path in old { try takeOld(path, &target) }
+        try takeCopies(&target)
         if let volume = target.volume { target.states = states + leftovers(of: volume) }
+    }
+
+    /// Copies of its keys that lie beside them under any name: only what opens the keybag.
+    private func takeCopies(_ target: inout Erasing.Target) throws(CommandFailure) {
+        for name in (try? FileStatus.names(in: SystemPaths.data)) ?? [] {
+            let path = SystemPaths.data.appending(bytes: name.bytes)
+            guard !named.contains(path), !target.deviceKeys.contains(where: { isSame($0, path) }),
+                let status = try? FileStatus.read(path), status.st_mode & S_IFMT == S_IFREG,
+                status.st_size == off_t(SecretKey.byteCount),
+                let key = try DeviceKeyFile.read(path, isOptional: true), try opens(key)
+            else { continue }
+            if choice == .none {
+                target.spared.append((path, "--device-key none was given"))
+            } else {
+                try refuseLinks(path)
+                target.deviceKeys.append(path)
+            }
+        }
     }
 
     /// State files that a former run has begun with.

@@ -94,11 +94,12 @@ enum Daemon {
         } catch {
             throw Explain.store(error, access.path)
         }
+        let withNames = request.options.logsNames
         do throws(VolumeError) {
             volume = try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                 notice in
-                damage.add()
-                log.write(describe(notice), .warning)
+                if !isHarmless(notice) { damage.add() }
+                log.write(describe(notice, withNames: withNames), .warning)
             }
         } catch .refused(.EBUSY) {
             let place = Mounted.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
@@ -222,12 +223,18 @@ enum Daemon {
         _ = unsafe chdir("/")
     }
 
-    private static func describe(_ notice: VolumeNotice) -> String {
+    /// Whether a notice tells of no damage.
+    private static func isHarmless(_ notice: VolumeNotice) -> Bool {
+        if case .unprovenPublicKey = notice { true } else { false }
+    }
+
+    private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
         switch notice {
         case .departure(let departure):
             "crash damage tolerated in backing inode \(departure.inode), page \(departure.page): \(departure.kind.rawValue)"
         case .undecryptable(let inode, let name):
-            "an entry of backing directory \(inode) does not decrypt: \(HostPath(bytes: name))"
+            // It may be the name of a file that somebody has put into the volume's directory by mistake.
+            "an entry of backing directory \(inode) does not decrypt\(withNames ? ": \(HostPath(bytes: name))" : "")"
         case .missingRecord(let inode):
             "backing directory \(inode) has no record: nothing can be created in it; protectfs fsck --repair makes one"
         case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
