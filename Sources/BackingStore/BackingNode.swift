@@ -61,6 +61,8 @@ public class BackingNode: @unchecked Sendable {
 
 /// An open regular file. Thread-safe: offsets are given with every call. The handle closes with the last reference.
 public class BackingFile: BackingNode, @unchecked Sendable {
+    /// What is read through this handle from now on leaves the access time alone, where the store allows it.
+    public func leaveAccessTime() {}
     /// Reads into the whole of `buffer` from `offset`; goes on after short reads and EINTR.
     /// - Returns: the number of bytes read; less than asked for only at the end of the file.
     public func read(into buffer: inout MutableRawSpan, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }

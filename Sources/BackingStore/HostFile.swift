@@ -38,6 +38,12 @@ public final class HostFile: BackingFile, @unchecked Sendable {
         self.descriptor = descriptor
     }
 
+    public override func leaveAccessTime() {
+        let flags = fcntl(descriptor.number, F_GETFL)
+        // Refused for a file of another owner.
+        if flags >= 0 { _ = fcntl(descriptor.number, F_SETFL, flags | pfs_O_NOATIME) }
+    }
+
     public override func status() throws(Errno) -> Status { try descriptor.status() }
     public override func setMode(_ mode: UInt32) throws(Errno) { try descriptor.setMode(mode) }
     public override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {

@@ -21,6 +21,7 @@
 const int32_t pfs_O_PATH = O_PATH;
 const int32_t pfs_O_NOFOLLOW = O_NOFOLLOW;
 const int32_t pfs_O_DIRECT = O_DIRECT;
+const int32_t pfs_O_NOATIME = O_NOATIME;
 const int32_t pfs_O_DIRECTORY = O_DIRECTORY;
 const int32_t pfs_AT_EMPTY_PATH = AT_EMPTY_PATH;
 const int32_t pfs_AT_SYMLINK_NOFOLLOW = AT_SYMLINK_NOFOLLOW;

@@ -97,3 +97,20 @@ def test_names_given_up_while_closed(environment):
     environment.cell("classes", dict.fromkeys(("pid", "log"), CLASSES["C"]) | dict.fromkeys(
         ("spool/index", "spool/log"), CLASSES["B"]) | dict.fromkeys(("kept", "spool/kept"), CLASSES["A"]), {
             name: get_class(mount / name) for name in ("pid", "log", "spool/index", "spool/log", "kept", "spool/kept")})
+
+
+def test_access_times(environment):
+    """Nobody has read a file of which the class is looked up: a mailbox with a new lock beside it stays unread."""
+    mount = environment.mount()
+    for name in ("mbox", "moved", "shown"):
+        write_file(mount / name, b"x")
+    mount = environment.remount(mount)
+    for name in ("mbox", "moved", "shown"):
+        os.utime(mount / name, (1_600_000_000, 1_700_000_000))
+    write_file(mount / "mbox.lock", b"")
+    os.rename(mount / "moved", mount / "here")
+    mount = environment.remount(mount)
+    get_class(mount / "shown")
+    mount = environment.remount(mount)
+    environment.cell("access times", [1_600_000_000] * 3,
+                     [int(os.stat(mount / name).st_atime) for name in ("mbox", "here", "shown")])

@@ -27,6 +27,7 @@ int fremovexattr(int fd, const char *name);
 extern const int32_t pfs_O_PATH;
 extern const int32_t pfs_O_NOFOLLOW;
 extern const int32_t pfs_O_DIRECT;
+extern const int32_t pfs_O_NOATIME;
 extern const int32_t pfs_O_DIRECTORY;
 extern const int32_t pfs_AT_EMPTY_PATH;
 extern const int32_t pfs_AT_SYMLINK_NOFOLLOW;

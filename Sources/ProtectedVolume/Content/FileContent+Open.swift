@@ -35,6 +35,7 @@ extension FileContent {
     /// The header of a file that is not open, checked by its MAC; needs no key of the file. Nil for a file whose header
     /// was never written (rule R0): it is empty and of its parent's default class.
     public static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
+        backing.leaveAccessTime()
         let length: UInt64
         do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 1) {
@@ -48,6 +49,7 @@ extension FileContent {
     ///
     /// - Throws: `.locked` where the class that the header claims is closed, so that nothing can be proven.
     static func verifiedHeader(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
+        backing.leaveAccessTime()
         let status: Status
         do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
