@@ -32,8 +32,8 @@ class Store:
         device.unmount_disk(self.backing)
         self.disk.end()
 
-    def mount(self):
-        self.mounted = self.environment.mount(self.volume, path=self.point)
+    def mount(self, options=()):
+        self.mounted = self.environment.mount(self.volume, path=self.point, options=options)
         return self.mounted
 
     def forget_pages(self):

@@ -31,7 +31,7 @@ enum TamperTable {
         ### What programs make next
 
         A class A file `a` in a directory whose default is A, and an empty directory of the same default. The change is made to the file or to the records of both directories; then a program saves a class C file over `a`
-        by a rename, or makes a file. `A`: it is of class A. An errno: refused, and nothing was changed. No other class may come of a change, but for one that nobody can notice: a record that was copied from another
+        by a rename, or makes a file. `A`: it is of class A. An errno: refused, and nothing was changed. No other class may come of a change, but for two that nobody can notice: while locked, the header of a class B file, which is as closed as A (**X**); and a record that was copied from another
         directory (**X**; no name in the directory verifies under it).
         """
 

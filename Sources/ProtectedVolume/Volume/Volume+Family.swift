@@ -76,33 +76,15 @@ extension Volume {
     /// What cannot be read or does not verify counts as the strongest: damage must not make a class weaker.
     private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         guard status.kind == .regular else { return nil }
-        do throws(VolumeError) {
-            return try provenClass(of: name, status, in: directory)
-        } catch {
-            return error == .store(.ENOENT) ? nil : .complete
-        }
-    }
-
-    /// The class of a file, proven; nil for one without header.
-    private func provenClass(
-        of name: EntryName, _ status: Status, in directory: BackingDirectory
-    ) throws(VolumeError) -> ProtectionClass? {
         if !options.isShared, let node = nodes.known(InodeKey(status)),
             let proven = node.state.withLock({ $0.content?.protectionClass ?? $0.verified?.protectionClass })
         {
             return proven
         }
-        return try verifiedClass(of: name, status, in: directory)?.protectionClass
-    }
-
-    /// The class that a file leaves to its name. Where it is closed and so cannot be proven, now or later, it is what the header
-    /// says: who can lay another header over this one can as well remove the file, and then nothing is left at all.
-    private func classLeft(by name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
-            return try provenClass(of: name, status, in: directory)
+            return try classForNames(of: name, status, in: directory)?.protectionClass
         } catch {
-            guard case .locked = error else { return error == .store(.ENOENT) ? nil : .complete }
-            return (try? header(of: name, status, in: directory))?.protectionClass ?? .complete
+            return error == .store(.ENOENT) ? nil : .complete
         }
     }
 
@@ -112,7 +94,7 @@ extension Volume {
         guard options.keepsFamilyClass, status.kind == .regular,
             let inherited = try? classForNewFile(in: parent), inherited != .complete
         else { return }
-        let kept = classLeft(by: name, status, in: directory)
+        let kept = keptClass(of: name, status, in: directory)
         vacated.leave(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
     }
 

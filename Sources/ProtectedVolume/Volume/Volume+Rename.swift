@@ -225,38 +225,30 @@ extension Volume {
     ) throws(VolumeError) -> (wanted: ProtectionClass, own: VerifiedClass)? {
         guard options.keepsFamilyClass, let wanted = vacated.protectionClass(of: move.name.entry) else { return nil }
         do throws(VolumeError) {
-            guard let own = try verifiedClass(of: move.source.name.entry, move.status, in: move.directory),
+            guard let own = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
                 !own.flags.contains(.explicit), wanted.isStronger(than: own.protectionClass)
             else { return nil }
             return (wanted, own)
         } catch {
-            // What is damaged can still be moved; and a class A file moved back while locked.
-            guard case .locked = error else { return nil }
-            let claimed = try header(of: move.source.name.entry, move.status, in: move.directory)?.protectionClass
-            guard let claimed, wanted.isStronger(than: claimed) else { return nil }
-            throw error
+            // What is damaged can still be moved.
+            if case .locked = error { throw error }
+            return nil
         }
     }
 
     /// The class that the new file has to take from the one it replaces, and what it is now; nil: it stays as it is.
     ///
-    /// Both classes are proven: otherwise the header of another file, laid over one of the two for a moment, would decide.
-    /// - Throws: `.locked(.complete)` where a class cannot be proven now and could be the one that matters.
+    /// Both classes are proven where they can be: otherwise the header of another file, laid over one of the two for a moment,
+    /// would decide.
     private func classToCarry(
         _ move: Move, over target: Status
     ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
-        var new: VerifiedClass?
-        do throws(VolumeError) {
-            new = try verifiedClass(of: move.source.name.entry, move.status, in: move.directory)
-            guard let new, !new.flags.contains(.explicit), new.protectionClass != .complete else { return nil }
-        } catch {
-            guard case .locked = error else { throw error }
-        }
-        let old = try verifiedClass(of: move.name.entry, target, in: move.newDirectory)
+        guard let new = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
+            !new.flags.contains(.explicit), new.protectionClass != .complete
+        else { return nil }
+        let old = try classForNames(of: move.name.entry, target, in: move.newDirectory)
         // A file that a crash has left without header is an empty one of its parent's default class.
         let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
-        guard ProtectionClass.allCases.contains(where: wanted.isStronger) else { return nil }
-        guard let new else { throw .locked(.complete) }
         return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil
     }
 }

@@ -45,4 +45,25 @@ extension Volume {
             return known
         }
     }
+
+    /// The class that takes part in what becomes of names: the proven one or, for a file that is closed and of which this mount
+    /// has proven nothing, what its header says.
+    ///
+    /// Only a class that is closed cannot be proven. So where another header was laid over the file's own, what takes its place
+    /// or joins its family is in a class that is closed in this state, too. Who can lay one can as well remove the file.
+    /// - Throws: `.locked(.complete)` where the header is not as this mount had proven it. `.damaged` where header or block 0
+    ///   does not verify.
+    func classForNames(
+        of name: EntryName, _ status: Status, in directory: BackingDirectory
+    ) throws(VolumeError) -> VerifiedClass? {
+        do throws(VolumeError) {
+            return try verifiedClass(of: name, status, in: directory)
+        } catch {
+            let known = nodes.known(InodeKey(status))?.state.withLock { $0.verified }
+            guard case .locked = error, known == nil, let header = try header(of: name, status, in: directory) else {
+                throw error
+            }
+            return VerifiedClass(header)
+        }
+    }
 }
