@@ -27,8 +27,7 @@ import VolumeFormat
         // Nor by a change of class, whoever makes it.
         #expect(throws: refusal) { try it.setClass("d/file", "B") }
         try it.write("d/saved", "saved")
-        // The class of what it replaces cannot even be proven.
-        #expect(throws: VolumeError.locked(.complete)) { try it.rename("d/saved", "b/kept") }
+        #expect(throws: refusal) { try it.rename("d/saved", "b/kept") }
         #expect(try it.getClass("d/file") == "none" && it.list("d").count == 2)
         try it.keys.unlock(ring)
         #expect(try it.read("b/kept") == "kept")

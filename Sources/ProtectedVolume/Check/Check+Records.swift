@@ -128,12 +128,13 @@ extension Check {
         return strongest ?? .complete
     }
 
-    /// A file's class, if block 0 proves it; what cannot be proven may be of the strongest class. Nil for one without header.
+    /// A file's class, if block 0 proves it; what cannot be proven, or has lost its header without a crash, may be of the
+    /// strongest class. Nil for one that a crash has left without header.
     private func provenClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
             return try volume.verifiedClass(of: name, status, in: directory)?.protectionClass
         } catch {
-            return error == .damaged(.missingHeader) ? nil : .complete
+            return .complete
         }
     }
 

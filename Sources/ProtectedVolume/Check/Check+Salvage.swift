@@ -34,8 +34,8 @@ extension Check {
         var raw = unsafe span.mutableBytes
         do throws(Errno) { _ = try file.read(into: &raw, at: 0) } catch { throw .store(error) }
         guard bytes.allSatisfy({ $0 == 0 }) else { return false }
-        let new = try FileContent.prepare(
-            in: volume.content, class: volume.classForNewFile(in: place.parent), explicit: false)
+        // No crash explains it, so it may have been of any class; what is written into it next must not be weaker.
+        let new = try FileContent.prepare(in: volume.content, class: .complete, explicit: false)
         // As rule R0 asks.
         try volume.below { () throws(Errno) in
             try file.truncate(to: 0)

@@ -19,7 +19,8 @@ extension Command {
             would mend them, and crash damage is an error from then on. --no-unlock checks what the device key opens, and
             says what it could not check.
             --repair makes missing and damaged directory records anew, with the strongest default class that the directory can
-            have had, gives headers to files that a crash left empty, moves leftovers to .protectfs.lost+found in the volume,
+            have had, gives headers to files that are empty without one (of class complete, as nothing tells their class),
+            moves leftovers to .protectfs.lost+found in the volume,
             and copies all that can be read of a damaged file to NAME.salvaged beside it. With --quarantine it also moves the damaged
             original, and all that cannot be decrypted, to .protectfs.lost+found; its file log says where everything came
             from. Nothing is removed.
