@@ -246,13 +246,14 @@ SQUATTER = 64001
 def own_places(environment):
     """Has /tmp and /run/user empty but for what the tests need, in a mount namespace of this test's own."""
     own_namespace()
-    kept = os.path.dirname(environment.base)
     place = environment.new_path("tmp")
     os.mkdir(place)
     harness.run("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
-    if kept.startswith("/tmp/"):
-        os.makedirs(place + kept[4:])
-        harness.run("mount", "--rbind", kept, place + kept[4:])
+    # The checkout may be in /tmp as well.
+    for kept in (os.path.dirname(environment.base), os.path.dirname(os.path.realpath(harness.binary()))):
+        if kept.startswith("/tmp/"):
+            os.makedirs(place + kept[4:])
+            harness.run("mount", "--rbind", kept, place + kept[4:])
     harness.run("mount", "--move", place, "/tmp")
     os.makedirs("/run/user", exist_ok=True)
     harness.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run/user")
