@@ -250,7 +250,7 @@ def own_places(environment):
     os.mkdir(place)
     harness.run("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
     # The checkout may be in /tmp as well, and the program elsewhere in it.
-    for kept in {os.path.dirname(environment.base), harness.REPOSITORY, os.path.dirname(harness.binary())}:
+    for kept in (os.path.dirname(environment.base), harness.REPOSITORY, os.path.dirname(harness.binary())):
         if kept.startswith("/tmp/") and not os.path.exists(place + kept[4:]):
             os.makedirs(place + kept[4:])
             harness.run("mount", "--rbind", kept, place + kept[4:])
