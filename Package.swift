@@ -42,27 +42,33 @@ let database: [Target] =
     access("/usr/include/sqlite3.h", R_OK) == 0
     ? [.systemLibrary(name: "SQLite3", providers: [.apt(["libsqlite3-dev"])])] : []
 
-let testSupport: [Target] = [.target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: strict)]
+// Stand-ins and helpers that only tests use: a store in memory that can lose power, and the tables of stored fields.
+let testSupport: [Target] = [
+    .target(
+        name: "MemoryStore", dependencies: ["BackingStore", "HostSystem"], path: "Tests/MemoryStore",
+        swiftSettings: strict),
+    .target(name: "TestSupport", dependencies: ["VolumeFormat"], path: "Tests/TestSupport", swiftSettings: strict),
+]
 
 let modules: [[Target]] = [
-    module("Locks"),
-    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["Locks"]),
+    module("HostSystem", uses: ["CLinuxShim"]),
+    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["HostSystem"]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("VolumeFormat"),
-    module("Keybag", uses: ["SodiumKit", "VolumeFormat", "Locks"], tests: ["TestSupport"]),
-    module("BackingStore", uses: ["CLinuxShim", "Locks"]),
+    module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
+    module("BackingStore", uses: ["CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),
     module(
         "ProtectedVolume",
-        uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "Locks"], tests: ["TestSupport"]),
-    module("HostSystem", uses: ["CLinuxShim"]),
-    module("FuseBridge", uses: ["CFuse3", "CLinuxShim", "Locks"]),
+        uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        tests: ["TestSupport", "MemoryStore"]),
+    module("FuseBridge", uses: ["CFuse3", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
         uses: [
-            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "HostSystem", "SodiumKit",
-            "Locks",
-        ]),
-    module("Control", uses: ["Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim", "Locks"]),
+            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem",
+        ],
+        tests: ["MemoryStore"]),
+    module("Control", uses: ["Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
     module("SecretStore", uses: ["SodiumKit", "VolumeFormat", "HostSystem"]),
 ]
 
@@ -70,8 +76,8 @@ let command: [Target] = [
     .executableTarget(
         name: "protectfs",
         dependencies: [
-            "CLinuxShim", "Locks", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume",
-            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "SecretStore", "PassphraseStrength",
+            "CLinuxShim", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem",
+            "FuseBridge", "FuseFrontend", "Control", "SecretStore", "PassphraseStrength",
         ],
         swiftSettings: strict)
 ]
@@ -80,7 +86,9 @@ let command: [Target] = [
 let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",
-        dependencies: ["SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "Locks"],
+        dependencies: [
+            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore",
+        ],
         swiftSettings: strict)
 ]
 
@@ -150,7 +158,7 @@ let porting: [Target] = [
 // The keychain's names over SecretStore. `porting-keychain` is what the mount tests run.
 let secrets: [Target] = [
     .target(
-        name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem", "Locks"],
+        name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem"],
         swiftSettings: strict),
     .executableTarget(
         name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/PortingKeychain"),

@@ -32,48 +32,49 @@ public enum RenameMode: Sendable {
 }
 
 /// Any object of the store, held by a handle that survives renames and unlinking. Thread-safe.
-public class BackingNode: @unchecked Sendable {
-    init() {}
+open class BackingNode: @unchecked Sendable {
+    /// For subclasses.
+    public init() {}
 
     /// The object's status; works for every kind, and after unlinking.
-    public func status() throws(Errno) -> Status { throw .ENOSYS }
+    open func status() throws(Errno) -> Status { throw .ENOSYS }
     /// Sets the permission bits (12 bits).
-    public func setMode(_ mode: UInt32) throws(Errno) { throw .ENOSYS }
+    open func setMode(_ mode: UInt32) throws(Errno) { throw .ENOSYS }
     /// Sets owner and group; nil leaves one alone.
-    public func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) { throw .ENOSYS }
+    open func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) { throw .ENOSYS }
     /// Sets access and modification time.
-    public func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) { throw .ENOSYS }
+    open func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) { throw .ENOSYS }
 
     /// The value of an extended attribute; ENODATA when there is none of that name.
-    public func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { throw .ENOSYS }
+    open func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { throw .ENOSYS }
     /// Sets an extended attribute.
-    public func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode = .set) throws(Errno) {
+    open func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode = .set) throws(Errno) {
         throw .ENOSYS
     }
     /// Removes an extended attribute; ENODATA when there is none of that name.
-    public func removeAttribute(_ name: [UInt8]) throws(Errno) { throw .ENOSYS }
+    open func removeAttribute(_ name: [UInt8]) throws(Errno) { throw .ENOSYS }
     /// The names of all extended attributes.
-    public func attributeNames() throws(Errno) -> [[UInt8]] { throw .ENOSYS }
+    open func attributeNames() throws(Errno) -> [[UInt8]] { throw .ENOSYS }
 
     /// A file handle on the same object, also after unlinking; errors as `BackingDirectory.openFile`.
-    public func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
+    open func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
 }
 
 /// An open regular file. Thread-safe: offsets are given with every call. The handle closes with the last reference.
-public class BackingFile: BackingNode, @unchecked Sendable {
+open class BackingFile: BackingNode, @unchecked Sendable {
     /// What is read through this handle from now on leaves the access time alone, where the store allows it.
-    public func leaveAccessTime() {}
+    open func leaveAccessTime() {}
     /// Reads into the whole of `buffer` from `offset`; goes on after short reads and EINTR.
     /// - Returns: the number of bytes read; less than asked for only at the end of the file.
-    public func read(into buffer: inout MutableRawSpan, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }
+    open func read(into buffer: inout MutableRawSpan, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }
     /// Writes all of `bytes` at `offset`, going on after short writes and EINTR. After an error a first part may have
     /// been written.
-    public func write(_ bytes: RawSpan, at offset: UInt64) throws(Errno) { throw .ENOSYS }
+    open func write(_ bytes: RawSpan, at offset: UInt64) throws(Errno) { throw .ENOSYS }
     /// Overwrites the file from its start with `noise`, makes that durable and reads it back.
     ///
     /// - Returns: why the disk may hold the former bytes all the same; nil where it does not.
     /// - Throws: EIO where something else is read back.
-    public func overwrite(with noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
+    open func overwrite(with noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
         // The array owns the bytes for the length of the call.
         try unsafe write(noise.span.bytes, at: 0)
         try synchronize(dataOnly: false)
@@ -84,60 +85,60 @@ public class BackingFile: BackingNode, @unchecked Sendable {
         return nil
     }
     /// Sets the length in bytes (ftruncate(2)).
-    public func truncate(to length: UInt64) throws(Errno) { throw .ENOSYS }
+    open func truncate(to length: UInt64) throws(Errno) { throw .ENOSYS }
     /// Makes the file durable: fdatasync(2) when `dataOnly`, else fsync(2).
-    public func synchronize(dataOnly: Bool) throws(Errno) { throw .ENOSYS }
+    open func synchronize(dataOnly: Bool) throws(Errno) { throw .ENOSYS }
     /// Reserves space without changing length or content (fallocate(2), KEEP_SIZE). EOPNOTSUPP where the store cannot.
-    public func allocate(at offset: UInt64, length: UInt64) throws(Errno) { throw .ENOSYS }
+    open func allocate(at offset: UInt64, length: UInt64) throws(Errno) { throw .ENOSYS }
     /// Turns a range into a hole without changing the length (PUNCH_HOLE).
-    public func punchHole(at offset: UInt64, length: UInt64) throws(Errno) { throw .ENOSYS }
+    open func punchHole(at offset: UInt64, length: UInt64) throws(Errno) { throw .ENOSYS }
     /// The first offset at or after `offset` that holds data (SEEK_DATA); ENXIO when there is none.
-    public func nextData(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
+    open func nextData(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
     /// The first offset at or after `offset` in a hole, or the end of the file (SEEK_HOLE); ENXIO past the end.
-    public func nextHole(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
+    open func nextHole(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
     /// flock(2) on this handle; waits while someone else holds it. Held until the handle closes.
-    public func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
+    open func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
 }
 
 /// An open directory; all operations are relative to it and take one name. Symlinks are never followed. Thread-safe.
-public class BackingDirectory: BackingNode, @unchecked Sendable {
+open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// True where cutting a file and writing it anew reach the disk in order (a local file system); false on network
     /// and FUSE file systems, where every cut needs an fdatasync.
-    public var keepsOrder: Bool { true }
+    open var keepsOrder: Bool { true }
 
     /// True where a new symlink reaches the disk, with its target, before what is done to names after it; where it is false
     /// a sync of its directory does that. F2FS leaves empty ones after a crash.
-    public var keepsNewLinks: Bool { keepsOrder }
+    open var keepsNewLinks: Bool { keepsOrder }
 
     /// Sets what gives up descriptors that are kept for speed, for when they are short.
-    public func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
+    open func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
     /// The same directory for files of the volume's own, for which descriptors are kept.
-    public func reserved() throws(Errno) -> BackingDirectory { self }
+    open func reserved() throws(Errno) -> BackingDirectory { self }
     /// Whether no further file can be opened for want of descriptors.
-    public var isShort: Bool { false }
+    open var isShort: Bool { false }
 
     /// Another handle on the same directory.
-    public func reopen() throws(Errno) -> BackingDirectory { throw .ENOSYS }
+    open func reopen() throws(Errno) -> BackingDirectory { throw .ENOSYS }
     /// Opens a subdirectory: ENOTDIR or ELOOP for another kind.
-    public func openDirectory(_ name: EntryName) throws(Errno) -> BackingDirectory { throw .ENOSYS }
+    open func openDirectory(_ name: EntryName) throws(Errno) -> BackingDirectory { throw .ENOSYS }
     /// Opens a regular file: EISDIR, ELOOP (symlink) or ENXIO (FIFO, socket, device) for another kind.
-    public func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
+    open func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
     /// Creates a regular file, open for reading and writing; EEXIST when the name is taken. The umask applies.
-    public func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile { throw .ENOSYS }
+    open func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile { throw .ENOSYS }
     /// A handle on any object, without opening it (O_PATH, never through a symlink): status, mode, owner, times,
     /// extended attributes.
-    public func node(_ name: EntryName) throws(Errno) -> BackingNode { throw .ENOSYS }
+    open func node(_ name: EntryName) throws(Errno) -> BackingNode { throw .ENOSYS }
 
     /// The status of an entry, symlinks not followed.
-    public func status(of name: EntryName) throws(Errno) -> Status { try node(name).status() }
+    open func status(of name: EntryName) throws(Errno) -> Status { try node(name).status() }
     /// Sets permission bits of an entry; EOPNOTSUPP on symlinks.
-    public func setMode(of name: EntryName, _ mode: UInt32) throws(Errno) { try node(name).setMode(mode) }
+    open func setMode(of name: EntryName, _ mode: UInt32) throws(Errno) { try node(name).setMode(mode) }
     /// Sets owner and group of an entry, symlinks not followed; nil leaves one alone.
-    public func setOwner(of name: EntryName, _ owner: UInt32?, group: UInt32?) throws(Errno) {
+    open func setOwner(of name: EntryName, _ owner: UInt32?, group: UInt32?) throws(Errno) {
         try node(name).setOwner(owner, group: group)
     }
     /// Sets the times of an entry, symlinks not followed.
-    public func setTimes(of name: EntryName, accessed: TimeChange, modified: TimeChange) throws(Errno) {
+    open func setTimes(of name: EntryName, accessed: TimeChange, modified: TimeChange) throws(Errno) {
         try node(name).setTimes(accessed: accessed, modified: modified)
     }
 
@@ -145,15 +146,15 @@ public class BackingDirectory: BackingNode, @unchecked Sendable {
     /// which a later call goes on behind that entry, until it gives false. Entries that come or go meanwhile may be
     /// missed or seen; the others are seen once.
     /// - Parameter cookie: 0 for the start, or one that an earlier call gave.
-    public func forEachEntry(
+    open func forEachEntry(
         from cookie: UInt64, _ body: (_ entry: DirectoryEntry, _ next: UInt64) -> Bool
     ) throws(Errno) { throw .ENOSYS }
     /// Calls `body` with every entry but `.` and `..` until it gives false.
-    public func forEachEntry(_ body: (DirectoryEntry) -> Bool) throws(Errno) {
+    open func forEachEntry(_ body: (DirectoryEntry) -> Bool) throws(Errno) {
         try forEachEntry(from: 0) { entry, _ in body(entry) }
     }
     /// All entries.
-    public func entries() throws(Errno) -> [DirectoryEntry] {
+    open func entries() throws(Errno) -> [DirectoryEntry] {
         var all: [DirectoryEntry] = []
         try forEachEntry { entry in
             all.append(entry)
@@ -163,32 +164,32 @@ public class BackingDirectory: BackingNode, @unchecked Sendable {
     }
 
     /// mkdir(2). The umask applies.
-    public func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) { throw .ENOSYS }
+    open func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) { throw .ENOSYS }
     /// symlink(2); the target is any bytes without NUL.
-    public func createSymlink(_ name: EntryName, target: [UInt8]) throws(Errno) { throw .ENOSYS }
+    open func createSymlink(_ name: EntryName, target: [UInt8]) throws(Errno) { throw .ENOSYS }
     /// The target of a symlink; EINVAL when it is none.
-    public func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] { throw .ENOSYS }
+    open func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] { throw .ENOSYS }
     /// mknod(2): FIFO, socket, device or empty regular file; `mode` with type bits. The umask applies.
-    public func createSpecial(_ name: EntryName, mode: UInt32, device: UInt64) throws(Errno) { throw .ENOSYS }
+    open func createSpecial(_ name: EntryName, mode: UInt32, device: UInt64) throws(Errno) { throw .ENOSYS }
     /// Renames an entry of this directory into `directory` of the same store.
-    public func rename(
+    open func rename(
         _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName, mode: RenameMode = .replace
     ) throws(Errno) { throw .ENOSYS }
     /// Makes `newName` in `directory` a hard link to an entry of this one; symlinks are linked, not followed.
-    public func link(_ name: EntryName, to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {
+    open func link(_ name: EntryName, to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {
         throw .ENOSYS
     }
     /// unlink(2): any kind but directories.
-    public func unlink(_ name: EntryName) throws(Errno) { throw .ENOSYS }
+    open func unlink(_ name: EntryName) throws(Errno) { throw .ENOSYS }
     /// rmdir(2).
-    public func removeDirectory(_ name: EntryName) throws(Errno) { throw .ENOSYS }
+    open func removeDirectory(_ name: EntryName) throws(Errno) { throw .ENOSYS }
 
     /// Makes the directory's entries durable (fsync(2)).
-    public func synchronize() throws(Errno) { throw .ENOSYS }
+    open func synchronize() throws(Errno) { throw .ENOSYS }
     /// Makes the whole file system durable (syncfs(2)); one that stands read-only cannot promise that: `EROFS`.
-    public func synchronizeStore() throws(Errno) { throw .ENOSYS }
+    open func synchronizeStore() throws(Errno) { throw .ENOSYS }
     /// Space and limits of the file system.
-    public func statistics() throws(Errno) -> StoreStatistics { throw .ENOSYS }
+    open func statistics() throws(Errno) -> StoreStatistics { throw .ENOSYS }
     /// flock(2) on this handle, without waiting: EAGAIN when someone else holds it. Held until the handle closes.
-    public func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
+    open func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
 }

@@ -2,7 +2,7 @@
 
 import CLinuxShim
 import Glibc
-import Locks
+import HostSystem
 
 /// Runs a call until it is not interrupted; the call gives -1 and sets errno on failure.
 func retrying<Number: FixedWidthInteger>(_ call: () -> Number) throws(Errno) -> Number {
@@ -170,7 +170,7 @@ struct Descriptor: ~Copyable {
 private let ownerAccess = Lock<Void>(())
 
 /// Throws what `openFile` promises unless `kind` is a regular file.
-func checkIsFile(_ kind: FileKind) throws(Errno) {
+package func checkIsFile(_ kind: FileKind) throws(Errno) {
     switch kind {
     case .regular: return
     case .directory: throw .EISDIR

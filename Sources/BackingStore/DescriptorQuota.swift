@@ -1,6 +1,6 @@
 // How many descriptors a store may hold, so that the process keeps some for what must always work.
 
-internal import Locks
+internal import HostSystem
 internal import Synchronization
 
 /// A bound on the descriptors of one store. What it refuses is refused before anything is opened or made.

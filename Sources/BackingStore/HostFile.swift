@@ -1,7 +1,7 @@
 // A regular file, or a handle on any object, of the host's file system.
 
 import CLinuxShim
-import Glibc
+package import Glibc
 
 /// A handle on any object of the host, opened with O_PATH.
 public final class HostNode: BackingNode, @unchecked Sendable {
@@ -137,7 +137,7 @@ public final class HostFile: BackingFile, @unchecked Sendable {
 }
 
 /// The offset as the kernel's type; EFBIG when the range leaves it.
-func checkedOffset(_ offset: UInt64, plus length: UInt64) throws(Errno) -> off_t {
+package func checkedOffset(_ offset: UInt64, plus length: UInt64) throws(Errno) -> off_t {
     let (end, overflow) = offset.addingReportingOverflow(length)
     guard !overflow, end <= UInt64(Int64.max) else { throw .EFBIG }
     return off_t(offset)

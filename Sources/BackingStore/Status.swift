@@ -81,6 +81,27 @@ public struct Status: Hashable, Sendable {
     /// Last change of the inode.
     public var changed: Timestamp
 
+    /// Takes every value as it is.
+    package init(
+        device: UInt64, inode: UInt64, mode: UInt32, links: UInt64, owner: UInt32, group: UInt32,
+        specialDevice: UInt64, size: UInt64, blocks: UInt64, blockSize: UInt64, accessed: Timestamp,
+        modified: Timestamp, changed: Timestamp
+    ) {
+        self.device = device
+        self.inode = inode
+        self.mode = mode
+        self.links = links
+        self.owner = owner
+        self.group = group
+        self.specialDevice = specialDevice
+        self.size = size
+        self.blocks = blocks
+        self.blockSize = blockSize
+        self.accessed = accessed
+        self.modified = modified
+        self.changed = changed
+    }
+
     /// The object's type.
     public var kind: FileKind { FileKind(mode: mode) }
 }
@@ -103,6 +124,21 @@ public struct StoreStatistics: Hashable, Sendable {
     public var filesFree: UInt64
     /// Longest name, in bytes.
     public var nameLength: UInt64
+
+    /// Takes every value as it is.
+    package init(
+        blockSize: UInt64, fragmentSize: UInt64, blocks: UInt64, blocksFree: UInt64, blocksAvailable: UInt64,
+        files: UInt64, filesFree: UInt64, nameLength: UInt64
+    ) {
+        self.blockSize = blockSize
+        self.fragmentSize = fragmentSize
+        self.blocks = blocks
+        self.blocksFree = blocksFree
+        self.blocksAvailable = blocksAvailable
+        self.files = files
+        self.filesFree = filesFree
+        self.nameLength = nameLength
+    }
 }
 
 /// One entry of a listing.
@@ -113,4 +149,11 @@ public struct DirectoryEntry: Hashable, Sendable {
     public var inode: UInt64
     /// Its type; `.unknown` where the file system does not say.
     public var kind: FileKind
+
+    /// Takes every value as it is.
+    package init(name: EntryName, inode: UInt64, kind: FileKind) {
+        self.name = name
+        self.inode = inode
+        self.kind = kind
+    }
 }

@@ -3,7 +3,6 @@
 import CLinuxShim
 import Glibc
 import HostSystem
-import Locks
 import SodiumKit
 
 /// Why a frame could not be had or sent.

@@ -2,14 +2,13 @@
 
 import CLinuxShim
 import Glibc
-public import HostSystem
-public import Keybag
-import Locks
+package import HostSystem
+package import Keybag
 import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// Why a request over the socket had no answer, or a refusal.
-public enum ControlError: Error, Equatable, Sendable {
+package enum ControlError: Error, Equatable, Sendable {
     /// Nobody listens there.
     case unreachable(SystemError)
     /// The daemon refused.
@@ -27,11 +26,11 @@ public enum ControlError: Error, Equatable, Sendable {
 }
 
 /// A connection to the daemon of a mount.
-public struct ControlClient: ~Copyable {
+package struct ControlClient: ~Copyable {
     private let channel: Channel
 
     /// Connects to a daemon of this user, of root or of `owner`: nobody else is told a secret.
-    public init(connecting path: HostPath, owner: UInt32? = nil) throws(ControlError) {
+    package init(connecting path: HostPath, owner: UInt32? = nil) throws(ControlError) {
         let socket = Descriptor(taking: pfs_unix_socket())
         guard socket.number >= 0 else { throw .system(.last("socket")) }
         let directory: Descriptor
@@ -57,18 +56,18 @@ public struct ControlClient: ~Copyable {
     }
 
     /// The state of the mount.
-    public func status() throws(ControlError) -> StatusReport {
+    package func status() throws(ControlError) -> StatusReport {
         guard let report = StatusReport(try ask(["request": "status"], seconds: 30)) else { throw .protocolViolation }
         return report
     }
 
     /// What is known of the volume beyond its state.
-    public func info() throws(ControlError) -> JSONValue {
+    package func info() throws(ControlError) -> JSONValue {
         try ask(["request": "info"], seconds: 30)
     }
 
     /// Locks; answers when the volume is locked.
-    public func lock(grace: Double?) throws(ControlError) -> LockReport {
+    package func lock(grace: Double?) throws(ControlError) -> LockReport {
         var members = [JSONMember("request", "lock")]
         if let grace { members.append(JSONMember("grace", .number(grace))) }
         guard let report = LockReport(try ask(.object(members), seconds: nil)) else { throw .protocolViolation }
@@ -76,7 +75,7 @@ public struct ControlClient: ~Copyable {
     }
 
     /// Unlocks; waits as long as wrong passphrases before make it wait.
-    public func unlock(_ credential: borrowing Credential) throws(ControlError) -> UnlockOutcome {
+    package func unlock(_ credential: borrowing Credential) throws(ControlError) -> UnlockOutcome {
         let answer: JSONValue
         switch credential {
         case .passphrase(let secret): answer = try unlock("passphrase", secret)
@@ -97,12 +96,12 @@ public struct ControlClient: ~Copyable {
     }
 
     /// Begins to unmount.
-    public func unmount() throws(ControlError) {
+    package func unmount() throws(ControlError) {
         _ = try ask(["request": "unmount"], seconds: 60)
     }
 
     /// Changes a file's class; `progress` is told while it runs.
-    public func changeClass(
+    package func changeClass(
         _ request: ClassRequest, progress: (ClassProgress) -> Void
     ) throws(ControlError) {
         try send([
@@ -125,7 +124,7 @@ public struct ControlClient: ~Copyable {
     ///
     /// - Parameter wait: locks wait for this connection's `done`, up to their grace.
     /// - Returns: the state, after which no event is missed.
-    public func subscribe(wait: Bool) throws(ControlError) -> VolumeState {
+    package func subscribe(wait: Bool) throws(ControlError) -> VolumeState {
         let answer = try ask(["request": "subscribe", "wait": .bool(wait)], seconds: 30)
         guard let state = VolumeState(answer["state"]) else { throw .protocolViolation }
         return state
@@ -135,14 +134,14 @@ public struct ControlClient: ~Copyable {
     ///
     /// - Parameter timeout: seconds; nil waits for ever.
     /// - Throws: `ControlError.timedOut`, and `.closed` when the mount has ended.
-    public func nextEvent(timeout: Double? = nil) throws(ControlError) -> ControlEvent {
+    package func nextEvent(timeout: Double? = nil) throws(ControlError) -> ControlEvent {
         while true {
             if let event = ControlEvent(try receive(seconds: timeout)) { return event }
         }
     }
 
     /// Answers a `willLock` that this connection asked to be waited for.
-    public func done(_ id: Int64) throws(ControlError) {
+    package func done(_ id: Int64) throws(ControlError) {
         try send(["request": "done", "id": .integer(id)])
     }
 

@@ -3,7 +3,6 @@
 import CLinuxShim
 import Glibc
 import HostSystem
-import Locks
 
 extension ControlServer {
     /// A connection whose first request is still to come.

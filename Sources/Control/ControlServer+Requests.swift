@@ -1,7 +1,7 @@
 // One connection: requests in, answers out, until it ends or breaks a bound.
 
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import VolumeFormat
 

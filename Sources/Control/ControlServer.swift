@@ -2,12 +2,11 @@
 
 import CLinuxShim
 import Glibc
-public import HostSystem
-public import Keybag
-import Locks
+package import HostSystem
+package import Keybag
 
 /// What the daemon does for the socket. Called on a connection's own thread, and may block.
-public protocol ControlHandler: AnyObject, Sendable {
+package protocol ControlHandler: AnyObject, Sendable {
     /// The state of the mount. Must not publish an event, nor wait for one who does.
     func status() -> StatusReport
     /// Locks the volume: announces it, waits the grace and locks.
@@ -24,33 +23,33 @@ public protocol ControlHandler: AnyObject, Sendable {
 }
 
 /// Bounds of the server.
-public struct ControlLimits: Sendable {
+package struct ControlLimits: Sendable {
     /// Connections that have made a request, at a time. Beyond them a lock and a look at the state are answered, and all
     /// else is told `busy` unless one of them is idle.
-    public var connections = 64
+    package var connections = 64
     /// Connections at a time whose first request is still to come.
-    public var waiting = 64
+    package var waiting = 64
     /// Requests at a time that wait to be answered beyond `connections`, of each kind that is.
-    public var desk = 16
+    package var desk = 16
     /// Seconds after which an idle connection makes room where there are too many.
-    public var leastIdle = 1.0
+    package var leastIdle = 1.0
     /// Of these, subscribers.
-    public var subscribers = 32
+    package var subscribers = 32
     /// Seconds in which a connection must begin its next request.
-    public var idle = 10.0
+    package var idle = 10.0
     /// Seconds in which a request must be there whole, and an answer taken.
-    public var transfer = 5.0
+    package var transfer = 5.0
     /// The longest grace, in seconds.
-    public var longestGrace = 300.0
+    package var longestGrace = 300.0
 
     /// The bounds of every mount.
-    public static let standard = ControlLimits()
+    package static let standard = ControlLimits()
 }
 
 /// Serves one control socket.
-public final class ControlServer: Sendable {
+package final class ControlServer: Sendable {
     /// Seconds that a lock waits for those who asked to be waited for, unless told otherwise.
-    public static let usualGrace = 5.0
+    package static let usualGrace = 5.0
 
     let handler: any ControlHandler
     let limits: ControlLimits
@@ -80,7 +79,7 @@ public final class ControlServer: Sendable {
 
     /// Makes the socket, readable and writable by its owner only, in a directory that is the owner's only. One that
     /// is there already belongs to a mount that is gone, and is replaced.
-    public init(
+    package init(
         socket path: HostPath, handler: any ControlHandler, limits: ControlLimits = .standard
     ) throws(SystemError) {
         self.path = path
@@ -112,7 +111,7 @@ public final class ControlServer: Sendable {
     private static let backlog: Int32 = 4096
 
     /// Begins to serve: with threads for what always is answered, which cannot be made when they are needed.
-    public func start() throws(SystemError) {
+    package func start() throws(SystemError) {
         for work in [keepDoor, keepLockDesk, keepStatusDesk] {
             connections.withLock { $0.threads += 1 }
             let isStarted = startThread { [self] in
@@ -134,7 +133,7 @@ public final class ControlServer: Sendable {
 
     /// Takes no more requests, answers those that run, removes the socket and returns when all connections have ended, at
     /// most 10 s later.
-    public func stop() {
+    package func stop() {
         let open = connections.withLock { connections in
             connections.stopping = true
             return connections.open.values.map(\.channel)
@@ -160,7 +159,7 @@ public final class ControlServer: Sendable {
     }
 
     /// Tells every subscriber; never waits for one.
-    public func publish(_ event: ControlEvent) {
+    package func publish(_ event: ControlEvent) {
         subscribers.publish(event)
     }
 
@@ -169,7 +168,7 @@ public final class ControlServer: Sendable {
     ///
     /// - Parameter grace: seconds; nil: the usual 5.
     /// - Returns: whether all have answered.
-    public func announceLock(grace: Double?) -> Bool {
+    package func announceLock(grace: Double?) -> Bool {
         let seconds = min(max(grace ?? Self.usualGrace, 0), limits.longestGrace)
         return subscribers.announce(grace: seconds.isFinite ? seconds : Self.usualGrace)
     }

@@ -1,6 +1,6 @@
 // A thread that waits for one kind of request, so that this kind is answered when everything else is taken.
 
-import Locks
+import HostSystem
 
 /// Requests of one kind, answered by one thread, which is there before it is needed: all that wait at a time get one answer.
 final class Desk: Sendable {

@@ -1,7 +1,7 @@
 // Reading JSON from strangers: strict, of bounded depth, without recursion into hostile lengths.
 
 /// Why bytes are not JSON that is accepted here.
-public enum JSONError: Error, Equatable, Sendable {
+package enum JSONError: Error, Equatable, Sendable {
     /// Not JSON at this byte.
     case syntax(offset: Int)
     /// More levels than are accepted.
@@ -12,10 +12,10 @@ public enum JSONError: Error, Equatable, Sendable {
 
 extension JSONValue {
     /// The most levels of arrays and objects that are accepted.
-    public static let maximumDepth = 16
+    package static let maximumDepth = 16
 
     /// Parses exactly one value, with nothing but white space around it.
-    public init(parsing bytes: [UInt8]) throws(JSONError) {
+    package init(parsing bytes: [UInt8]) throws(JSONError) {
         var parser = JSONParser(bytes: bytes)
         self = try parser.value(depth: 0)
         parser.skipSpace()

@@ -1,21 +1,21 @@
 // JSON as a value: what the control socket speaks and what `--json` prints.
 
 /// A member of a JSON object.
-public struct JSONMember: Sendable, Equatable {
+package struct JSONMember: Sendable, Equatable {
     /// The member's name.
-    public let key: String
+    package let key: String
     /// Its value.
-    public let value: JSONValue
+    package let value: JSONValue
 
     /// Names a value.
-    public init(_ key: String, _ value: JSONValue) {
+    package init(_ key: String, _ value: JSONValue) {
         self.key = key
         self.value = value
     }
 }
 
 /// A JSON value; objects keep the order of their members.
-public enum JSONValue: Sendable, Equatable {
+package enum JSONValue: Sendable, Equatable {
     /// null
     case null
     /// true or false
@@ -32,25 +32,25 @@ public enum JSONValue: Sendable, Equatable {
     case object([JSONMember])
 
     /// The member `key` of an object; nil when this is none or has none.
-    public subscript(key: String) -> JSONValue? {
+    package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value
     }
 
     /// The string, if it is one.
-    public var text: String? {
+    package var text: String? {
         if case .string(let text) = self { return text }
         return nil
     }
 
     /// The integer, if it is one.
-    public var integer: Int64? {
+    package var integer: Int64? {
         if case .integer(let value) = self { return value }
         return nil
     }
 
     /// The number, whole or not, if it is one.
-    public var number: Double? {
+    package var number: Double? {
         switch self {
         case .integer(let value): Double(value)
         case .number(let value): value
@@ -59,25 +59,25 @@ public enum JSONValue: Sendable, Equatable {
     }
 
     /// The truth value, if it is one.
-    public var bool: Bool? {
+    package var bool: Bool? {
         if case .bool(let value) = self { return value }
         return nil
     }
 
     /// The elements, if it is an array.
-    public var elements: [JSONValue]? {
+    package var elements: [JSONValue]? {
         if case .array(let elements) = self { return elements }
         return nil
     }
 
     /// The members, if it is an object.
-    public var members: [JSONMember]? {
+    package var members: [JSONMember]? {
         if case .object(let members) = self { return members }
         return nil
     }
 
     /// An unsigned number; null where it does not fit.
-    public static func unsigned(_ value: UInt64) -> JSONValue {
+    package static func unsigned(_ value: UInt64) -> JSONValue {
         Int64(exactly: value).map { .integer($0) } ?? .null
     }
 }
@@ -86,17 +86,17 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Ex
     ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral, ExpressibleByNilLiteral
 {
     /// A string.
-    public init(stringLiteral value: String) { self = .string(value) }
+    package init(stringLiteral value: String) { self = .string(value) }
     /// An integer.
-    public init(integerLiteral value: Int64) { self = .integer(value) }
+    package init(integerLiteral value: Int64) { self = .integer(value) }
     /// A truth value.
-    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    package init(booleanLiteral value: Bool) { self = .bool(value) }
     /// An array.
-    public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+    package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     /// An object, in the order written.
-    public init(dictionaryLiteral elements: (String, JSONValue)...) {
+    package init(dictionaryLiteral elements: (String, JSONValue)...) {
         self = .object(elements.map { JSONMember($0.0, $0.1) })
     }
     /// null
-    public init(nilLiteral: ()) { self = .null }
+    package init(nilLiteral: ()) { self = .null }
 }

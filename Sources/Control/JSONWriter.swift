@@ -2,17 +2,17 @@
 
 extension JSONValue {
     /// The value in one line, without a newline behind it.
-    public func serialized() -> [UInt8] {
+    package func serialized() -> [UInt8] {
         var bytes: [UInt8] = []
         write(to: &bytes, indentation: nil)
         return bytes
     }
 
     /// The value in one line as text.
-    public var line: String { String(decoding: serialized(), as: UTF8.self) }
+    package var line: String { String(decoding: serialized(), as: UTF8.self) }
 
     /// The value over several lines, two spaces for each level.
-    public func pretty() -> String {
+    package func pretty() -> String {
         var bytes: [UInt8] = []
         write(to: &bytes, indentation: 0)
         return String(decoding: bytes, as: UTF8.self)

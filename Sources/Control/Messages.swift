@@ -1,18 +1,18 @@
 // What is said over the control socket, as Swift values and as JSON.
 
-public import VolumeFormat
+package import VolumeFormat
 
 /// A request that was refused: a stable word, and what a program may want to know beside it.
-public struct ControlFailure: Error, Sendable, Equatable {
+package struct ControlFailure: Error, Sendable, Equatable {
     /// A stable word in camelCase, such as `wrongPassphrase`.
-    public let code: String
+    package let code: String
     /// One line for a log; the sentence for a person is made by the command line.
-    public let message: String
+    package let message: String
     /// More fields, or null.
-    public let details: JSONValue
+    package let details: JSONValue
 
     /// Makes a failure.
-    public init(code: String, message: String = "", details: JSONValue = .null) {
+    package init(code: String, message: String = "", details: JSONValue = .null) {
         self.code = code
         self.message = message
         self.details = details
@@ -20,43 +20,43 @@ public struct ControlFailure: Error, Sendable, Equatable {
 }
 
 /// What `status` answers.
-public struct StatusReport: Sendable, Equatable {
+package struct StatusReport: Sendable, Equatable {
     /// The volume's directory as typed at mounting.
-    public var volume = ""
+    package var volume = ""
     /// The mount point as typed at mounting.
-    public var mountPoint = ""
+    package var mountPoint = ""
     /// The volume's UUID.
-    public var volumeID = ""
+    package var volumeID = ""
     /// The state.
-    public var state = VolumeState.beforeFirstUnlock
+    package var state = VolumeState.beforeFirstUnlock
     /// Files of which the kernel still holds plaintext; 0 but in the state `sweeping`.
-    public var sweepingFiles = 0
+    package var sweepingFiles = 0
     /// Since when, in seconds since 1970.
-    public var since: Int64 = 0
+    package var since: Int64 = 0
     /// Open handles by class.
-    public var openHandles: [ProtectionClass: Int] = [:]
+    package var openHandles: [ProtectionClass: Int] = [:]
     /// The class of new files in directories without a default.
-    public var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
+    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
     /// Whether the mount is read-only.
-    public var isReadOnly = false
+    package var isReadOnly = false
     /// Seconds without use after which the volume locks; nil: never.
-    public var idleLimit: Int64?
+    package var idleLimit: Int64?
     /// Seconds since the last use; nil when not counted.
-    public var idleFor: Int64?
+    package var idleFor: Int64?
     /// Wrong passphrases in a row.
-    public var unlockFailures = 0
+    package var unlockFailures = 0
     /// Seconds until the next passphrase is tried.
-    public var retryAfter = 0.0
+    package var retryAfter = 0.0
     /// The daemon's process.
-    public var processID: Int32 = 0
+    package var processID: Int32 = 0
     /// Departures from the ordinary that were reported since mounting.
-    public var damage = 0
+    package var damage = 0
 
     /// An empty report, to be filled in.
-    public init() {}
+    package init() {}
 
     /// The report as the socket and `status --json` have it.
-    public var json: JSONValue {
+    package var json: JSONValue {
         [
             "volume": .string(volume), "mountPoint": .string(mountPoint), "uuid": .string(volumeID),
             "state": .string("\(state.attributeValue)"), "sweepingFiles": .integer(Int64(sweepingFiles)),
@@ -71,7 +71,7 @@ public struct StatusReport: Sendable, Equatable {
     }
 
     /// Reads a report; nil when it is none.
-    public init?(_ json: JSONValue) {
+    package init?(_ json: JSONValue) {
         guard let volume = json["volume"]?.text, let mountPoint = json["mountPoint"]?.text,
             let uuid = json["uuid"]?.text, let state = VolumeState(json["state"]), let since = json["since"]?.integer,
             let defaultClass = json["defaultClass"]?.text.flatMap({ ProtectionClass(name: $0) })
@@ -98,25 +98,25 @@ public struct StatusReport: Sendable, Equatable {
 }
 
 /// What `lock` answers.
-public struct LockReport: Sendable, Equatable {
+package struct LockReport: Sendable, Equatable {
     /// Open handles of class A that lost access.
-    public var cutOff = 0
+    package var cutOff = 0
     /// The processes that hold them, where the kernel tells.
-    public var processes: [Int32] = []
+    package var processes: [Int32] = []
     /// How long it took.
-    public var milliseconds: Int64 = 0
+    package var milliseconds: Int64 = 0
     /// The state after it: `locked`, `sweeping`, or before first unlock.
-    public var state = VolumeState.locked
+    package var state = VolumeState.locked
     /// Files of which the kernel still holds plaintext: above 0 in the state `sweeping` only.
-    public var files = 0
+    package var files = 0
     /// Whether there was nothing to do.
-    public var wasLocked = false
+    package var wasLocked = false
 
     /// An empty report, to be filled in.
-    public init() {}
+    package init() {}
 
     /// The report as the socket has it.
-    public var json: JSONValue {
+    package var json: JSONValue {
         [
             "cutOff": .integer(Int64(cutOff)), "processes": .array(processes.map { .integer(Int64($0)) }),
             "milliseconds": .integer(milliseconds), "state": .string("\(state.attributeValue)"),
@@ -125,7 +125,7 @@ public struct LockReport: Sendable, Equatable {
     }
 
     /// Reads a report; nil when it is none.
-    public init?(_ json: JSONValue) {
+    package init?(_ json: JSONValue) {
         guard let cutOff = json["cutOff"]?.integer else { return nil }
         self.cutOff = Int(clamping: cutOff)
         processes = json["processes"]?.elements?.compactMap { $0.integer.map { Int32(clamping: $0) } } ?? []
@@ -137,7 +137,7 @@ public struct LockReport: Sendable, Equatable {
 }
 
 /// What happens to the volume, for subscribers and `watch`.
-public enum ControlEvent: Sendable, Equatable {
+package enum ControlEvent: Sendable, Equatable {
     /// A lock begins when everyone who asked has answered `done` with this number, or the grace is over.
     case willLock(id: Int64, grace: Double)
     /// The volume is locked.
@@ -152,7 +152,7 @@ public enum ControlEvent: Sendable, Equatable {
     case firstUnlock
 
     /// The event as the socket and `watch --json` have it.
-    public var json: JSONValue {
+    package var json: JSONValue {
         switch self {
         case .willLock(let id, let grace): ["event": "willLock", "id": .integer(id), "grace": .number(grace)]
         case .locked: ["event": "locked"]
@@ -164,7 +164,7 @@ public enum ControlEvent: Sendable, Equatable {
     }
 
     /// Reads an event; nil when it is none that is known.
-    public init?(_ json: JSONValue) {
+    package init?(_ json: JSONValue) {
         switch json["event"]?.text {
         case "willLock":
             guard let id = json["id"]?.integer, let grace = json["grace"]?.number else { return nil }
@@ -180,9 +180,9 @@ public enum ControlEvent: Sendable, Equatable {
 }
 
 /// A change of class with re-encryption, or of the wrap only.
-public struct ClassRequest: Sendable, Equatable {
+package struct ClassRequest: Sendable, Equatable {
     /// How the class is changed.
-    public enum Mode: String, Sendable {
+    package enum Mode: String, Sendable {
         /// With a new file key.
         case reencrypt
         /// Page 0 alone, as setxattr does.
@@ -190,14 +190,14 @@ public struct ClassRequest: Sendable, Equatable {
     }
 
     /// The file's path from the mount's root, bytes as the file system has them, without a slash in front.
-    public var path: [UInt8]
+    package var path: [UInt8]
     /// The class that it gets.
-    public var protectionClass: ProtectionClass
+    package var protectionClass: ProtectionClass
     /// How.
-    public var mode: Mode
+    package var mode: Mode
 
     /// Makes a request.
-    public init(path: [UInt8], class protectionClass: ProtectionClass, mode: Mode) {
+    package init(path: [UInt8], class protectionClass: ProtectionClass, mode: Mode) {
         self.path = path
         self.protectionClass = protectionClass
         self.mode = mode
@@ -205,14 +205,14 @@ public struct ClassRequest: Sendable, Equatable {
 }
 
 /// How far a re-encryption has come, in bytes.
-public struct ClassProgress: Sendable, Equatable {
+package struct ClassProgress: Sendable, Equatable {
     /// Bytes done.
-    public var done: UInt64
+    package var done: UInt64
     /// Bytes in all.
-    public var total: UInt64
+    package var total: UInt64
 
     /// Makes a report.
-    public init(done: UInt64, total: UInt64) {
+    package init(done: UInt64, total: UInt64) {
         self.done = done
         self.total = total
     }

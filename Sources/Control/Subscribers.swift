@@ -1,6 +1,6 @@
 // Who listens to the volume's events, and who wants to be waited for before a lock.
 
-import Locks
+import HostSystem
 
 /// The subscribers of a server. A slow one is dropped, a vanished one is not waited for.
 final class Subscribers: Sendable {

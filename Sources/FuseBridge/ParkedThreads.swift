@@ -1,7 +1,7 @@
 // Threads beside the workers, for requests that were parked until their file was free: each with a buffer like a worker's.
 
 internal import Glibc
-internal import Locks
+internal import HostSystem
 internal import Synchronization
 
 /// Does parked work in the order in which it became ready. What a job leaves in the buffer is wiped before the next one, so a

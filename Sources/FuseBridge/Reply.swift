@@ -2,7 +2,7 @@
 
 internal import CFuse3
 internal import Glibc
-internal import Locks
+internal import HostSystem
 
 /// An answer that is owed. Consumed by one of its methods; dropped unanswered it sends EIO and says so on stderr.
 ///

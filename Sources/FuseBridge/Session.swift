@@ -5,7 +5,7 @@
 internal import CFuse3
 internal import CLinuxShim
 internal import Glibc
-internal import Locks
+internal import HostSystem
 internal import Synchronization
 
 /// Why a mount could not be made.

@@ -1,7 +1,7 @@
 // When protected files were last used: what the idle timer goes by.
 
 internal import HostSystem
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat

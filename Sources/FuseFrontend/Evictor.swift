@@ -1,7 +1,7 @@
 // Drops the pages of inodes from the kernel's cache, so that one whose store does not answer holds up no other.
 
 internal import FuseBridge
-internal import Locks
+internal import HostSystem
 
 /// Threads that notify the kernel, each of one inode at a time. A notification blocks until what is dirty of the inode has
 /// been written back, for as long as that takes: then another thread goes on with the others, up to a limit.

@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import FuseBridge
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 
 /// Flushes files, each on one of a few threads of its own, so that a file that is stuck holds up no other.

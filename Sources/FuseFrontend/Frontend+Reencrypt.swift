@@ -1,10 +1,10 @@
 // A new key and class for a file, asked for over the control socket, with the kernel's view of it put right.
 
 internal import FuseBridge
-internal import Locks
-public import ProtectedVolume
+internal import HostSystem
+package import ProtectedVolume
 internal import Synchronization
-public import VolumeFormat
+package import VolumeFormat
 
 extension Frontend {
     /// How long the kernel may take to forget the old inode before the answer is given all the same.
@@ -14,7 +14,7 @@ extension Frontend {
     ///
     /// - Parameter progress: told of the bytes done, and of all; false ends it, as the end of the mount does.
     /// - Throws: `.refused(.EINTR)` when it was ended; what `Volume.reencrypt` throws; `.noEntry` where there is no such file.
-    public func reencrypt(
+    package func reencrypt(
         _ path: [[UInt8]], to protectionClass: ProtectionClass, progress: (_ done: UInt64, _ total: UInt64) -> Bool
     ) throws(VolumeError) {
         guard let name = path.last else { throw .notSupported }
@@ -31,7 +31,7 @@ extension Frontend {
     }
 
     /// Gives the file at `path` (components from the root) a class, and leaves its key: as setxattr(2) does.
-    public func changeClass(_ path: [[UInt8]], to protectionClass: ProtectionClass) throws(VolumeError) {
+    package func changeClass(_ path: [[UInt8]], to protectionClass: ProtectionClass) throws(VolumeError) {
         try withNode(at: path) { (node, _) throws(VolumeError) in
             guard node.kind == .file else { throw .notSupported }
             try volume.changeClass(of: node, to: protectionClass)

@@ -1,16 +1,16 @@
 // A mounted volume as the daemon drives it: mount, lock, unlock, look at, end.
 
-public import FuseBridge
+package import FuseBridge
 internal import HostSystem
-public import Keybag
-internal import Locks
-public import ProtectedVolume
+package import Keybag
+internal import HostSystem
+package import ProtectedVolume
 internal import SodiumKit
 internal import Synchronization
-public import VolumeFormat
+package import VolumeFormat
 
 /// What happens to a mount.
-public enum FrontendEvent: Sendable, Equatable {
+package enum FrontendEvent: Sendable, Equatable {
     /// The lock has begun: class A is closed.
     case locking
     /// The keys are gone, and the kernel holds no page of class A.
@@ -24,21 +24,21 @@ public enum FrontendEvent: Sendable, Equatable {
 }
 
 /// What a mount is doing.
-public struct FrontendStatistics: Sendable {
+package struct FrontendStatistics: Sendable {
     /// Open handles by class.
-    public var openHandles: [ProtectionClass: Int]
+    package var openHandles: [ProtectionClass: Int]
     /// Inodes that the kernel knows.
-    public var knownNodes: Int
+    package var knownNodes: Int
     /// Seconds since files of classes A and B were last used.
-    public var idleSeconds: UInt64
+    package var idleSeconds: UInt64
     /// Worker threads.
-    public var workers: Int
+    package var workers: Int
     /// Files of which the kernel still holds pages that a lock wants gone.
-    public var sweepingFiles: Int
+    package var sweepingFiles: Int
 }
 
 /// A mount of a volume. `mount`, then `wait` until it has ended, `close`; the rest from any thread but a worker.
-public final class Frontend: Sendable {
+package final class Frontend: Sendable {
     let volume: Volume
     private let options: MountOptions
     private let source: String
@@ -59,7 +59,7 @@ public final class Frontend: Sendable {
     ///   - source: shown as the mount's source.
     ///   - log: takes one line at a time.
     ///   - events: called from the thread of the lock or unlock, or the keeper's; must not wait for either.
-    public init(
+    package init(
         volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
         events: @escaping @Sendable (FrontendEvent) -> Void
     ) {
@@ -79,7 +79,7 @@ public final class Frontend: Sendable {
     }
 
     /// Mounts at an absolute path. Requests are answered when it returns.
-    public func mount(at mountPoint: String) throws(SessionError) {
+    package func mount(at mountPoint: String) throws(SessionError) {
         try session.mount(at: mountPoint, options: options.sessionOptions(source: source))
         errands.begin(session, volume)
         do throws(SessionError) {
@@ -103,18 +103,18 @@ public final class Frontend: Sendable {
     }
 
     /// Returns when the mount has ended: unmounted, or its connection aborted.
-    public func wait() {
+    package func wait() {
         session.wait()
         isEnding.store(true, ordering: .relaxed)
     }
 
     /// Waits, a second at most, until this process itself does not use the mount: before unmounting.
-    public func settle() {
+    package func settle() {
         errands.settle(until: monotonicNanoseconds() + 1_000_000_000)
     }
 
     /// Frees the session, after `wait`. Closing the volume is the caller's.
-    public func close() {
+    package func close() {
         mender.stop()
         // Nobody holds a file's pages any more: everything that was parked has come to its turn.
         system.readers.stop()
@@ -124,7 +124,7 @@ public final class Frontend: Sendable {
     }
 
     /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
-    public func lock() -> LockReport {
+    package func lock() -> LockReport {
         turn.withLock { _ in
             let report = LockSequence(system: system, errands: errands).run(volume.keys) { events(.locking) }
             guard report.wasUnlocked else {
@@ -155,7 +155,7 @@ public final class Frontend: Sendable {
     }
 
     /// Takes keys in: from here on everything is open.
-    public func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+    package func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
         // The closure below may run once only, which the type system cannot see: the keys go in through an optional.
         var given: VolumeKeys? = consume keys
         return try turn.withLock { _ throws(KeyError) in
@@ -170,7 +170,7 @@ public final class Frontend: Sendable {
     }
 
     /// Open handles by class and the like.
-    public var statistics: FrontendStatistics {
+    package var statistics: FrontendStatistics {
         FrontendStatistics(
             openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,
             idleSeconds: system.activity.idleNanoseconds / 1_000_000_000, workers: errands.workers,

@@ -1,7 +1,7 @@
 // A thread that does one job after another: the notifier, and the helper that calls the own mount.
 
 internal import FuseBridge
-internal import Locks
+internal import HostSystem
 
 /// Jobs in the order in which they came, each without any lock held.
 final class JobThread: Sendable {

@@ -3,25 +3,25 @@
 internal import FuseBridge
 internal import HostSystem
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat
 
 /// What a lock did.
-public struct LockReport: Sendable, Equatable {
+package struct LockReport: Sendable, Equatable {
     /// The volume was unlocked before.
-    public var wasUnlocked = false
+    package var wasUnlocked = false
     /// Handles of class A files that are open and have lost their access.
-    public var cutOff = 0
+    package var cutOff = 0
     /// The processes (threads) that opened them, where the kernel told.
-    public var processes: [Int32] = []
+    package var processes: [Int32] = []
     /// Passes over the kernel's page cache.
-    public var passes = 0
+    package var passes = 0
     /// Files of which the kernel still holds pages: above 0 the state is `sweeping`.
-    public var files = 0
+    package var files = 0
     /// How long it took.
-    public var milliseconds = 0
+    package var milliseconds = 0
 }
 
 /// The steps of a lock, numbered as in `docs/architecture.md`, "One lock".

@@ -1,7 +1,7 @@
 // The thread that mends the middle of long files after a crash, while programs go on with them.
 
 internal import FuseBridge
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 
 /// Goes on in small steps with what rule R5 leaves for later, and rests as long as it works.

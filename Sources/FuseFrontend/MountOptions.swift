@@ -1,9 +1,9 @@
 // The words after `-o`: which of them are ours, which the kernel's, and which nobody's.
 
-public import VolumeFormat
+package import VolumeFormat
 
 /// A word of `-o` that cannot be used.
-public enum MountOptionError: Error, Equatable, Sendable {
+package enum MountOptionError: Error, Equatable, Sendable {
     /// Nobody knows it.
     case unknown(String)
     /// It needs a value, or its value makes no sense.
@@ -11,36 +11,36 @@ public enum MountOptionError: Error, Equatable, Sendable {
 }
 
 /// What `-o` asked for.
-public struct MountOptions: Sendable, Equatable {
+package struct MountOptions: Sendable, Equatable {
     /// Nothing is written.
-    public var isReadOnly = false
+    package var isReadOnly = false
     /// Other users may see the mount.
-    public var allowsOther = false
+    package var allowsOther = false
     /// The class of new files in directories without a default.
-    public var defaultClass: ProtectionClass?
+    package var defaultClass: ProtectionClass?
     /// Other machines write the same volume: short cache lifetimes, no write-back cache.
-    public var isShared = false
+    package var isShared = false
     /// No crash damage is tolerated.
-    public var isStrict = false
+    package var isStrict = false
     /// Crash damage is tolerated in every file: a restored snapshot.
-    public var recover = false
+    package var recover = false
     /// A new file takes no class from its name's family, nor from the file that had its name before.
-    public var ignoresFamily = false
+    package var ignoresFamily = false
     /// Lock after so many seconds without use of protected files.
-    public var idleSeconds: UInt64?
+    package var idleSeconds: UInt64?
     /// Shown as the owner of everything.
-    public var user: UInt32?
+    package var user: UInt32?
     /// Shown as the group of everything.
-    public var group: UInt32?
+    package var group: UInt32?
     /// Permission bits taken from everything.
-    public var mask: UInt32?
+    package var mask: UInt32?
     /// What the kernel is given as it stands: `noatime`, `nodev` …
-    public var kernelOptions: [String] = []
+    package var kernelOptions: [String] = []
     /// The log may hold names of files and programs. Not an option of `-o`: fstab is not the place to ask for it.
-    public var logsNames = false
+    package var logsNames = false
 
     /// Nothing asked for.
-    public init() {}
+    package init() {}
 
     /// Words that go to the kernel unchanged.
     private static let kernelWords: Set<String> = [
@@ -54,7 +54,7 @@ public struct MountOptions: Sendable, Equatable {
     ]
 
     /// Takes lists as they follow each `-o`; later words win.
-    public static func parse(_ lists: [String]) throws(MountOptionError) -> MountOptions {
+    package static func parse(_ lists: [String]) throws(MountOptionError) -> MountOptions {
         var result = MountOptions()
         for list in lists {
             for word in list.split(separator: ",") { try result.take(String(word)) }

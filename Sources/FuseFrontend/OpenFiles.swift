@@ -1,6 +1,6 @@
 // The files that programs hold open: what each handle is good for, and who opened it.
 
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 internal import VolumeFormat
 

@@ -1,7 +1,7 @@
 // Why a program was told EACCES: one line for each file and process, and never a flood.
 
 internal import HostSystem
-internal import Locks
+internal import HostSystem
 
 /// The lines that tell a locked volume from a permission problem.
 final class RefusalLog: Sendable {

@@ -1,6 +1,6 @@
 // Which files' new times the kernel has still to send, and on behalf of which thread.
 
-internal import Locks
+internal import HostSystem
 internal import Synchronization
 
 /// Finds files on which the kernel keeps an error that is nobody's.

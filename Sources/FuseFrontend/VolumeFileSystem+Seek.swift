@@ -3,7 +3,7 @@
 internal import BackingStore
 internal import FuseBridge
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 internal import VolumeFormat
 

@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import FuseBridge
-internal import Locks
+internal import HostSystem
 internal import ProtectedVolume
 
 extension VolumeFileSystem {

@@ -3,9 +3,9 @@
 internal import SodiumKit
 
 /// Requests hold plaintext, so their buffers are locked: 10 of 1 MiB, or 4 of 256 KiB where only little can be locked.
-public struct WorkerLimits: Sendable, Equatable {
+package struct WorkerLimits: Sendable, Equatable {
     /// What a mount locks at least: 4 request buffers, the pools of buffers, and keys of a few hundred open files.
-    public static let leastLockedMemory: UInt64 = 5 << 20
+    package static let leastLockedMemory: UInt64 = 5 << 20
 
     var workers: Int
     /// Most bytes of one READ or WRITE.

@@ -4,12 +4,12 @@ import CLinuxShim
 import Glibc
 
 /// A child process that was started and has to be waited for.
-public struct ChildProcess: Sendable {
+package struct ChildProcess: Sendable {
     /// Its process ID.
-    public let id: Int32
+    package let id: Int32
 
     /// How a child ended.
-    public enum Ending: Sendable, Equatable {
+    package enum Ending: Sendable, Equatable {
         /// By exit(2) with this status.
         case exited(Int32)
         /// By this signal.
@@ -24,7 +24,7 @@ public struct ChildProcess: Sendable {
     ///   - descriptors: descriptors of this process by their number in the child; all others but 0, 1, 2 have to be
     ///     close-on-exec already, as everything in this module is.
     ///   - ownSession: true puts the child into a session of its own (setsid(2)).
-    public static func start(
+    package static func start(
         _ program: HostPath, _ arguments: [[UInt8]], environment: [[UInt8]]? = nil,
         descriptors: [(child: Int32, own: Int32)] = [], ownSession: Bool = false
     ) throws(SystemError) -> ChildProcess {
@@ -64,7 +64,7 @@ public struct ChildProcess: Sendable {
     }
 
     /// Waits until it has ended.
-    public func wait() throws(SystemError) -> Ending {
+    package func wait() throws(SystemError) -> Ending {
         var status: Int32 = 0
         while unsafe waitpid(id, &status, 0) < 0 {
             guard errno == EINTR else { throw .last("waitpid") }
@@ -74,7 +74,7 @@ public struct ChildProcess: Sendable {
 
     /// Runs a program to its end.
     @discardableResult
-    public static func run(
+    package static func run(
         _ program: String, _ arguments: [String], descriptors: [(child: Int32, own: Int32)] = []
     ) throws(SystemError) -> Ending {
         let words = [Array(program.utf8)] + arguments.map { Array($0.utf8) }
@@ -97,18 +97,18 @@ public struct ChildProcess: Sendable {
 }
 
 /// Another process, watched by a descriptor that cannot come to mean a different one.
-public struct ProcessWatch: ~Copyable, Sendable {
+package struct ProcessWatch: ~Copyable, Sendable {
     private let descriptor: Descriptor
 
     /// pidfd_open(2).
-    public init(_ id: Int32) throws(SystemError) {
+    package init(_ id: Int32) throws(SystemError) {
         let number = pfs_pidfd_open(id)
         guard number >= 0 else { throw .last("pidfd_open") }
         descriptor = Descriptor(taking: number)
     }
 
     /// Waits until it has ended, at most `seconds`; false when it still runs.
-    public borrowing func waitForEnd(seconds: Int32) -> Bool {
+    package borrowing func waitForEnd(seconds: Int32) -> Bool {
         var poll = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
         while true {
             let result = unsafe Glibc.poll(&poll, 1, seconds * 1000)

@@ -1,17 +1,17 @@
 // A file descriptor that is closed exactly once.
 
-public import Glibc
+package import Glibc
 
 /// Owns one open file descriptor and closes it when it goes away.
-public struct Descriptor: ~Copyable, Sendable {
+package struct Descriptor: ~Copyable, Sendable {
     /// The number, valid as long as this value lives.
-    public let number: Int32
+    package let number: Int32
 
     /// Takes over an open descriptor.
-    public init(taking number: Int32) { self.number = number }
+    package init(taking number: Int32) { self.number = number }
 
     /// open(2), always with O_CLOEXEC.
-    public init(opening path: HostPath, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
+    package init(opening path: HostPath, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
         let result = unsafe path.withCString { unsafe open($0, flags | O_CLOEXEC, mode) }
         guard result >= 0 else { throw .last("open", path.description) }
         number = result
@@ -20,21 +20,21 @@ public struct Descriptor: ~Copyable, Sendable {
     deinit { close(number) }
 
     /// Gives up ownership without closing.
-    public consuming func release() -> Int32 {
+    package consuming func release() -> Int32 {
         let result = number
         discard self
         return result
     }
 
     /// fstat(2).
-    public func status() throws(SystemError) -> stat {
+    package func status() throws(SystemError) -> stat {
         var result = stat()
         guard unsafe fstat(number, &result) == 0 else { throw .last("fstat") }
         return result
     }
 
     /// Reads until `buffer` is full or the end; gives the number of bytes.
-    public func read(into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
+    package func read(into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
         let (count, code) = unsafe buffer.withUnsafeMutableBytes { memory -> (Int, Int32) in
             var done = 0
             while done < memory.count {
@@ -54,7 +54,7 @@ public struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Reads what there is up to `limit` bytes; not for secrets.
-    public func readAll(limit: Int) throws(SystemError) -> [UInt8] {
+    package func readAll(limit: Int) throws(SystemError) -> [UInt8] {
         var all: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: min(max(limit, 1), 65536))
         while all.count < limit {
@@ -71,7 +71,7 @@ public struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Writes all of `bytes`.
-    public func write(_ bytes: RawSpan) throws(SystemError) {
+    package func write(_ bytes: RawSpan) throws(SystemError) {
         let code = unsafe bytes.withUnsafeBytes { memory -> Int32 in
             var done = 0
             while done < memory.count {
@@ -89,7 +89,7 @@ public struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Writes all of `text` as UTF-8.
-    public func write(_ text: String) throws(SystemError) {
+    package func write(_ text: String) throws(SystemError) {
         let bytes = Array(text.utf8)
         // The array owns the bytes for the length of the call; UInt8 has no padding.
         try unsafe write(bytes.span.bytes)
@@ -97,7 +97,7 @@ public struct Descriptor: ~Copyable, Sendable {
 }
 
 /// The whole of a small file, at most `limit` bytes of it; not for secrets.
-public func readFile(_ path: HostPath, limit: Int = 1 << 20) throws(SystemError) -> [UInt8] {
+package func readFile(_ path: HostPath, limit: Int = 1 << 20) throws(SystemError) -> [UInt8] {
     do throws(SystemError) {
         return try Descriptor(opening: path, O_RDONLY).readAll(limit: limit)
     } catch {
@@ -106,7 +106,7 @@ public func readFile(_ path: HostPath, limit: Int = 1 << 20) throws(SystemError)
 }
 
 /// mkdir(2) for the path and every missing parent, with `mode` for those it makes.
-public func makeDirectories(_ path: HostPath, mode: mode_t = 0o700) throws(SystemError) {
+package func makeDirectories(_ path: HostPath, mode: mode_t = 0o700) throws(SystemError) {
     if unsafe path.withCString({ unsafe mkdir($0, mode) }) == 0 || errno == EEXIST { return }
     guard errno == ENOENT, path.parent != path else { throw .last("mkdir", path.description) }
     try makeDirectories(path.parent, mode: mode)

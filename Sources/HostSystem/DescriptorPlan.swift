@@ -4,29 +4,29 @@ import Glibc
 
 /// The descriptors of a process that serves a mount, divided so that the control socket, an unlock and the end of the mount
 /// never wait for what programs have open.
-public struct DescriptorPlan: Sendable {
+package struct DescriptorPlan: Sendable {
     /// The process's own: 3 standard streams, /dev/fuse, the guard's pipe, the mount point, the volume's directory, the
     /// control socket, the mount table, the system log; and for a moment an unlock (keybag, device key, state file and its
     /// lock and directory: 5), the helper's calls on the mount (4), and unmounting through fusermount3 (5).
-    public static let own = 32
+    package static let own = 32
     /// Late files: what a lock that found pages still to be written has written them to.
-    public static let late = 8
+    package static let late = 8
     /// With fewer in all a mount is refused.
-    public static let least = 80
+    package static let least = 80
 
     /// All that the process may have (RLIMIT_NOFILE).
-    public let limit: Int
+    package let limit: Int
     /// Connections to the control socket that have made a request; as many more may wait.
-    public let connections: Int
+    package let connections: Int
     /// Requests of each kind that is always answered, at the time.
-    public let desk: Int
+    package let desk: Int
     /// All that the store may hold.
-    public let store: Int
+    package let store: Int
     /// What open files may hold of these; the rest is for operations on names.
-    public let files: Int
+    package let files: Int
 
     /// The plan for a limit.
-    public init(limit: Int) {
+    package init(limit: Int) {
         self.limit = limit
         connections = min(64, max(8, limit / 32))
         desk = connections / 4
@@ -35,7 +35,7 @@ public struct DescriptorPlan: Sendable {
     }
 
     /// By the limit that the process has now.
-    public static var ofThisProcess: DescriptorPlan {
+    package static var ofThisProcess: DescriptorPlan {
         var limit = rlimit()
         guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
             return DescriptorPlan(limit: 1024)

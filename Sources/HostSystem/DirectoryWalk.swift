@@ -1,11 +1,11 @@
 // Directory listings and what lies at a path, links not followed.
 
-public import Glibc
+package import Glibc
 
 /// What lies at a path.
-public enum FileStatus {
+package enum FileStatus {
     /// lstat(2).
-    public static func read(_ path: HostPath) throws(SystemError) -> stat {
+    package static func read(_ path: HostPath) throws(SystemError) -> stat {
         var result = stat()
         guard unsafe path.withCString({ unsafe lstat($0, &result) }) == 0 else {
             throw .last("lstat", path.description)
@@ -14,7 +14,7 @@ public enum FileStatus {
     }
 
     /// The names in a directory, sorted by their bytes, without `.` and `..`.
-    public static func names(in path: HostPath) throws(SystemError) -> [HostPath] {
+    package static func names(in path: HostPath) throws(SystemError) -> [HostPath] {
         guard let stream = unsafe path.withCString({ unsafe opendir($0) }) else {
             throw .last("opendir", path.description)
         }

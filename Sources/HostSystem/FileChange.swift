@@ -1,17 +1,17 @@
 // Changes of names by path: directories made, files renamed and removed.
 
 import CLinuxShim
-public import Glibc
+package import Glibc
 
 /// mkdir(2), rename(2), unlink(2) and rmdir(2).
-public enum FileChange {
+package enum FileChange {
     /// Makes a directory with this mode.
-    public static func makeDirectory(_ path: HostPath, mode: mode_t = 0o700) throws(SystemError) {
+    package static func makeDirectory(_ path: HostPath, mode: mode_t = 0o700) throws(SystemError) {
         guard unsafe path.withCString({ unsafe mkdir($0, mode) }) == 0 else { throw .last("mkdir", path.description) }
     }
 
     /// Renames; what is in place of `target` is replaced, or is EEXIST where `replacing` is false.
-    public static func rename(_ source: HostPath, to target: HostPath, replacing: Bool) throws(SystemError) {
+    package static func rename(_ source: HostPath, to target: HostPath, replacing: Bool) throws(SystemError) {
         let result = unsafe source.withCString { source in
             unsafe target.withCString { target in
                 unsafe pfs_renameat2(AT_FDCWD, source, AT_FDCWD, target, replacing ? 0 : pfs_RENAME_NOREPLACE)
@@ -21,12 +21,12 @@ public enum FileChange {
     }
 
     /// Removes a name that is not a directory's.
-    public static func removeFile(_ path: HostPath) throws(SystemError) {
+    package static func removeFile(_ path: HostPath) throws(SystemError) {
         guard unsafe path.withCString({ unsafe unlink($0) }) == 0 else { throw .last("unlink", path.description) }
     }
 
     /// Removes an empty directory.
-    public static func removeDirectory(_ path: HostPath) throws(SystemError) {
+    package static func removeDirectory(_ path: HostPath) throws(SystemError) {
         guard unsafe path.withCString({ unsafe rmdir($0) }) == 0 else { throw .last("rmdir", path.description) }
     }
 }

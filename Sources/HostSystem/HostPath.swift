@@ -3,20 +3,20 @@
 import Glibc
 
 /// A path of the host: any bytes but NUL.
-public struct HostPath: Sendable, Hashable, CustomStringConvertible {
+package struct HostPath: Sendable, Hashable, CustomStringConvertible {
     /// The bytes, without a terminating NUL.
-    public let bytes: [UInt8]
+    package let bytes: [UInt8]
 
     /// Takes `bytes` up to the first NUL.
-    public init(bytes: some Collection<UInt8>) {
+    package init(bytes: some Collection<UInt8>) {
         self.bytes = Array(bytes.prefix { $0 != 0 })
     }
 
     /// Takes the UTF-8 of `text` up to the first NUL.
-    public init(_ text: String) { self.init(bytes: text.utf8) }
+    package init(_ text: String) { self.init(bytes: text.utf8) }
 
     /// Runs `body` with the path as a C string that lives as long as the call.
-    public func withCString<Result: ~Copyable, Failure: Error>(
+    package func withCString<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         let terminated = bytes.map { CChar(bitPattern: $0) } + [0]
@@ -32,7 +32,7 @@ public struct HostPath: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The path for a person: control characters and broken UTF-8 are shown as `\xHH`.
-    public var description: String {
+    package var description: String {
         var text = ""
         for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
             if scalar.value < 0x20 || scalar.value == 0x7F {
@@ -46,20 +46,20 @@ public struct HostPath: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// True for a path that starts at the root.
-    public var isAbsolute: Bool { bytes.first == UInt8(ascii: "/") }
+    package var isAbsolute: Bool { bytes.first == UInt8(ascii: "/") }
 
     /// Adds a component.
-    public func appending(_ component: String) -> HostPath { appending(bytes: Array(component.utf8)) }
+    package func appending(_ component: String) -> HostPath { appending(bytes: Array(component.utf8)) }
 
     /// Adds a component given as bytes.
-    public func appending(bytes component: [UInt8]) -> HostPath {
+    package func appending(bytes component: [UInt8]) -> HostPath {
         if bytes.isEmpty { return HostPath(bytes: component) }
         let slash: [UInt8] = bytes.last == UInt8(ascii: "/") ? [] : [UInt8(ascii: "/")]
         return HostPath(bytes: bytes + slash + component)
     }
 
     /// All but the last component: "/" for what lies in the root, "." for a bare name.
-    public var parent: HostPath {
+    package var parent: HostPath {
         var end = bytes.count
         while end > 1, bytes[end - 1] == UInt8(ascii: "/") { end -= 1 }
         while end > 0, bytes[end - 1] != UInt8(ascii: "/") { end -= 1 }
@@ -69,7 +69,7 @@ public struct HostPath: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The last component, without slashes behind it.
-    public var lastComponent: HostPath {
+    package var lastComponent: HostPath {
         var end = bytes.count
         while end > 1, bytes[end - 1] == UInt8(ascii: "/") { end -= 1 }
         var start = end
@@ -78,14 +78,14 @@ public struct HostPath: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// True when this absolute resolved path is `other` or lies below it.
-    public func isInside(_ other: HostPath) -> Bool {
+    package func isInside(_ other: HostPath) -> Bool {
         if other.bytes == [UInt8(ascii: "/")] { return true }
         return bytes.starts(with: other.bytes)
             && (bytes.count == other.bytes.count || bytes[other.bytes.count] == UInt8(ascii: "/"))
     }
 
     /// realpath(3): absolute, without links, `.` and `..`.
-    public func resolved() throws(SystemError) -> HostPath {
+    package func resolved() throws(SystemError) -> HostPath {
         guard let text = unsafe withCString({ unsafe realpath($0, nil) }) else {
             throw .last("realpath", description)
         }
@@ -95,7 +95,7 @@ public struct HostPath: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Absolute by the current directory, links left alone; for a path that must not be touched (a dead mount).
-    public func absolute() throws(SystemError) -> HostPath {
+    package func absolute() throws(SystemError) -> HostPath {
         if isAbsolute { return self }
         guard let text = unsafe getcwd(nil, 0) else { throw .last("getcwd") }
         defer { unsafe free(text) }

@@ -3,36 +3,36 @@
 import Glibc
 
 /// One line of mountinfo.
-public struct MountEntry: Sendable, Hashable {
+package struct MountEntry: Sendable, Hashable {
     /// Device numbers of the mounted file system.
-    public let major: UInt32
+    package let major: UInt32
     /// Device numbers of the mounted file system.
-    public let minor: UInt32
+    package let minor: UInt32
     /// Where it is mounted, absolute.
-    public let mountPoint: HostPath
+    package let mountPoint: HostPath
     /// Per-mount options.
-    public let options: String
+    package let options: String
     /// The type, such as `fuse.protectfs`.
-    public let type: String
+    package let type: String
     /// What is mounted; for protectfs the volume as typed, made absolute.
-    public let source: HostPath
+    package let source: HostPath
     /// Per-file-system options.
-    public let superOptions: String
+    package let superOptions: String
 
     /// "MAJOR:MINOR".
-    public var device: String { "\(major):\(minor)" }
+    package var device: String { "\(major):\(minor)" }
 
     /// The same as `st_dev` says it (makedev(3)).
-    public var deviceNumber: UInt64 {
+    package var deviceNumber: UInt64 {
         let (major, minor) = (UInt64(major), UInt64(minor))
         return (major & ~0xFFF) << 32 | (major & 0xFFF) << 8 | (minor & ~0xFF) << 12 | minor & 0xFF
     }
 
     /// True for a mount of this program.
-    public var isProtectfs: Bool { type == "fuse.protectfs" }
+    package var isProtectfs: Bool { type == "fuse.protectfs" }
 
     /// A number in `superOptions`, such as `user_id`.
-    public func number(of option: String) -> UInt32? {
+    package func number(of option: String) -> UInt32? {
         for word in superOptions.split(separator: ",") {
             let parts = word.split(separator: "=", maxSplits: 1)
             if parts.count == 2, parts[0] == option { return UInt32(parts[1]) }
@@ -42,16 +42,16 @@ public struct MountEntry: Sendable, Hashable {
 }
 
 /// Tells of changes of the mount table (poll(2) of proc_pid_mountinfo(5)).
-public struct MountTableWatch: ~Copyable, Sendable {
+package struct MountTableWatch: ~Copyable, Sendable {
     private let table: Descriptor
 
     /// From here on changes are told.
-    public init() throws(SystemError) {
+    package init() throws(SystemError) {
         table = try Descriptor(opening: HostPath("/proc/self/mountinfo"), O_RDONLY)
     }
 
     /// Waits for a change; false where none can be waited for.
-    public borrowing func wait() -> Bool {
+    package borrowing func wait() -> Bool {
         var change = pollfd(fd: table.number, events: Int16(POLLPRI), revents: 0)
         while true {
             let result = unsafe poll(&change, 1, -1)
@@ -62,19 +62,19 @@ public struct MountTableWatch: ~Copyable, Sendable {
 }
 
 /// The mounts that this process sees.
-public enum MountTable {
+package enum MountTable {
     /// All mounts, oldest first; of several on one point the last is the one that is seen.
-    public static func read() throws(SystemError) -> [MountEntry] {
+    package static func read() throws(SystemError) -> [MountEntry] {
         parse(try readFile(HostPath("/proc/self/mountinfo"), limit: 64 << 20))
     }
 
     /// The mount that is seen at exactly this absolute path.
-    public static func entry(at path: HostPath) throws(SystemError) -> MountEntry? {
+    package static func entry(at path: HostPath) throws(SystemError) -> MountEntry? {
         try read().last { $0.mountPoint == path }
     }
 
     /// The mount that a resolved absolute path lies in.
-    public static func entry(containing path: HostPath) throws(SystemError) -> MountEntry? {
+    package static func entry(containing path: HostPath) throws(SystemError) -> MountEntry? {
         var best: MountEntry?
         for entry in try read() where path.isInside(entry.mountPoint) {
             if entry.mountPoint.bytes.count >= best?.mountPoint.bytes.count ?? 0 { best = entry }

@@ -3,14 +3,14 @@
 import CLinuxShim
 
 /// A pipe whose two ends are closed on exec.
-public struct Pipe: ~Copyable, Sendable {
+package struct Pipe: ~Copyable, Sendable {
     /// The end that is read; closed by taking it.
-    public var reading: Descriptor?
+    package var reading: Descriptor?
     /// The end that is written.
-    public var writing: Descriptor?
+    package var writing: Descriptor?
 
     /// pipe2(2) with O_CLOEXEC.
-    public init() throws(SystemError) {
+    package init() throws(SystemError) {
         reading = nil
         writing = nil
         var ends: [Int32] = [-1, -1]

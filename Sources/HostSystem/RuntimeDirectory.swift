@@ -4,7 +4,7 @@ import CLinuxShim
 import Glibc
 
 /// Why a directory cannot hold control sockets.
-public enum RuntimeDirectoryError: Error, Sendable, Equatable {
+package enum RuntimeDirectoryError: Error, Sendable, Equatable {
     /// A system call failed.
     case system(SystemError)
     /// What is there is not a directory: a link, say.
@@ -21,7 +21,7 @@ extension SystemPaths {
     /// Where control sockets of this user may be, the place for new ones first: for root `/run/protectfs`; for others
     /// `$XDG_RUNTIME_DIR/protectfs`, then `/run/user/UID/protectfs` where that is the user's own, which programs without a
     /// login session's environment find too, then `/tmp/protectfs-UID`.
-    public static var runtimes: [HostPath] {
+    package static var runtimes: [HostPath] {
         if geteuid() == 0 { return [HostPath("/run/protectfs")] }
         var places: [HostPath] = []
         if let base = environment("XDG_RUNTIME_DIR"), base.isAbsolute { places.append(base.appending("protectfs")) }
@@ -33,16 +33,16 @@ extension SystemPaths {
     }
 
     /// Where this process makes control sockets.
-    public static var runtime: HostPath { runtimes[0] }
+    package static var runtime: HostPath { runtimes[0] }
 
     /// The control socket that the mount with these device numbers gets here, named MAJOR:MINOR.
-    public static func controlSocket(major: UInt32, minor: UInt32) -> HostPath {
+    package static func controlSocket(major: UInt32, minor: UInt32) -> HostPath {
         runtime.appending("\(major):\(minor)")
     }
 
     /// Makes `runtime` if it is missing, and checks that it is this user's own with mode 0700, in a place where no other
     /// user can put another in its stead. In `/tmp` anybody may have made it before.
-    public static func makeRuntime() throws(RuntimeDirectoryError) -> HostPath {
+    package static func makeRuntime() throws(RuntimeDirectoryError) -> HostPath {
         let path = runtime
         let (status, parent): (stat, stat)
         do throws(SystemError) {
@@ -61,7 +61,7 @@ extension SystemPaths {
     }
 
     /// Whether a path is a directory, and no link to one, of one of these users, in which nobody else can make anything.
-    public static func isSafe(_ path: HostPath, owners: Set<UInt32>) -> Bool {
+    package static func isSafe(_ path: HostPath, owners: Set<UInt32>) -> Bool {
         guard let directory = try? Descriptor(opening: path, pfs_O_PATH | pfs_O_DIRECTORY | pfs_O_NOFOLLOW) else {
             return false
         }
@@ -69,7 +69,7 @@ extension SystemPaths {
     }
 
     /// The same of one that is open.
-    public static func isSafe(_ directory: borrowing Descriptor, owners: Set<UInt32>) -> Bool {
+    package static func isSafe(_ directory: borrowing Descriptor, owners: Set<UInt32>) -> Bool {
         guard let status = try? directory.status() else { return false }
         return status.st_mode & S_IFMT == S_IFDIR && owners.contains(status.st_uid) && status.st_mode & 0o022 == 0
     }

@@ -4,11 +4,11 @@ import CLinuxShim
 import Glibc
 
 /// A set of signals that are blocked in every thread and waited for in one.
-public struct SignalSet: Sendable {
+package struct SignalSet: Sendable {
     private let numbers: [Int32]
 
     /// Blocks `numbers` in the calling thread and those it starts later: call before the first thread is made.
-    public init(blocking numbers: [Int32]) {
+    package init(blocking numbers: [Int32]) {
         self.numbers = numbers
         var set = sigset_t()
         unsafe sigemptyset(&set)
@@ -17,7 +17,7 @@ public struct SignalSet: Sendable {
     }
 
     /// Waits for the next of them; nil when `timeout` (seconds) has passed.
-    public func wait(timeout: Int? = nil) -> Int32? {
+    package func wait(timeout: Int? = nil) -> Int32? {
         var set = sigset_t()
         unsafe sigemptyset(&set)
         for number in numbers { unsafe sigaddset(&set, number) }
@@ -36,9 +36,9 @@ public struct SignalSet: Sendable {
 }
 
 /// What a process that holds keys does first (prctl(2), setrlimit(2)).
-public enum ProcessHardening {
+package enum ProcessHardening {
     /// Makes the process undumpable and without core files or backtraces; EPIPE comes as an error and not as a signal.
-    public static func apply() throws(SystemError) {
+    package static func apply() throws(SystemError) {
         guard pfs_make_undumpable() == 0 else { throw .last("prctl") }
         guard pfs_forbid_core_files() == 0 else { throw .last("setrlimit") }
         // Swift's runtime installs a backtracer where it finds one. It prints registers and the memory that they point to,
@@ -50,36 +50,36 @@ public enum ProcessHardening {
     /// Opens the standard streams that the process was started without: else the first file that it opens would be taken
     /// for one of them, be written to, or be replaced when the terminal is left. Before anything is opened, in every
     /// command. False where there is no /dev/null to open.
-    public static func openStandardStreams() -> Bool { pfs_open_standard_streams() == 0 }
+    package static func openStandardStreams() -> Bool { pfs_open_standard_streams() == 0 }
 
     /// Raises the soft limit of open files to the hard one.
-    public static func raiseOpenFiles() { _ = pfs_raise_open_files() }
+    package static func raiseOpenFiles() { _ = pfs_raise_open_files() }
 
     /// Closes what the process was started with from descriptor `first` on: it would be held as long as the process lives.
     /// Before anything is opened.
-    public static func closeInherited(from first: Int32) { _ = pfs_close_from(first) }
+    package static func closeInherited(from first: Int32) { _ = pfs_close_from(first) }
 
     /// Gives free memory back to the kernel: a password hash leaves half a MiB in whichever of the heap's arenas its thread
     /// was given, and in time in all of them.
-    public static func trimHeap() { pfs_trim_heap() }
+    package static func trimHeap() { pfs_trim_heap() }
 
     /// Writes stars over an argument that this process was started with, from a byte of it on: any user may read the
     /// arguments of every process for as long as it lives. `index` 0 is the program's name.
-    public static func hideArgument(_ index: Int, from byte: Int) { pfs_hide_argument(index, byte) }
+    package static func hideArgument(_ index: Int, from byte: Int) { pfs_hide_argument(index, byte) }
 
     /// Sets the name that ps(1) and top(1) show, at most 15 bytes.
-    public static func setName(_ name: String) {
+    package static func setName(_ name: String) {
         _ = unsafe HostPath(name).withCString { unsafe pfs_set_process_name($0) }
     }
 }
 
 /// syslog(3) of one line.
-public enum SystemLog {
+package enum SystemLog {
     /// How serious a line is.
-    public enum Level: Int32, Sendable { case error = 3, warning = 4, notice = 5, info = 6 }
+    package enum Level: Int32, Sendable { case error = 3, warning = 4, notice = 5, info = 6 }
 
     /// Writes one line; a newline in it is not interpreted.
-    public static func write(_ level: Level, _ line: String) {
+    package static func write(_ level: Level, _ line: String) {
         unsafe HostPath(line).withCString { unsafe pfs_syslog(level.rawValue, $0) }
     }
 }

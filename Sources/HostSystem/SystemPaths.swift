@@ -3,9 +3,9 @@
 import Glibc
 
 /// Directories by the XDG base directory specification, and those of root.
-public enum SystemPaths {
+package enum SystemPaths {
     /// A variable of the environment as bytes; nil when unset or empty.
-    public static func environment(_ name: String) -> HostPath? {
+    package static func environment(_ name: String) -> HostPath? {
         guard let value = unsafe getenv(name) else { return nil }
         let path = HostPath(
             bytes: unsafe UnsafeBufferPointer(start: value, count: strlen(value)).map { UInt8(bitPattern: $0) })
@@ -13,7 +13,7 @@ public enum SystemPaths {
     }
 
     /// The user's home by HOME, else by the password database, else "/".
-    public static var home: HostPath {
+    package static var home: HostPath {
         if let home = environment("HOME"), home.isAbsolute { return home }
         if let entry = unsafe getpwuid(getuid()), let home = unsafe entry.pointee.pw_dir {
             return HostPath(unsafe String(cString: home))
@@ -22,10 +22,10 @@ public enum SystemPaths {
     }
 
     /// The user that this process acts as.
-    public static var user: UInt32 { geteuid() }
+    package static var user: UInt32 { geteuid() }
 
     /// Where device keys and state files lie: `${XDG_DATA_HOME:-~/.local/share}/protectfs`.
-    public static var data: HostPath {
+    package static var data: HostPath {
         if let base = environment("XDG_DATA_HOME"), base.isAbsolute { return base.appending("protectfs") }
         return home.appending(".local/share/protectfs")
     }

@@ -4,12 +4,12 @@ import CLinuxShim
 import Glibc
 
 /// The controlling terminal and the standard streams.
-public enum Terminal {
+package enum Terminal {
     /// True when the stream (0, 1 or 2) is a terminal.
-    public static func isTerminal(_ stream: Int32) -> Bool { isatty(stream) == 1 }
+    package static func isTerminal(_ stream: Int32) -> Bool { isatty(stream) == 1 }
 
     /// Columns of the terminal on standard output, 80 when unknown.
-    public static var columns: Int {
+    package static var columns: Int {
         let found = Int(pfs_terminal_columns(1))
         return found > 0 ? found : 80
     }
@@ -19,7 +19,7 @@ public enum Terminal {
     /// The line's bytes go nowhere but into `buffer`; the newline is not kept. A line that is longer than the buffer is
     /// E2BIG; end of input before a newline is EPIPE; no terminal is ENXIO or ENOTTY.
     /// ^C ends it with EINTR, after echo has been put back.
-    public static func readSecret(prompt: String, into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
+    package static func readSecret(prompt: String, into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         var original = termios()
         guard unsafe tcgetattr(terminal.number, &original) == 0 else { throw .last("tcgetattr", "/dev/tty") }
@@ -38,7 +38,7 @@ public enum Terminal {
 
     /// Shows `question` on the controlling terminal and reads one line as it is typed, at most 4,096 bytes; no terminal is
     /// ENXIO or ENOTTY.
-    public static func ask(_ question: String) throws(SystemError) -> [UInt8] {
+    package static func ask(_ question: String) throws(SystemError) -> [UInt8] {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         guard isatty(terminal.number) == 1 else { throw .last("isatty", "/dev/tty") }
         try terminal.write(question)
@@ -52,7 +52,7 @@ public enum Terminal {
     /// Reads one line byte by byte, so that nothing behind it is taken from the stream.
     ///
     /// - Parameter interrupt: a byte that ends reading with EINTR.
-    public static func readLine(
+    package static func readLine(
         from descriptor: borrowing Descriptor, into buffer: inout MutableRawSpan, interrupt: UInt8? = nil
     ) throws(SystemError) -> Int {
         var count = 0

@@ -4,12 +4,12 @@ internal import CLinuxShim
 import Glibc
 
 /// The host's clocks.
-public enum WallClock {
+package enum WallClock {
     /// Seconds since 1970.
-    public static var seconds: Int64 { Int64(nanoseconds(CLOCK_REALTIME) / 1_000_000_000) }
+    package static var seconds: Int64 { Int64(nanoseconds(CLOCK_REALTIME) / 1_000_000_000) }
 
     /// Nanoseconds on CLOCK_BOOTTIME, which goes on while the machine is suspended.
-    public static var bootNanoseconds: UInt64 { nanoseconds(CLOCK_BOOTTIME) }
+    package static var bootNanoseconds: UInt64 { nanoseconds(CLOCK_BOOTTIME) }
 
     private static func nanoseconds(_ clock: clockid_t) -> UInt64 {
         var time = timespec()
@@ -18,10 +18,10 @@ public enum WallClock {
     }
 
     /// `seconds` since 1970 as local time, "2026-11-21 23:05:07".
-    public static func local(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%d %H:%M:%S", utc: false) }
+    package static func local(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%d %H:%M:%S", utc: false) }
 
     /// `seconds` since 1970 as UTC by RFC 3339, "2026-11-21T23:05:07Z".
-    public static func rfc3339(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%dT%H:%M:%SZ", utc: true) }
+    package static func rfc3339(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%dT%H:%M:%SZ", utc: true) }
 
     private static func format(_ seconds: Int64, _ pattern: String, utc: Bool) -> String {
         var time = time_t(seconds)

@@ -1,22 +1,22 @@
 // Finds the files of a program in which Foundation's own calls win, so that protection classes do nothing.
 
 /// Something that is not as it should be, on one line of a file.
-public struct ImportFinding: Equatable, Sendable, CustomStringConvertible {
+package struct ImportFinding: Equatable, Sendable, CustomStringConvertible {
     /// The line, from 1.
-    public let line: Int
+    package let line: Int
     /// What is wrong, and what to do.
-    public let description: String
+    package let description: String
 }
 
 /// What a file says of its imports.
-public struct ImportCheck: Sendable {
+package struct ImportCheck: Sendable {
     /// What is wrong with it.
-    public private(set) var findings: [ImportFinding] = []
+    package private(set) var findings: [ImportFinding] = []
     /// Whether the file imports Foundation and says why.
-    public private(set) var isExcepted = false
+    package private(set) var isExcepted = false
 
     /// The comment that excepts a file on purpose; a reason has to follow.
-    public static let exception = "protectfs: plain Foundation"
+    package static let exception = "protectfs: plain Foundation"
 
     /// Modules through which Foundation's own members come into a file.
     private static let plain: Set<String> = ["Foundation", "FoundationEssentials", "XCTest"]
@@ -26,7 +26,7 @@ public struct ImportCheck: Sendable {
     private static let tools: Set<String> = ["PackageDescription", "PackagePlugin"]
 
     /// Checks the text of a file.
-    public init(_ source: [UInt8]) {
+    package init(_ source: [UInt8]) {
         let tokens = SourceTokens(source)
         if let line = tokens.unended {
             findings.append(ImportFinding(line: line, description: "a comment or literal begins here that has no end"))

@@ -1,14 +1,14 @@
 // What a person offers to unlock a volume.
 
-public import SodiumKit
+package import SodiumKit
 
 /// A passphrase or a recovery code, in locked memory.
-public enum Credential: ~Copyable, Sendable {
+package enum Credential: ~Copyable, Sendable {
     /// A passphrase, byte for byte as typed, without a newline.
     case passphrase(SecretBytes)
     /// The text of a recovery code as typed; case, spaces and hyphens do not matter.
     case recoveryCode(SecretBytes)
 
     /// The longest passphrase, in bytes.
-    public static let maximumLength = 4096
+    package static let maximumLength = 4096
 }

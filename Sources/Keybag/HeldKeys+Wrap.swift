@@ -1,7 +1,7 @@
 // Wrapping and unwrapping file keys under the class keys.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 extension HeldKeys {
     /// Wraps `fileKey` for a header of `protectionClass` into its 80 bytes.
@@ -10,7 +10,7 @@ extension HeldKeys {
     /// no secret in memory.
     /// - Parameter associatedData: the header's 64 bytes for the wrap.
     /// - Throws: `KeyError.locked` where the class key is not in memory.
-    public func wrap(
+    package func wrap(
         _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: RawSpan
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch protectionClass {
@@ -25,7 +25,7 @@ extension HeldKeys {
     /// Unwraps the 80 bytes of a header into the file key.
     ///
     /// - Throws: `KeyError.locked` where the class key is not in memory, `.unknownGeneration`, `.authenticationFailed`.
-    public func unwrap(
+    package func unwrap(
         _ wrapped: RawSpan, for protectionClass: ProtectionClass, generation: UInt16, associatedData: RawSpan
     ) throws(KeyError) -> SecretKey {
         guard hasKey(protectionClass) else { throw .locked(protectionClass) }

@@ -1,7 +1,7 @@
 // The class keys that are in memory, as seen from inside the state lock; nothing else ever holds one.
 
 import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// A class key of A, C or D with the wrap key that comes from it.
 struct ClassKey: ~Copyable, Sendable {
@@ -33,9 +33,9 @@ enum Held<Key: ~Copyable & Sendable>: ~Copyable, Sendable {
 /// The state and the class keys, lent to `KeyRing.withState` while the state cannot change.
 ///
 /// "Test the key and use it" happens in one such loan, so that a lock cannot slip between.
-public struct HeldKeys: ~Copyable {
+package struct HeldKeys: ~Copyable {
     /// The volume's state, fixed for as long as the loan lasts.
-    public internal(set) var state: VolumeState
+    package internal(set) var state: VolumeState
 
     let volumeID: VolumeID
     let publicKey: InlineArray<32, UInt8>
@@ -49,7 +49,7 @@ public struct HeldKeys: ~Copyable {
     var none: Held<ClassKey> = .absent
 
     /// Whether files of `protectionClass` can be opened now.
-    public func hasKey(_ protectionClass: ProtectionClass) -> Bool {
+    package func hasKey(_ protectionClass: ProtectionClass) -> Bool {
         switch protectionClass {
         case .complete: complete.isPresent
         case .completeUnlessOpen: unlessOpen.isPresent
@@ -60,19 +60,19 @@ public struct HeldKeys: ~Copyable {
 
     /// Whether a file key can be wrapped for `protectionClass` now: class B needs no secret, but a public key that is
     /// known to be the volume's own.
-    public func canWrap(_ protectionClass: ProtectionClass) -> Bool {
+    package func canWrap(_ protectionClass: ProtectionClass) -> Bool {
         protectionClass == .completeUnlessOpen ? isPublicKeyProven : hasKey(protectionClass)
     }
 
     /// The generation of the class key that new headers carry.
-    public func generation(of protectionClass: ProtectionClass) -> UInt16 {
+    package func generation(of protectionClass: ProtectionClass) -> UInt16 {
         generations[Int(protectionClass.rawValue)]
     }
 
     /// Counts a read of a class A file that has passed its test; `KeyRing.endRead()` takes it off again.
     ///
     /// - Throws: `KeyError.locked` unless the volume is unlocked; nothing is counted then.
-    public func beginRead() throws(KeyError) {
+    package func beginRead() throws(KeyError) {
         guard state == .unlocked else { throw .locked(.complete) }
         reads.begin()
     }

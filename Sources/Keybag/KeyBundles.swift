@@ -1,20 +1,20 @@
 // The keys that a slot brings: D and M by the device key, everything by a passphrase or a recovery code.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// What the device key alone opens: class key D and the metadata key M.
-public struct DeviceKeys: ~Copyable, Sendable {
+package struct DeviceKeys: ~Copyable, Sendable {
     /// The volume that they belong to.
-    public let volumeID: VolumeID
+    package let volumeID: VolumeID
     let none: SecretKey
     let metadata: SecretKey
 }
 
 /// Every key of a volume, verified against both MACs of its keybag.
-public struct VolumeKeys: ~Copyable, Sendable {
+package struct VolumeKeys: ~Copyable, Sendable {
     /// The volume that they belong to.
-    public let volumeID: VolumeID
+    package let volumeID: VolumeID
     let complete: SecretKey
     let unlessOpen: SecretKey
     let untilFirstUnlock: SecretKey
@@ -30,7 +30,7 @@ public struct VolumeKeys: ~Copyable, Sendable {
     }
 
     /// The same keys once more, for a caller that both installs and uses them.
-    public func copy() throws(SodiumError) -> VolumeKeys {
+    package func copy() throws(SodiumError) -> VolumeKeys {
         VolumeKeys(
             volumeID: volumeID, complete: try complete.copy(), unlessOpen: try unlessOpen.copy(),
             untilFirstUnlock: try untilFirstUnlock.copy(), none: try none.copy(), metadata: try metadata.copy(),
@@ -38,7 +38,7 @@ public struct VolumeKeys: ~Copyable, Sendable {
     }
 
     /// The metadata key's derivations, for reading names without a mount (`fsck`, `class list`).
-    public func metadataKeys() throws(SodiumError) -> MetadataKeys {
+    package func metadataKeys() throws(SodiumError) -> MetadataKeys {
         try MetadataKeys(metadataKey: metadata, volumeID: volumeID)
     }
 }

@@ -1,10 +1,10 @@
 // The ways in which a file key cannot be had or a volume's state cannot change.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// Why a key operation of `KeyRing` failed.
-public enum KeyError: Error, Equatable, Sendable {
+package enum KeyError: Error, Equatable, Sendable {
     /// The class key is not in memory: the volume is locked, or before its first unlock.
     case locked(ProtectionClass)
     /// The wrapped key, or what it is bound to, was changed.

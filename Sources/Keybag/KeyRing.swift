@@ -1,12 +1,12 @@
 // The sole owner of class keys, and the state machine of the volume's lock.
 
-import Locks
-public import SodiumKit
+import HostSystem
+package import SodiumKit
 import Synchronization
-public import VolumeFormat
+package import VolumeFormat
 
 /// What an unlock did.
-public enum UnlockOutcome: Sendable, Equatable {
+package enum UnlockOutcome: Sendable, Equatable {
     /// The first since mounting: class C came in as well.
     case first
     /// The volume had been locked.
@@ -20,17 +20,17 @@ public enum UnlockOutcome: Sendable, Equatable {
 /// `before first unlock` → `unlocked` → `locking` → `locked` → `unlocked`, or `locking` → `sweeping` → `locked`. The state lock's shared side covers "test the
 /// key and use it", never I/O on the backing store; transitions take its exclusive side. Not recursive: nothing inside
 /// `withState` may call back into the ring, except `endRead()`.
-public final class KeyRing: Sendable {
+package final class KeyRing: Sendable {
     /// The volume's identifier.
-    public let volumeID: VolumeID
+    package let volumeID: VolumeID
     /// The volume's bulk cipher.
-    public let suite: BlockSuite
+    package let suite: BlockSuite
     /// X25519 public key of class B, 32 bytes.
-    public let publicKey: InlineArray<32, UInt8>
+    package let publicKey: InlineArray<32, UInt8>
     /// The keys for headers, names, links and attributes: there in every state.
-    public let metadata: MetadataKeys
+    package let metadata: MetadataKeys
     /// Whether the volume has a device key, and so a state before first unlock.
-    public let hasDeviceKey: Bool
+    package let hasDeviceKey: Bool
 
     private let held: RWLock<HeldKeys>
     private let reads = ReadCount()
@@ -62,7 +62,7 @@ public final class KeyRing: Sendable {
     ///
     /// - Parameter isPublicKeyProven: whether this machine has pinned the public key, which an unlock verified: the device
     ///   key proves nothing of it. Class B takes no files otherwise, until the first unlock.
-    public convenience init(
+    package convenience init(
         _ bag: borrowing Keybag, device: consuming DeviceKeys, isPublicKeyProven: Bool
     ) throws(SodiumError) {
         try self.init(
@@ -76,7 +76,7 @@ public final class KeyRing: Sendable {
     }
 
     /// A volume that is unlocked from the start, as one without device key is.
-    public convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
+    package convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
         try self.init(
             bag, metadataKey: keys.metadata, hasDeviceKey: false, state: .unlocked, isPublicKeyProven: true)
         var prepared: PreparedKeys? = try PreparedKeys.prepare(keys, generations: bag.generations)
@@ -86,21 +86,21 @@ public final class KeyRing: Sendable {
     }
 
     /// The state a moment ago, without a lock: for replies and reports, never for permission.
-    public var state: VolumeState {
+    package var state: VolumeState {
         VolumeState(rawValue: snapshot.load(ordering: .acquiring)) ?? .locked
     }
 
     /// Runs `body` while the state cannot change; test the key and use it in there.
     ///
     /// Never does I/O on the backing store inside, and never nests.
-    public func withState<Result: ~Copyable, Failure: Error>(
+    package func withState<Result: ~Copyable, Failure: Error>(
         _ body: (borrowing HeldKeys) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try held.withReadLock(body)
     }
 
     /// `HeldKeys.wrap` under a hold of its own.
-    public func wrap(
+    package func wrap(
         _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: RawSpan
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
@@ -109,7 +109,7 @@ public final class KeyRing: Sendable {
     }
 
     /// `HeldKeys.unwrap` under a hold of its own.
-    public func unwrap(
+    package func unwrap(
         _ wrapped: RawSpan, for protectionClass: ProtectionClass, generation: UInt16, associatedData: RawSpan
     ) throws(KeyError) -> SecretKey {
         try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
@@ -119,24 +119,24 @@ public final class KeyRing: Sendable {
     }
 
     /// `HeldKeys.beginRead` under a hold of its own.
-    public func beginRead() throws(KeyError) {
+    package func beginRead() throws(KeyError) {
         try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in try keys.beginRead() }
     }
 
     /// Ends a read that `beginRead()` counted, after its reply. Takes no state lock: callable anywhere.
-    public func endRead() {
+    package func endRead() {
         reads.end()
     }
 
     /// Class A reads between their test and their reply.
-    public var readsInFlight: Int { reads.current }
+    package var readsInFlight: Int { reads.current }
 
     // MARK: transitions
 
     /// Begins a lock: `unlocked` → `locking`. Returns when every holder of the shared side has left.
     ///
     /// - Returns: false, and nothing changed, unless the volume was unlocked.
-    public func beginLocking() -> Bool {
+    package func beginLocking() -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .unlocked else { return false }
             move(&keys, to: .locking)
@@ -148,7 +148,7 @@ public final class KeyRing: Sendable {
     ///
     /// - Parameter deadline: CLOCK_MONOTONIC, nanoseconds.
     /// - Returns: false when the deadline passed first; the lock goes on regardless.
-    public func waitForReads(until deadline: UInt64) -> Bool {
+    package func waitForReads(until deadline: UInt64) -> Bool {
         reads.waitForZero(until: deadline)
     }
 
@@ -158,7 +158,7 @@ public final class KeyRing: Sendable {
     /// - Parameter wipe: runs under the exclusive side of the state lock; wipes the file keys of class A and of class B
     ///   files that are not open. Must not call back into the ring.
     /// - Returns: false, and nothing changed, unless a lock was under way.
-    public func finishLocking(sweeping: Bool = false, wiping wipe: () -> Void) -> Bool {
+    package func finishLocking(sweeping: Bool = false, wiping wipe: () -> Void) -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .locking else { return false }
             wipe()
@@ -172,7 +172,7 @@ public final class KeyRing: Sendable {
     /// The kernel holds no page of class A any more: `sweeping` → `locked`.
     ///
     /// - Returns: false, and nothing changed, in any other state.
-    public func finishSweeping() -> Bool {
+    package func finishSweeping() -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .sweeping else { return false }
             move(&keys, to: .locked)
@@ -184,7 +184,7 @@ public final class KeyRing: Sendable {
     ///
     /// - Parameter wipe: runs under the exclusive side of the state lock, unless the volume is unlocked or a lock is
     ///   under way, whose end will do it. Must not call back into the ring.
-    public func wipeIfLocked(_ wipe: () -> Void) {
+    package func wipeIfLocked(_ wipe: () -> Void) {
         held.withWriteLock { keys in
             if keys.state.isLocked || keys.state == .beforeFirstUnlock { wipe() }
         }
@@ -195,7 +195,7 @@ public final class KeyRing: Sendable {
     /// - Parameter prepare: runs with the keys in memory and before anything is open: the time for late records. Nothing
     ///   but `replay` is granted for classes A and B meanwhile.
     /// - Throws: `KeyError.otherVolume` when D, M, C or the public key are not those of this mount; `.lockInProgress`.
-    public func unlock(
+    package func unlock(
         with keys: consuming VolumeKeys, prepare: () -> Void = {}
     ) throws(KeyError) -> UnlockOutcome {
         guard keys.volumeID == volumeID, haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
@@ -235,10 +235,10 @@ public final class KeyRing: Sendable {
     }
 
     /// Whether an unlock has its keys in memory, and nothing is open yet.
-    public var isOpening: Bool { opening.withLock { $0 } }
+    package var isOpening: Bool { opening.withLock { $0 } }
 
     /// Waits until an unlock that has its keys in memory has come to its end. Not from its `prepare`.
-    public func waitWhileOpening() {
+    package func waitWhileOpening() {
         let _: Void? = opening.wait(on: opened) { $0 ? nil : () }
     }
 

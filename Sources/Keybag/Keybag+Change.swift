@@ -1,21 +1,21 @@
 // Changes of a keybag: each verifies the old one with the keys given and makes a new one with a higher serial.
 
-public import SodiumKit
+package import SodiumKit
 import VolumeFormat
 
 /// A keybag with a new recovery code.
-public struct RenewedKeybag: ~Copyable, Sendable {
+package struct RenewedKeybag: ~Copyable, Sendable {
     /// The keybag, to be written and pinned.
-    public let bag: Keybag
+    package let bag: Keybag
     /// The recovery code's 35 characters, to be shown once and never stored.
-    public let recoveryCode: SecretBytes
+    package let recoveryCode: SecretBytes
 }
 
 extension Keybag {
     /// Adds a passphrase.
     ///
     /// - Parameter device: lends the device key to bind the passphrase to it; `nil`: a portable one.
-    public func addingPassphrase(
+    package func addingPassphrase(
         _ passphrase: borrowing SecretBytes, boundTo device: borrowing SecretKey, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
@@ -25,7 +25,7 @@ extension Keybag {
     }
 
     /// Adds a passphrase that works without the device key.
-    public func addingPortablePassphrase(
+    package func addingPortablePassphrase(
         _ passphrase: borrowing SecretBytes, cost: Argon2Parameters, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         try adding(passphrase, bound: false, device: RawSpan(), cost: cost, keys: keys)
@@ -34,7 +34,7 @@ extension Keybag {
     /// Puts another passphrase into slot `id`, which stays portable or bound as it was.
     ///
     /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, and what adding throws.
-    public func changingPassphrase(
+    package func changingPassphrase(
         ofSlot id: UInt32, to passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey,
         cost: Argon2Parameters, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
@@ -44,7 +44,7 @@ extension Keybag {
     }
 
     /// The same where there is no device key: a slot that is bound to one throws `deviceKeyNeeded`.
-    public func changingPassphrase(
+    package func changingPassphrase(
         ofSlot id: UInt32, to passphrase: borrowing SecretBytes, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
@@ -54,7 +54,7 @@ extension Keybag {
     /// Removes the passphrase of slot `id`.
     ///
     /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `lastPassphrase`.
-    public func removingPassphrase(ofSlot id: UInt32, keys: borrowing VolumeKeys) throws(KeybagError) -> Keybag {
+    package func removingPassphrase(ofSlot id: UInt32, keys: borrowing VolumeKeys) throws(KeybagError) -> Keybag {
         let index = try passphraseIndex(id)
         guard layout.slots.filter({ $0.kind == .passphrase }).count > 1 else { throw .lastPassphrase }
         return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
@@ -64,7 +64,7 @@ extension Keybag {
     }
 
     /// Makes a new recovery code; the old one stops working.
-    public func renewingRecoveryCode(keys: borrowing VolumeKeys) throws(KeybagError) -> RenewedKeybag {
+    package func renewingRecoveryCode(keys: borrowing VolumeKeys) throws(KeybagError) -> RenewedKeybag {
         var code: SecretBytes?
         let bag = try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
             editor.layout.slots.removeAll { $0.kind == .recovery }
@@ -76,7 +76,7 @@ extension Keybag {
 
     /// Takes the volume to a new device: its key replaces every device slot, the passphrases bound to the old one go,
     /// and `passphrase` is added.
-    public func recovering(
+    package func recovering(
         passphrase: borrowing SecretBytes, portable: Bool = false, newDeviceKey: borrowing SecretKey,
         cost: Argon2Parameters, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
@@ -93,7 +93,7 @@ extension Keybag {
     /// Which passphrase slot `credential` opens, for `passphrase change` without a number.
     ///
     /// - Throws: what `unlock` throws.
-    public func slot(
+    package func slot(
         openedBy passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> UInt32 {
         // As in `unlock`: the password hash's costs are not believed before the first MAC was checked.
@@ -106,7 +106,7 @@ extension Keybag {
     }
 
     /// The same without a device key.
-    public func slot(openedBy passphrase: borrowing SecretBytes) throws(KeybagError) -> UInt32 {
+    package func slot(openedBy passphrase: borrowing SecretBytes) throws(KeybagError) -> UInt32 {
         try passphrase.withBytes { bytes throws(KeybagError) in
             try passphraseSlot(openedBy: bytes, device: RawSpan()).id
         }

@@ -1,19 +1,19 @@
 // A new keybag: new keys, and the slots that open them.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// What making a volume's keybag gives.
-public struct NewKeybag: ~Copyable, Sendable {
+package struct NewKeybag: ~Copyable, Sendable {
     /// The keybag, to be written and pinned.
-    public let bag: Keybag
+    package let bag: Keybag
     /// Every key, verified.
-    public let keys: VolumeKeys
+    package let keys: VolumeKeys
     /// The recovery code's 35 characters, to be shown once and never stored.
-    public let recoveryCode: SecretBytes
+    package let recoveryCode: SecretBytes
 
     /// The keys, for a caller that goes on to use the volume.
-    public consuming func takeKeys() -> VolumeKeys { keys }
+    package consuming func takeKeys() -> VolumeKeys { keys }
 }
 
 extension Keybag {
@@ -22,7 +22,7 @@ extension Keybag {
     /// - Parameters:
     ///   - portable: the passphrase works without the device key too, and can be guessed from a copy of the volume.
     ///   - cost: what a guess costs; `PasswordHash.calibrated()` outside of tests.
-    public static func create(
+    package static func create(
         suite: BlockSuite, passphrase: borrowing SecretBytes, portable: Bool = false,
         deviceKey: borrowing SecretKey, cost: Argon2Parameters
     ) throws(KeybagError) -> NewKeybag {
@@ -32,7 +32,7 @@ extension Keybag {
     }
 
     /// Makes the keybag of a new volume without device key: mounting it asks for the passphrase.
-    public static func create(
+    package static func create(
         suite: BlockSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters
     ) throws(KeybagError) -> NewKeybag {
         try create(suite: suite, passphrase: passphrase, portable: true, device: RawSpan(), cost: cost)

@@ -1,19 +1,19 @@
 // Opening a keybag: by the device key to the state before first unlock, by a credential to everything.
 
-public import SodiumKit
+package import SodiumKit
 import VolumeFormat
 
 extension Keybag {
     /// Opens the device's slot and checks the first MAC: what mounting needs.
     ///
     /// - Throws: `noDeviceSlot`, `wrongDeviceKey`, `malformedBundle`, `deviceMACMismatch`.
-    public func open(deviceKey: borrowing SecretKey) throws(KeybagError) -> DeviceKeys {
+    package func open(deviceKey: borrowing SecretKey) throws(KeybagError) -> DeviceKeys {
         try deviceKey.withBytes { bytes throws(KeybagError) in try open(device: bytes) }
     }
 
     /// Opens with a credential where the device key is here too, and checks everything: both MACs, the public key, and
     /// that D and M are those of the device's slot.
-    public func unlock(
+    package func unlock(
         _ credential: borrowing Credential, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> VolumeKeys {
         try deviceKey.withBytes { device throws(KeybagError) in
@@ -30,7 +30,7 @@ extension Keybag {
 
     /// Opens with a credential alone, where there is no device key or it is elsewhere: portable passphrases and the
     /// recovery code. Checks both MACs and the public key.
-    public func unlock(_ credential: borrowing Credential) throws(KeybagError) -> VolumeKeys {
+    package func unlock(_ credential: borrowing Credential) throws(KeybagError) -> VolumeKeys {
         let keys = try keys(for: credential, device: RawSpan())
         try verify(keys)
         return keys

@@ -1,19 +1,19 @@
 // A volume's keybag as a value: strictly parsed, authenticated when it is opened, changed only into a new one.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// The keybag of a volume.
 ///
 /// Parsing believes nothing. `open` checks the first MAC, `unlock` both; every change gives a new value with a higher
 /// serial and fresh MACs, for the caller to write atomically and to pin in the state file.
-public struct Keybag: Sendable {
+package struct Keybag: Sendable {
     /// The bytes as last parsed or made.
-    public let bytes: [UInt8]
+    package let bytes: [UInt8]
     let layout: KeybagLayout
 
     /// Parses `bytes` strictly.
-    public init(parsing bytes: [UInt8]) throws(KeybagError) {
+    package init(parsing bytes: [UInt8]) throws(KeybagError) {
         do throws(FormatError) {
             layout = try KeybagLayout(parsing: unsafe bytes.span.bytes)
         } catch {
@@ -45,34 +45,34 @@ public struct Keybag: Sendable {
     }
 
     /// The volume's UUID. Not to be believed before `open` or `unlock`, as everything here.
-    public var volumeID: VolumeID { layout.volumeID }
+    package var volumeID: VolumeID { layout.volumeID }
     /// The volume's bulk cipher.
-    public var suite: BlockSuite { layout.suite }
+    package var suite: BlockSuite { layout.suite }
     /// Raised by every change.
-    public var serial: UInt64 { layout.serial }
+    package var serial: UInt64 { layout.serial }
     /// X25519 public key of class B.
-    public var publicKey: InlineArray<32, UInt8> { layout.publicKey }
+    package var publicKey: InlineArray<32, UInt8> { layout.publicKey }
     /// Whether mounting needs only the device key; without one there is no state before first unlock.
-    public var hasDeviceKey: Bool { !layout.hasNoDeviceKey }
+    package var hasDeviceKey: Bool { !layout.hasNoDeviceKey }
     /// The second MAC, pinned in the state file.
-    public var unlockMAC: InlineArray<32, UInt8> { layout.unlockMAC }
+    package var unlockMAC: InlineArray<32, UInt8> { layout.unlockMAC }
     /// The generations of the class keys by class number.
-    public var generations: [UInt16] { (0..<8).map { layout.generations[$0] } }
+    package var generations: [UInt16] { (0..<8).map { layout.generations[$0] } }
 
     /// What a listing shows of a slot.
-    public struct SlotSummary: Sendable, Equatable {
+    package struct SlotSummary: Sendable, Equatable {
         /// The slot's number, never reused.
-        public let id: UInt32
+        package let id: UInt32
         /// What opens it.
-        public let kind: SlotLayout.Kind
+        package let kind: SlotLayout.Kind
         /// Whether it needs the device key too.
-        public let isBound: Bool
+        package let isBound: Bool
         /// The cost of its password hash; nil where there is none.
-        public let cost: Argon2Parameters?
+        package let cost: Argon2Parameters?
     }
 
     /// The slots, in the order in which they are tried.
-    public var slots: [SlotSummary] {
+    package var slots: [SlotSummary] {
         layout.slots.map { slot in
             SlotSummary(
                 id: slot.slotID, kind: slot.kind, isBound: slot.isBoundToDevice,

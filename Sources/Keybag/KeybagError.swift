@@ -1,10 +1,10 @@
 // The ways in which a keybag cannot be believed or opened, each a case of its own.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// Why a keybag could not be read, opened or changed.
-public enum KeybagError: Error, Equatable, Sendable {
+package enum KeybagError: Error, Equatable, Sendable {
     /// Not a keybag, or one of a newer version, or cut short, or with bytes that contradict each other.
     case format(FormatError)
     /// The first MAC (from the metadata key) does not match: changed after it was written.

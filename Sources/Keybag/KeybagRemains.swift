@@ -1,21 +1,21 @@
 // What the bytes of a keybag still tell where they are cut or changed: whose it was, and whether a device key was its.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// A keybag of which nothing is believed, and which need not be whole: for destroying its keys.
-public struct KeybagRemains: Sendable {
+package struct KeybagRemains: Sendable {
     /// The UUID that its bytes name.
-    public let volumeID: VolumeID
+    package let volumeID: VolumeID
     /// Whether all of it can be parsed.
-    public let isWhole: Bool
+    package let isWhole: Bool
     /// Whether it says that the volume has no device key.
-    public let hasNoDeviceKey: Bool
+    package let hasNoDeviceKey: Bool
     private let publicKey: InlineArray<32, UInt8>?
     private let deviceSlots: [SlotLayout]
 
     /// Nil where not even the UUID can be read.
-    public init?(_ bytes: [UInt8]) {
+    package init?(_ bytes: [UInt8]) {
         let span = unsafe bytes.span.bytes
         guard span.byteCount >= 32, span.hasText("PFSKBAG1") else { return nil }
         volumeID = VolumeID(span, at: 16)
@@ -36,10 +36,10 @@ public struct KeybagRemains: Sendable {
     }
 
     /// Whether a slot of a device key can be read.
-    public var hasDeviceSlot: Bool { !deviceSlots.isEmpty }
+    package var hasDeviceSlot: Bool { !deviceSlots.isEmpty }
 
     /// Whether a slot was made with this device key, for this UUID. That is a proof: only who had the key can make one.
-    public func belongs(to deviceKey: borrowing SecretKey) throws(KeybagError) -> Bool {
+    package func belongs(to deviceKey: borrowing SecretKey) throws(KeybagError) -> Bool {
         try deviceKey.withBytes { device throws(KeybagError) in
             for slot in deviceSlots {
                 let opening = try secretMemory { () throws(SodiumError) in
@@ -57,7 +57,7 @@ public struct KeybagRemains: Sendable {
     }
 
     /// Whether this machine remembers a volume of this UUID with this public key: who made these bytes has seen its keybag.
-    public func isPinned(by state: StateFile) -> Bool {
+    package func isPinned(by state: StateFile) -> Bool {
         guard let publicKey else { return false }
         return state.layout.volumeID == volumeID && haveSameBytes(state.layout.publicKey, publicKey)
     }

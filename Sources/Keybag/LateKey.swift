@@ -1,12 +1,12 @@
 // Late records (the format, section 8): the MAC key of a lock, sealing without a secret, opening with class B's key.
 
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// The MAC key L of one lock's late records. It makes records and cannot read them, so it may stay while locked.
-public final class LateKey: Sendable {
+package final class LateKey: Sendable {
     /// The late file's header, with L wrapped for class A.
-    public let header: LateFileHeader
+    package let header: LateFileHeader
     private let key: SecretKey
 
     init(header: LateFileHeader, key: consuming SecretKey) {
@@ -15,10 +15,10 @@ public final class LateKey: Sendable {
     }
 
     /// The lock's number.
-    public var number: UInt64 { header.number }
+    package var number: UInt64 { header.number }
 
     /// What the first record's MAC goes by: the MAC of the header.
-    public var firstMAC: InlineArray<32, UInt8> {
+    package var firstMAC: InlineArray<32, UInt8> {
         let bytes = header.bytes
         return mac256(key, unsafe bytes.span.bytes)
     }
@@ -27,7 +27,7 @@ public final class LateKey: Sendable {
     /// - Parameters:
     ///   - previous: the MAC of the record before, or `firstMAC`.
     ///   - record: its bytes before the MAC.
-    public func mac(after previous: InlineArray<32, UInt8>, _ record: RawSpan) -> InlineArray<32, UInt8> {
+    package func mac(after previous: InlineArray<32, UInt8>, _ record: RawSpan) -> InlineArray<32, UInt8> {
         mac256(key, unsafe previous.span.bytes, record)
     }
 }
@@ -36,7 +36,7 @@ extension HeldKeys {
     /// Draws the MAC key of the lock `number`, and wraps it under class key A.
     ///
     /// - Throws: `KeyError.locked` where that key is not in memory.
-    public func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
+    package func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
         var header = LateFileHeader(generation: generation(of: .complete), volumeID: volumeID, number: number)
         let wrapKey = try lateWrapKey(number)
         let key = try keyMemory { () throws(SodiumError) in try SecretKey.random() }
@@ -60,7 +60,7 @@ extension HeldKeys {
     ///
     /// - Throws: `KeyError.locked` where class key A is not in memory; `.otherVolume`, `.unknownGeneration`;
     ///   `.authenticationFailed` where the header was not made with that key.
-    public func openLateKey(_ header: LateFileHeader) throws(KeyError) -> LateKey {
+    package func openLateKey(_ header: LateFileHeader) throws(KeyError) -> LateKey {
         guard hasKey(.complete) else { throw .locked(.complete) }
         guard header.volumeID == volumeID else { throw .otherVolume }
         guard header.generation == generation(of: .complete) else { throw .unknownGeneration(header.generation) }
@@ -80,7 +80,7 @@ extension HeldKeys {
     ///
     /// - Returns: false where it does not verify.
     /// - Throws: `KeyError.locked` where class B's private key is not in memory.
-    public func openLate(
+    package func openLate(
         _ sealed: RawSpan, _ record: LateRecordHeader, number: UInt64, into output: inout MutableRawSpan
     ) throws(KeyError) -> Bool {
         switch unlessOpen {
@@ -114,7 +114,7 @@ extension KeyRing {
     /// Seals the data of a late record to class B's public key: possible in every state, without a secret.
     ///
     /// - Parameter output: `data.byteCount + LateRecordHeader.sealOverhead` bytes.
-    public func sealLate(
+    package func sealLate(
         _ data: RawSpan, _ record: LateRecordHeader, number: UInt64, into output: inout MutableRawSpan
     ) throws(KeyError) {
         let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)

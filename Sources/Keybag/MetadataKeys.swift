@@ -1,35 +1,35 @@
 // The keys that come from the metadata key M: headers, names, links, attributes, directory records.
 
-public import SodiumKit
-public import VolumeFormat
+package import SodiumKit
+package import VolumeFormat
 
 /// What the metadata key gives, derived once per mount and usable in every state of the volume.
 ///
 /// Immutable, so that no lock is taken to use it.
-public final class MetadataKeys: Sendable {
+package final class MetadataKeys: Sendable {
     /// Authenticates file headers.
-    public let header: SecretKey
+    package let header: SecretKey
     /// Authenticates directory records and records set aside.
-    public let directoryRecord: SecretKey
+    package let directoryRecord: SecretKey
     /// Gives the synthetic IV of a name.
-    public let nameIV: SecretKey
+    package let nameIV: SecretKey
     /// Encrypts names.
-    public let nameCipher: SecretKey
+    package let nameCipher: SecretKey
     /// Hashes the encodings of long names.
-    public let longName: SecretKey
+    package let longName: SecretKey
     /// Encrypts the targets of symbolic links.
-    public let symlink: SecretKey
+    package let symlink: SecretKey
     /// Gives the synthetic IV of an attribute's name.
-    public let attributeNameIV: SecretKey
+    package let attributeNameIV: SecretKey
     /// Encrypts the names of attributes.
-    public let attributeNameCipher: SecretKey
+    package let attributeNameCipher: SecretKey
     /// Encrypts the values of attributes.
-    public let attributeValue: SecretKey
+    package let attributeValue: SecretKey
     /// The directory ID of the volume's root.
-    public let rootID: ObjectID
+    package let rootID: ObjectID
 
     /// Derives everything from `metadataKey` for the volume `volumeID`.
-    public init(metadataKey: borrowing SecretKey, volumeID: VolumeID) throws(SodiumError) {
+    package init(metadataKey: borrowing SecretKey, volumeID: VolumeID) throws(SodiumError) {
         let uuid = volumeID.bytes
         header = try deriveKey(from: metadataKey, label: KeyLabel.header, context: unsafe uuid.span.bytes)
         directoryRecord = try deriveKey(
@@ -49,7 +49,7 @@ public final class MetadataKeys: Sendable {
     }
 
     /// MAC-128 of a header's first 112 bytes.
-    public func headerMAC(over bytes: RawSpan) -> InlineArray<16, UInt8> {
+    package func headerMAC(over bytes: RawSpan) -> InlineArray<16, UInt8> {
         mac128(header, bytes)
     }
 }

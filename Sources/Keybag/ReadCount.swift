@@ -1,6 +1,6 @@
 // Counts the class A reads between their test and their reply, so that a lock can wait for them.
 
-import Locks
+import HostSystem
 import Synchronization
 
 /// A counter that one thread can wait on to be zero.

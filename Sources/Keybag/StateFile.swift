@@ -1,9 +1,9 @@
 // What this machine remembers of a volume outside of it: the pinned keybag and the epochs that are open.
 
-public import VolumeFormat
+package import VolumeFormat
 
 /// Why a state file, or a keybag beside it, is refused.
-public enum StateFileError: Error, Equatable, Sendable {
+package enum StateFileError: Error, Equatable, Sendable {
     /// The state file cannot be understood.
     case format(FormatError)
     /// The state file is that of another volume.
@@ -17,12 +17,12 @@ public enum StateFileError: Error, Equatable, Sendable {
 }
 
 /// The state file of a volume, as a value; `StateFileLayout` is its bytes.
-public struct StateFile: Sendable {
+package struct StateFile: Sendable {
     /// The fields; the open epochs are changed here.
-    public var layout: StateFileLayout
+    package var layout: StateFileLayout
 
     /// Parses strictly.
-    public init(parsing bytes: [UInt8]) throws(StateFileError) {
+    package init(parsing bytes: [UInt8]) throws(StateFileError) {
         do throws(FormatError) {
             layout = try StateFileLayout(parsing: unsafe bytes.span.bytes)
         } catch {
@@ -34,22 +34,22 @@ public struct StateFile: Sendable {
     ///
     /// - Parameter toleratesEverything: true where there was none before on a volume that is not new: crash damage is
     ///   tolerated until a complete check.
-    public init(pinning bag: Keybag, toleratesEverything: Bool) {
+    package init(pinning bag: Keybag, toleratesEverything: Bool) {
         layout = StateFileLayout(
             volumeID: bag.volumeID, serial: bag.serial, publicKey: bag.publicKey, unlockMAC: bag.unlockMAC,
             toleratesEverything: toleratesEverything)
     }
 
     /// A state of a volume of which no keybag has been verified here: it pins nothing, and tolerates crash damage.
-    public init(unpinned volumeID: VolumeID) {
+    package init(unpinned volumeID: VolumeID) {
         layout = StateFileLayout(unpinned: volumeID, toleratesEverything: true)
     }
 
     /// The bytes to be written.
-    public func serialized() -> [UInt8] { layout.serialized() }
+    package func serialized() -> [UInt8] { layout.serialized() }
 
     /// How a keybag stands to what is pinned.
-    public enum Outcome: Sendable, Equatable {
+    package enum Outcome: Sendable, Equatable {
         /// There is no state file, or it pins nothing: a new machine; everything is accepted, and nothing is proven.
         case unpinned
         /// The keybag is the one that is pinned.
@@ -63,7 +63,7 @@ public struct StateFile: Sendable {
     /// Compares `bag` with what `state` pins.
     ///
     /// - Parameter acceptingKeybag: `--accept-keybag`.
-    public static func check(
+    package static func check(
         _ bag: Keybag, against state: StateFile?, acceptingKeybag: Bool = false
     ) throws(StateFileError) -> Outcome {
         guard let pinned = state?.layout else { return .unpinned }
@@ -86,7 +86,7 @@ public struct StateFile: Sendable {
     }
 
     /// Whether the public key of `bag` is the one that is pinned, and so was verified by an unlock once.
-    public func pins(publicKeyOf bag: Keybag) -> Bool {
+    package func pins(publicKeyOf bag: Keybag) -> Bool {
         layout.isPinned && layout.volumeID == bag.volumeID && haveSameBytes(layout.publicKey, bag.publicKey)
     }
 
@@ -94,7 +94,7 @@ public struct StateFile: Sendable {
     ///
     /// - Parameter acceptingKeybag: whether a person has accepted `bag` instead of the one pinned.
     /// - Throws: what `check` throws: by itself a pin never goes down.
-    public mutating func pin(_ bag: Keybag, acceptingKeybag: Bool = false) throws(StateFileError) {
+    package mutating func pin(_ bag: Keybag, acceptingKeybag: Bool = false) throws(StateFileError) {
         _ = try Self.check(bag, against: self, acceptingKeybag: acceptingKeybag)
         layout.isPinned = true
         layout.serial = bag.serial

@@ -1,13 +1,13 @@
 // Growing delays after wrong passphrases, and one password hash at a time.
 
-import Locks
+import HostSystem
 
 /// Lets one attempt at a time through, and makes the next one wait 1, 2, 4 … 30 s after each failure in a row.
-public final class UnlockThrottle: Sendable {
+package final class UnlockThrottle: Sendable {
     /// The longest delay, in nanoseconds.
-    public static let longestDelay: UInt64 = 30_000_000_000
+    package static let longestDelay: UInt64 = 30_000_000_000
     /// Attempts that may wait behind the one that runs.
-    public static let longestQueue = 8
+    package static let longestQueue = 8
 
     private struct State {
         var isRunning = false
@@ -22,7 +22,7 @@ public final class UnlockThrottle: Sendable {
     private let unit: UInt64
 
     /// A throttle without failures.
-    public convenience init() {
+    package convenience init() {
         self.init(unit: 1_000_000_000)
     }
 
@@ -37,25 +37,25 @@ public final class UnlockThrottle: Sendable {
     }
 
     /// Failures in a row, and nanoseconds until the next attempt runs.
-    public var status: (failures: Int, remaining: UInt64) {
+    package var status: (failures: Int, remaining: UInt64) {
         let now = monotonicNanoseconds()
         return state.withLock { state in (state.failures, state.notBefore > now ? state.notBefore - now : 0) }
     }
 
     /// Lets no attempt begin any more: those that wait are refused at once. The mount ends.
-    public func close() {
+    package func close() {
         state.withLock { $0.isClosed = true }
         changed.broadcast()
     }
 
     /// Whether `close` has been called.
-    public var isClosed: Bool { state.withLock { $0.isClosed } }
+    package var isClosed: Bool { state.withLock { $0.isClosed } }
 
     /// Runs `attempt` when its turn has come and the delay is over.
     ///
     /// - Parameter countsAsFailure: whether an error says that the credential was wrong.
     /// - Returns: nil when too many attempts wait already, or the throttle has been closed.
-    public func attempt<Result: ~Copyable, Failure: Error>(
+    package func attempt<Result: ~Copyable, Failure: Error>(
         countsAsFailure: (Failure) -> Bool, _ attempt: () throws(Failure) -> Result
     ) throws(Failure) -> Result? {
         guard enter() else { return nil }

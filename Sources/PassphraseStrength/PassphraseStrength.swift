@@ -1,24 +1,24 @@
 // How many guesses a passphrase takes, by zxcvbn: its word lists are inside of the library, and it writes no file.
 
 internal import CZxcvbn
-public import SodiumKit
+package import SodiumKit
 
 /// An estimate of what somebody needs who guesses at a passphrase, trying what people choose first.
-public struct PassphraseStrength: Sendable, Comparable {
+package struct PassphraseStrength: Sendable, Comparable {
     /// The logarithm of the number of guesses, to base 2.
-    public let bits: Double
+    package let bits: Double
 
     /// The least for a passphrase that a copy of the volume is enough to guess at: a guess costs about a second of a
     /// processor, so this is some 17,000 years of one.
-    public static let minimum = PassphraseStrength(bits: 40)
+    package static let minimum = PassphraseStrength(bits: 40)
     /// What needs no warning: a thousand times the minimum.
-    public static let comfortable = PassphraseStrength(bits: 50)
+    package static let comfortable = PassphraseStrength(bits: 50)
 
     /// Takes a number of bits.
-    public init(bits: Double) { self.bits = bits }
+    package init(bits: Double) { self.bits = bits }
 
     /// Orders by the number of guesses.
-    public static func < (one: PassphraseStrength, other: PassphraseStrength) -> Bool { one.bits < other.bits }
+    package static func < (one: PassphraseStrength, other: PassphraseStrength) -> Bool { one.bits < other.bits }
 
     /// The library looks at no more than these bytes; what is longer is no weaker.
     private static let longest = 100
@@ -27,7 +27,7 @@ public struct PassphraseStrength: Sendable, Comparable {
     ///
     /// The library gets a copy in locked memory, which is wiped. It has a copy of its own on the heap for the length of the
     /// call, and overwrites that; what it leaves on the stack is wiped here.
-    public init(of passphrase: borrowing SecretBytes) throws(SodiumError) {
+    package init(of passphrase: borrowing SecretBytes) throws(SodiumError) {
         var text = try SecretBytes(byteCount: Self.longest + 1)
         passphrase.withBytes { source in
             text.withMutableBytes { target in

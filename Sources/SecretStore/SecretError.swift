@@ -1,11 +1,11 @@
 // What can go wrong with a secret.
 
-public import HostSystem
-public import SodiumKit
-public import VolumeFormat
+package import HostSystem
+package import SodiumKit
+package import VolumeFormat
 
 /// Why an item could not be read or written.
-public enum SecretError: Error {
+package enum SecretError: Error {
     /// The class is closed in the volume's present state.
     case locked(ProtectionClass)
     /// There is an item with the same identifying attributes.

@@ -1,17 +1,17 @@
 // What a small secret is known by: kind, attributes, class; everything but the secret itself.
 
 import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// The two kinds of password, told apart by what makes an item the same as another.
-public enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
+package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
     /// One account of a service.
     case generic = 1
     /// One account of a server.
     case internet = 2
 
     /// The attributes that no two items of the kind have all the same; one that is missing counts as a value.
-    public var identifying: [String] {
+    package var identifying: [String] {
         switch self {
         case .generic: ["account", "service", "group"]
         case .internet: ["account", "domain", "server", "protocol", "authentication", "port", "path", "group"]
@@ -19,7 +19,7 @@ public enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
     }
 
     /// The word for it in reports.
-    public var name: String {
+    package var name: String {
         switch self {
         case .generic: "generic"
         case .internet: "internet"
@@ -28,7 +28,7 @@ public enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
 }
 
 /// The value of one attribute.
-public enum SecretAttribute: Sendable, Hashable {
+package enum SecretAttribute: Sendable, Hashable {
     /// Text.
     case text(String)
     /// Bytes that need not be text.
@@ -39,7 +39,7 @@ public enum SecretAttribute: Sendable, Hashable {
     case flag(Bool)
 
     /// The same bytes, as for the identity: "é" composed and decomposed are two values.
-    public static func == (one: SecretAttribute, other: SecretAttribute) -> Bool {
+    package static func == (one: SecretAttribute, other: SecretAttribute) -> Bool {
         switch (one, other) {
         case (.text(let one), .text(let other)): one.utf8.elementsEqual(other.utf8)
         case (.bytes(let one), .bytes(let other)): one == other
@@ -51,22 +51,22 @@ public enum SecretAttribute: Sendable, Hashable {
 }
 
 /// An item without its secret.
-public struct SecretItem: Sendable, Hashable {
+package struct SecretItem: Sendable, Hashable {
     /// Generic or internet password.
-    public var kind: SecretKind
+    package var kind: SecretKind
     /// Everything that is known of it, by name; not secret.
-    public var attributes: [String: SecretAttribute]
+    package var attributes: [String: SecretAttribute]
     /// The class that its secret is kept in.
-    public var protectionClass: ProtectionClass
+    package var protectionClass: ProtectionClass
     /// Nanoseconds since 1970; set by the store.
-    public internal(set) var created: Int64 = 0
+    package internal(set) var created: Int64 = 0
     /// Nanoseconds since 1970; set by the store.
-    public internal(set) var modified: Int64 = 0
+    package internal(set) var modified: Int64 = 0
     /// The file it was read from; empty for one that is not stored yet.
     var file = ""
 
     /// An item that is to be stored or looked for.
-    public init(_ kind: SecretKind, _ attributes: [String: SecretAttribute], class protectionClass: ProtectionClass) {
+    package init(_ kind: SecretKind, _ attributes: [String: SecretAttribute], class protectionClass: ProtectionClass) {
         self.kind = kind
         self.attributes = attributes
         self.protectionClass = protectionClass
@@ -90,18 +90,18 @@ public struct SecretItem: Sendable, Hashable {
 }
 
 /// What items are asked for: those that have all of this.
-public struct SecretQuery: Sendable {
+package struct SecretQuery: Sendable {
     /// The kind; nil for any.
-    public var kind: SecretKind?
+    package var kind: SecretKind?
     /// Attributes that have to be there with these values.
-    public var attributes: [String: SecretAttribute]
+    package var attributes: [String: SecretAttribute]
     /// Attributes that must not be there, or be empty text.
-    public var absent: Set<String> = []
+    package var absent: Set<String> = []
     /// Whether text is compared without regard to case.
-    public var ignoresCase = false
+    package var ignoresCase = false
 
     /// Everything of `kind` with these attributes.
-    public init(_ kind: SecretKind? = nil, _ attributes: [String: SecretAttribute] = [:]) {
+    package init(_ kind: SecretKind? = nil, _ attributes: [String: SecretAttribute] = [:]) {
         self.kind = kind
         self.attributes = attributes
     }
@@ -120,7 +120,7 @@ public struct SecretQuery: Sendable {
     }
 
     /// Of several that match, the one whose identifying attributes are all among those given; else all.
-    public func narrowed(_ found: [SecretItem]) -> [SecretItem] {
+    package func narrowed(_ found: [SecretItem]) -> [SecretItem] {
         let exact = found.filter { item in
             item.kind.identifying.allSatisfy { item.attributes[$0] == nil || attributes[$0] != nil }
         }

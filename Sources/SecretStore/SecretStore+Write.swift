@@ -2,26 +2,26 @@
 
 import Glibc
 import HostSystem
-public import SodiumKit
+package import SodiumKit
 import VolumeFormat
 
 extension SecretStore {
     /// What stays of an item that is replaced.
-    public struct Keeping: Sendable {
+    package struct Keeping: Sendable {
         /// Whether its class does.
-        public var keepsClass: Bool
+        package var keepsClass: Bool
         /// The attributes that do not; all others do, unless the new item has them.
-        public var dropped: Set<String>
+        package var dropped: Set<String>
 
         /// The class or not, and every attribute but those.
-        public init(class keepsClass: Bool, dropping dropped: Set<String> = []) {
+        package init(class keepsClass: Bool, dropping dropped: Set<String> = []) {
             self.keepsClass = keepsClass
             self.dropped = dropped
         }
     }
 
     /// Stores an item; one with the same identifying attributes is `duplicate`, or replaced where it is said what stays.
-    public func add(
+    package func add(
         _ item: SecretItem, secret: borrowing SecretBytes, replacing: Keeping? = nil
     ) throws(SecretError) {
         guard secret.byteCount <= Self.largestSecret else { throw .tooLong }
@@ -48,7 +48,7 @@ extension SecretStore {
     }
 
     /// Replaces an item by `changed`, with a new secret or its own; its class has to be open in either case.
-    public func update(
+    package func update(
         _ item: SecretItem, to changed: SecretItem, secret: borrowing SecretBytes
     ) throws(SecretError) {
         guard secret.byteCount <= Self.largestSecret else { throw .tooLong }
@@ -73,7 +73,7 @@ extension SecretStore {
     }
 
     /// Removes an item; works in every state of the volume.
-    public func delete(_ item: SecretItem) throws(SecretError) {
+    package func delete(_ item: SecretItem) throws(SecretError) {
         let lock = try takeLock()
         do throws(SystemError) {
             try FileChange.removeFile(items.appending(item.file))

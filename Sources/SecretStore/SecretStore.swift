@@ -1,8 +1,8 @@
 // Small secrets as files of a mount: where they lie, and reading them.
 
 import Glibc
-public import HostSystem
-public import SodiumKit
+package import HostSystem
+package import SodiumKit
 import VolumeFormat
 
 /// The secrets of one user in one mount.
@@ -11,21 +11,21 @@ import VolumeFormat
 /// secret, its protection class is the item's, and its extended attribute `user.secret` holds the attributes, which can so be
 /// read in every state of the volume. Writers hold a lock (flock(2)) on `.secrets`; what lies in `.secrets/staging` while
 /// nobody else does is left from a writer that was killed.
-public struct SecretStore: Sendable {
+package struct SecretStore: Sendable {
     /// No secret is longer, in bytes.
-    public static let largestSecret = 65536
+    package static let largestSecret = 65536
 
     static let recordAttribute = "user.secret"
     static let classAttribute = "user.protection"
 
     /// The mount's root.
-    public let mount: HostPath
+    package let mount: HostPath
     let home: HostPath
     let items: HostPath
     let staging: HostPath
 
     /// The secrets of the volume mounted there; nothing is made before the first item is stored.
-    public init(mount: HostPath) {
+    package init(mount: HostPath) {
         self.mount = mount
         home = mount.appending(".secrets")
         items = home.appending("items")
@@ -33,15 +33,15 @@ public struct SecretStore: Sendable {
     }
 
     /// A listing.
-    public struct Listing: Sendable {
+    package struct Listing: Sendable {
         /// The items asked for, in the order of their accounts, then of their file names.
-        public var items: [SecretItem] = []
+        package var items: [SecretItem] = []
         /// Files that are no items, or whose attributes cannot be understood.
-        public var damaged: [HostPath] = []
+        package var damaged: [HostPath] = []
     }
 
     /// The items that a query names, without their secrets; works in every state of the volume.
-    public func list(_ query: SecretQuery) throws(SecretError) -> Listing {
+    package func list(_ query: SecretQuery) throws(SecretError) -> Listing {
         var result = Listing()
         guard try isThere() else { return result }
         // Who names all that identifies an item needs one look.
@@ -64,7 +64,7 @@ public struct SecretStore: Sendable {
     }
 
     /// An item's secret, in locked memory.
-    public func secret(of item: SecretItem) throws(SecretError) -> SecretBytes {
+    package func secret(of item: SecretItem) throws(SecretError) -> SecretBytes {
         let file = try open(item)
         let size = try Self.system { () throws(SystemError) in try file.status().st_size }
         guard size <= Self.largestSecret else { throw .tooLong }

@@ -3,16 +3,16 @@
 internal import CSodium
 
 /// Where a block's parts lie in a buffer, as offsets from the buffer's beginning.
-public struct BlockPlace: Equatable, Sendable {
+package struct BlockPlace: Equatable, Sendable {
     /// Where the nonce begins.
-    public var nonce: Int
+    package var nonce: Int
     /// The ciphertext, and the plaintext in place of it.
-    public var text: Range<Int>
+    package var text: Range<Int>
     /// Where the tag's 16 bytes begin.
-    public var tag: Int
+    package var tag: Int
 
     /// A place as given.
-    public init(nonce: Int, text: Range<Int>, tag: Int) {
+    package init(nonce: Int, text: Range<Int>, tag: Int) {
         self.nonce = nonce
         self.text = text
         self.tag = tag
@@ -20,11 +20,11 @@ public struct BlockPlace: Equatable, Sendable {
 }
 
 /// One expanded key. Sealing and opening are thread-safe; nothing is allocated by them.
-@safe public final class BlockCipher: @unchecked Sendable {
+@safe package final class BlockCipher: @unchecked Sendable {
     /// The suite that it was made for.
-    public let suite: CipherSuite
+    package let suite: CipherSuite
     /// The code that runs it.
-    public let backend: CipherBackend
+    package let backend: CipherBackend
     /// Expanded key, or for XChaCha20-Poly1305 the key itself; aligned to 64.
     private let slot: Slot
 
@@ -32,7 +32,7 @@ public struct BlockPlace: Equatable, Sendable {
     ///
     /// - Parameter backend: nil takes the fastest; one that cannot run here is a programming error, as is a suite that
     ///   is not available (`CipherSuite.isAvailable`).
-    public init(suite: CipherSuite, key: borrowing SecretKey, backend: CipherBackend? = nil) throws(SodiumError) {
+    package init(suite: CipherSuite, key: borrowing SecretKey, backend: CipherBackend? = nil) throws(SodiumError) {
         initializeSodium()
         guard let backend = backend ?? CipherBackend.best(for: suite), backend.isAvailable(for: suite) else {
             fatalError("\(suite) cannot run on this machine")
@@ -56,7 +56,7 @@ public struct BlockPlace: Equatable, Sendable {
     /// Derives a file's extent key and expands it.
     ///
     /// - Parameter context: suite ‖ epoch ‖ extent, as the format has it.
-    public convenience init(
+    package convenience init(
         fileKey: borrowing SecretKey, suite: CipherSuite, context: RawSpan, label: StaticString = "protectfs1/extent"
     ) throws(SodiumError) {
         try self.init(suite: suite, key: try deriveKey(from: fileKey, label: label, context: context))
@@ -67,12 +67,12 @@ public struct BlockPlace: Equatable, Sendable {
     }
 
     /// Wipes the key at once. Nobody may be using it, and from now on it opens nothing.
-    public func wipe() {
+    package func wipe() {
         unsafe sodium_memzero(slot.pointer, Slots.ciphers.slotSize)
     }
 
     /// Encrypts a block in place, with the nonce that already stands in the buffer, and writes its tag.
-    public func seal(
+    package func seal(
         _ buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
     ) {
         check(place, in: buffer.byteCount)
@@ -90,7 +90,7 @@ public struct BlockPlace: Equatable, Sendable {
     /// Decrypts a block in place.
     ///
     /// - Returns: false when the tag is wrong; the text is then zeros.
-    public func open(
+    package func open(
         _ buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
     ) -> Bool {
         check(place, in: buffer.byteCount)
@@ -106,7 +106,7 @@ public struct BlockPlace: Equatable, Sendable {
     }
 
     /// Encrypts `plaintext`, as long as the place's text, into a block, with the nonce that already stands there.
-    public func seal(
+    package func seal(
         _ plaintext: RawSpan, into buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
     ) {
         check(place, in: buffer.byteCount)
@@ -127,7 +127,7 @@ public struct BlockPlace: Equatable, Sendable {
     /// Decrypts a block of `buffer` into `output` from `offset` on.
     ///
     /// - Returns: false when the tag is wrong; the output is then zeros.
-    public func open(
+    package func open(
         _ buffer: RawSpan, _ place: BlockPlace, into output: inout MutableRawSpan, at offset: Int,
         associatedData: RawSpan
     ) -> Bool {
@@ -147,7 +147,7 @@ public struct BlockPlace: Equatable, Sendable {
     }
 
     /// Encrypts into other memory: ciphertext, then tag; `sealed` has `plaintext.byteCount + 16` bytes.
-    public func seal(
+    package func seal(
         _ plaintext: RawSpan, nonce: RawSpan, associatedData: RawSpan, into sealed: inout MutableRawSpan
     ) {
         let count = plaintext.byteCount
@@ -169,7 +169,7 @@ public struct BlockPlace: Equatable, Sendable {
     /// Decrypts ciphertext ‖ tag into other memory, which has 16 bytes less.
     ///
     /// - Returns: false when the tag is wrong; the output is then zeros.
-    public func open(
+    package func open(
         _ sealed: RawSpan, nonce: RawSpan, associatedData: RawSpan, into plaintext: inout MutableRawSpan
     ) -> Bool {
         let count = plaintext.byteCount

@@ -2,13 +2,13 @@
 
 internal import CSodium
 internal import Glibc
-internal import Locks
+internal import HostSystem
 
 /// Locked, page-aligned memory lent by a `BufferPool`; `deinit` wipes what was used of it and gives it back.
-@safe public struct LockedBuffer: ~Copyable, @unchecked Sendable {
+@safe package struct LockedBuffer: ~Copyable, @unchecked Sendable {
     private let slot: Slot
     /// Bytes that there is room for.
-    public let capacity: Int
+    package let capacity: Int
     private let isLarge: Bool
     private let pool: BufferPool
     /// How far the memory has been lent for writing: the bytes to wipe.
@@ -27,7 +27,7 @@ internal import Locks
     }
 
     /// Lends the first `count` bytes; they are zero where nothing has been written yet.
-    public borrowing func withBytes<Result: ~Copyable, Failure: Error>(
+    package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
         count: Int, _ body: (RawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         precondition(count >= 0 && count <= capacity)
@@ -37,7 +37,7 @@ internal import Locks
     }
 
     /// Lends the first `count` bytes to be written; so many are wiped in the end.
-    public mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
+    package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
         count: Int, _ body: (inout MutableRawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         precondition(count >= 0 && count <= capacity)
@@ -51,14 +51,14 @@ internal import Locks
 /// Buffers of two sizes. Mapped and locked when first needed, then kept; `take` waits when all are lent.
 ///
 /// Thread-safe. Who holds a buffer must not take a second one, or all workers may wait for each other.
-@safe public final class BufferPool: @unchecked Sendable {
+@safe package final class BufferPool: @unchecked Sendable {
     /// Bytes of a small buffer: requests of up to 24 KiB with their page formats.
-    public static let smallCapacity = 32 * 1024
+    package static let smallCapacity = 32 * 1024
     /// Bytes of a large buffer: a request of 1 MiB in 260 pages, with slack for partial pages.
-    public static let largeCapacity = 1024 * 1024 + 64 * 1024
+    package static let largeCapacity = 1024 * 1024 + 64 * 1024
 
     /// The process's own pool, sized by RLIMIT_MEMLOCK.
-    public static let shared = BufferPool()
+    package static let shared = BufferPool()
 
     private struct State: ~Copyable {
         var free: [Slot] = []
@@ -76,12 +76,12 @@ internal import Locks
     private let smallReturned = Condition()
     private let largeReturned = Condition()
     /// How many large buffers there can be: a bound for the number of workers.
-    public let largeCount: Int
+    package let largeCount: Int
 
     /// - Parameters:
     ///   - largeCount: nil takes what the limit of locked memory leaves beside the keys, between 2 and 16.
     ///   - smallCount: number of small buffers.
-    public init(largeCount: Int? = nil, smallCount: Int = 16) {
+    package init(largeCount: Int? = nil, smallCount: Int = 16) {
         let count = largeCount ?? Self.largeCount(limit: lockableMemory())
         self.largeCount = count
         small = Lock(State(limit: smallCount))
@@ -95,7 +95,7 @@ internal import Locks
     }
 
     /// A buffer of at least `byteCount` bytes; waits for one to come back when all are lent.
-    public func take(atLeast byteCount: Int) throws(SodiumError) -> LockedBuffer {
+    package func take(atLeast byteCount: Int) throws(SodiumError) -> LockedBuffer {
         precondition(byteCount <= Self.largeCapacity)
         let isLarge = byteCount > Self.smallCapacity
         let capacity = isLarge ? Self.largeCapacity : Self.smallCapacity
@@ -122,7 +122,7 @@ internal import Locks
     /// Lends a buffer of at least `byteCount` bytes for the length of `body`; waits as `take` does.
     ///
     /// - Parameter failure: makes the caller's error of a failure to lock memory.
-    public func withBuffer<Result: ~Copyable, Failure: Error>(
+    package func withBuffer<Result: ~Copyable, Failure: Error>(
         atLeast byteCount: Int, failure: (SodiumError) -> Failure,
         _ body: (inout LockedBuffer) throws(Failure) -> Result
     ) throws(Failure) -> Result {

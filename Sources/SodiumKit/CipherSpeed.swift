@@ -1,23 +1,23 @@
 // How fast each cipher runs on this machine, for `protectfs speed`.
 
-internal import Locks
+internal import HostSystem
 
 /// What one cipher did on one core with 4 KiB blocks in memory.
-public struct CipherSpeed: Sendable {
+package struct CipherSpeed: Sendable {
     /// The cipher.
-    public let suite: CipherSuite
+    package let suite: CipherSuite
     /// The code that ran it.
-    public let backend: CipherBackend
+    package let backend: CipherBackend
     /// Whether a volume of this suite uses this code here.
-    public let isUsed: Bool
+    package let isUsed: Bool
     /// Encryption, bytes per second.
-    public let sealBytesPerSecond: Double
+    package let sealBytesPerSecond: Double
     /// Decryption, bytes per second.
-    public let openBytesPerSecond: Double
+    package let openBytesPerSecond: Double
 }
 
 /// Runs every cipher that this machine has for about `milliseconds` in each direction.
-public func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [CipherSpeed] {
+package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [CipherSpeed] {
     var result: [CipherSpeed] = []
     for suite in CipherSuite.allCases {
         for backend in CipherBackend.allCases where backend.isAvailable(for: suite) {

@@ -3,31 +3,31 @@
 internal import CSodium
 
 /// The cipher of a volume's blocks, chosen at `init`; the raw value is the format's.
-public enum CipherSuite: UInt8, CaseIterable, Sendable {
+package enum CipherSuite: UInt8, CaseIterable, Sendable {
     /// AES-256-GCM with 96-bit nonces.
     case aes256GCM = 1
     /// XChaCha20-Poly1305 with 192-bit nonces.
     case xChaCha20Poly1305 = 2
 
     /// Bytes of a nonce.
-    public var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
+    package var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
 
     /// Bytes of a tag.
-    public var tagLength: Int { 16 }
+    package var tagLength: Int { 16 }
 
     /// Whether this machine can run it: AES-256-GCM needs the processor's AES instructions.
-    public var isAvailable: Bool { CipherBackend.best(for: self) != nil }
+    package var isAvailable: Bool { CipherBackend.best(for: self) != nil }
 }
 
 /// The code that runs a suite.
-public enum CipherBackend: String, CaseIterable, Sendable {
+package enum CipherBackend: String, CaseIterable, Sendable {
     /// Intel's IPsec-MB, for AES-256-GCM on x86-64.
     case ipsecMB
     /// libsodium.
     case sodium
 
     /// Whether this code can run `suite` on this machine.
-    public func isAvailable(for suite: CipherSuite) -> Bool {
+    package func isAvailable(for suite: CipherSuite) -> Bool {
         switch (self, suite) {
         case (.sodium, .xChaCha20Poly1305): true
         case (.sodium, .aes256GCM): Self.sodiumHasAES
@@ -37,7 +37,7 @@ public enum CipherBackend: String, CaseIterable, Sendable {
     }
 
     /// The fastest that can run `suite` here; nil when none can.
-    public static func best(for suite: CipherSuite) -> CipherBackend? {
+    package static func best(for suite: CipherSuite) -> CipherBackend? {
         allCases.first { $0.isAvailable(for: suite) }
     }
 

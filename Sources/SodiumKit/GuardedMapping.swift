@@ -6,7 +6,7 @@ internal import Glibc
 let pageSize = 4096
 
 /// The limit of locked memory of this process, in bytes (RLIMIT_MEMLOCK); `UInt64.max` when there is none.
-public func lockedMemoryLimit() -> UInt64 {
+package func lockedMemoryLimit() -> UInt64 {
     var limit = rlimit()
     // Fails for bad arguments only.
     guard unsafe getrlimit(__rlimit_resource_t(__RLIMIT_MEMLOCK.rawValue), &limit) == 0 else { return 0 }
@@ -14,7 +14,7 @@ public func lockedMemoryLimit() -> UInt64 {
 }
 
 /// How much this process may lock, in bytes; `UInt64.max` when there is no limit, or none for it.
-public func lockableMemory() -> UInt64 {
+package func lockableMemory() -> UInt64 {
     isExemptFromLimit() ? .max : lockedMemoryLimit()
 }
 

@@ -3,15 +3,15 @@
 internal import CSodium
 
 /// DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, ChaCha20-Poly1305, base mode, a single message at sequence number 0.
-public enum HPKE {
+package enum HPKE {
     /// Bytes that sealing adds: the encapsulated key (32) and the tag (16).
-    public static let overhead = 48
+    package static let overhead = 48
 
     /// Seals `plaintext` to the owner of `publicKey`.
     ///
     /// - Parameter output: encapsulated key ‖ ciphertext ‖ tag; `plaintext.byteCount + overhead` bytes.
     /// - Throws: `invalidPublicKey`, or a failure of locked memory.
-    public static func seal(
+    package static func seal(
         _ plaintext: RawSpan, to publicKey: RawSpan, info: RawSpan, associatedData: RawSpan,
         into output: inout MutableRawSpan
     ) throws(SodiumError) {
@@ -51,7 +51,7 @@ public enum HPKE {
     /// Opens `sealed` (encapsulated key ‖ ciphertext ‖ tag) to `output`, which has `sealed.byteCount - overhead` bytes.
     ///
     /// - Returns: false when it does not verify, or cannot be one; `output` then holds nothing of the plaintext.
-    public static func open(
+    package static func open(
         _ sealed: RawSpan, privateKey: borrowing SecretKey, info: RawSpan, associatedData: RawSpan,
         into output: inout MutableRawSpan
     ) throws(SodiumError) -> Bool {
@@ -86,7 +86,7 @@ public enum HPKE {
     }
 
     /// Opens a sealed 32-byte key (80 bytes); nil when it does not verify.
-    public static func openKey(
+    package static func openKey(
         _ sealed: RawSpan, privateKey: borrowing SecretKey, info: RawSpan, associatedData: RawSpan
     ) throws(SodiumError) -> SecretKey? {
         guard sealed.byteCount == SecretKey.byteCount + overhead else { return nil }

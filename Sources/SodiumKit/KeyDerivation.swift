@@ -5,7 +5,7 @@ internal import CSodium
 /// Derives the key for one purpose: BLAKE2b-256 keyed with `key` over u8 length of `label` ‖ label ‖ context.
 ///
 /// - Parameter label: with its prefix `protectfs1/`; at most 255 bytes.
-public func deriveKey(
+package func deriveKey(
     from key: borrowing SecretKey, label: StaticString, context: RawSpan = RawSpan()
 ) throws(SodiumError) -> SecretKey {
     try key.withBytes { bytes throws(SodiumError) in
@@ -14,7 +14,7 @@ public func deriveKey(
 }
 
 /// The same from a secret of another length (16–64 bytes), as a recovery code's 16.
-public func deriveKey(
+package func deriveKey(
     fromSecret secret: RawSpan, label: StaticString, context: RawSpan = RawSpan()
 ) throws(SodiumError) -> SecretKey {
     precondition(secret.byteCount >= 16 && secret.byteCount <= 64)
@@ -32,7 +32,7 @@ public func deriveKey(
 }
 
 /// Keyed BLAKE2b with 16 bytes of output, over the concatenation of the parts.
-public func mac128(
+package func mac128(
     _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan = RawSpan(), _ third: RawSpan = RawSpan(),
     _ fourth: RawSpan = RawSpan()
 ) -> InlineArray<16, UInt8> {
@@ -42,7 +42,7 @@ public func mac128(
 }
 
 /// Keyed BLAKE2b with 32 bytes of output, over the concatenation of the parts.
-public func mac256(
+package func mac256(
     _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan = RawSpan(), _ third: RawSpan = RawSpan(),
     _ fourth: RawSpan = RawSpan()
 ) -> InlineArray<32, UInt8> {
@@ -52,7 +52,7 @@ public func mac256(
 }
 
 /// BLAKE2b without a key, 32 bytes of output (checksums, file names of sockets).
-public func hash256(_ first: RawSpan, _ second: RawSpan = RawSpan()) -> InlineArray<32, UInt8> {
+package func hash256(_ first: RawSpan, _ second: RawSpan = RawSpan()) -> InlineArray<32, UInt8> {
     var result = InlineArray<32, UInt8>(repeating: 0)
     var hash = BlakeHash(key: RawSpan(), outputLength: 32)
     hash.update(first)

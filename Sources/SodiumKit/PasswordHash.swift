@@ -1,39 +1,39 @@
 // Argon2id, and how much of it this machine can do.
 
 internal import CSodium
-internal import Locks
+internal import HostSystem
 
 /// Parameters of Argon2id (RFC 9106) with one lane, as libsodium has it.
-public struct Argon2Parameters: Equatable, Sendable {
+package struct Argon2Parameters: Equatable, Sendable {
     /// Passes over the memory.
-    public var passes: UInt32
+    package var passes: UInt32
     /// Memory in bytes.
-    public var memory: UInt64
+    package var memory: UInt64
 
     /// Parameters as given, unchecked.
-    public init(passes: UInt32, memory: UInt64) {
+    package init(passes: UInt32, memory: UInt64) {
         self.passes = passes
         self.memory = memory
     }
 
     /// What a new slot has at least: 3 passes over 64 MiB.
-    public static let floor = Argon2Parameters(passes: 3, memory: 64 << 20)
+    package static let floor = Argon2Parameters(passes: 3, memory: 64 << 20)
 
     /// Whether a slot with these parameters may be tried here: 1–16 passes, 8 MiB to `largestMemory`.
-    public func isAcceptable(largestMemory: UInt64 = PasswordHash.largestMemory()) -> Bool {
+    package func isAcceptable(largestMemory: UInt64 = PasswordHash.largestMemory()) -> Bool {
         (1...16).contains(passes) && memory >= 8 << 20 && memory <= largestMemory && memory % 1024 == 0
     }
 }
 
 /// Argon2id by libsodium.
-public enum PasswordHash {
+package enum PasswordHash {
     /// Bytes of a salt.
-    public static let saltLength = 16
+    package static let saltLength = 16
 
     /// Hashes a password; takes the time and memory that the parameters say. The memory is given back to the kernel.
     ///
     /// - Throws: `passwordHashMemory` for parameters that are not acceptable here, or when the memory cannot be had.
-    public static func argon2id(
+    package static func argon2id(
         _ password: RawSpan, salt: RawSpan, parameters: Argon2Parameters
     ) throws(SodiumError) -> SecretKey {
         guard parameters.isAcceptable() else { throw .passwordHashMemory }
@@ -65,7 +65,7 @@ public enum PasswordHash {
 
     /// The most memory that a slot may ask for here: the smaller of 4 GiB and half of what the machine and the cgroup
     /// have left, in bytes.
-    public static func largestMemory() -> UInt64 {
+    package static func largestMemory() -> UInt64 {
         min(4 << 30, AvailableMemory.bytes() / 2)
     }
 
@@ -73,7 +73,7 @@ public enum PasswordHash {
     /// than 1 GiB or `largestMemory`.
     ///
     /// - Throws: `passwordHashMemory` when not even the floor's memory is there.
-    public static func calibrated(seconds: Double = 1) throws(SodiumError) -> Argon2Parameters {
+    package static func calibrated(seconds: Double = 1) throws(SodiumError) -> Argon2Parameters {
         let largest = min(largestMemory(), 1 << 30)
         guard largest >= Argon2Parameters.floor.memory else { throw .passwordHashMemory }
         let salt = InlineArray<16, UInt8>(repeating: 0)

@@ -3,19 +3,19 @@
 internal import CSodium
 
 /// Secret bytes in locked memory, at most as many as it was made for; `deinit` wipes them.
-@safe public struct SecretBytes: ~Copyable, @unchecked Sendable {
+@safe package struct SecretBytes: ~Copyable, @unchecked Sendable {
     private let slot: Slot
     // One of the two owns the slot. (An enum of both does not link in release builds, Swift 6.3.1: other modules
     // destroy this value and look for the private enum's metadata.)
     private let pool: SlotPool?
     private let mapping: GuardedMapping?
     /// Bytes that there is room for.
-    public let capacity: Int
+    package let capacity: Int
     /// Bytes in use.
-    public private(set) var byteCount: Int
+    package private(set) var byteCount: Int
 
     /// Zeros, `byteCount` of them.
-    public init(byteCount: Int) throws(SodiumError) {
+    package init(byteCount: Int) throws(SodiumError) {
         precondition(byteCount >= 0)
         if let pool = Slots.pool(for: byteCount) {
             slot = try pool.take()
@@ -32,7 +32,7 @@ internal import CSodium
     }
 
     /// Copies `bytes`.
-    public init(copying bytes: RawSpan) throws(SodiumError) {
+    package init(copying bytes: RawSpan) throws(SodiumError) {
         try self.init(byteCount: bytes.byteCount)
         let slot = slot
         unsafe bytes.withUnsafeBytes { source in
@@ -45,7 +45,7 @@ internal import CSodium
     }
 
     /// Lends the bytes, which must not be copied out of locked memory.
-    public borrowing func withBytes<Result: ~Copyable, Failure: Error>(
+    package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (RawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         // The memory belongs to this value, which is borrowed for as long as the span lives.
@@ -54,7 +54,7 @@ internal import CSodium
     }
 
     /// Lends the bytes to be written.
-    public mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
+    package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
         _ body: (inout MutableRawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         // The memory belongs to this value, which nobody else can reach for as long as the span lives.
@@ -63,14 +63,14 @@ internal import CSodium
     }
 
     /// Keeps the first `count` bytes and wipes the others.
-    public mutating func shorten(to count: Int) {
+    package mutating func shorten(to count: Int) {
         precondition(count >= 0 && count <= byteCount)
         unsafe sodium_memzero(slot.pointer + count, byteCount - count)
         byteCount = count
     }
 
     /// Other memory with the same bytes.
-    public borrowing func copy() throws(SodiumError) -> SecretBytes {
+    package borrowing func copy() throws(SodiumError) -> SecretBytes {
         try withBytes { bytes throws(SodiumError) in try SecretBytes(copying: bytes) }
     }
 }

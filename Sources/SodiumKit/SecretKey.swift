@@ -3,19 +3,19 @@
 internal import CSodium
 
 /// 32 secret bytes in a slot of locked memory; `deinit` wipes them.
-@safe public struct SecretKey: ~Copyable, @unchecked Sendable {
+@safe package struct SecretKey: ~Copyable, @unchecked Sendable {
     /// Bytes in a key.
-    public static let byteCount = 32
+    package static let byteCount = 32
 
     private let slot: Slot
 
     /// A key of zeros, to be filled by `withMutableBytes`.
-    public init() throws(SodiumError) {
+    package init() throws(SodiumError) {
         slot = try Slots.keys.take()
     }
 
     /// Copies 32 bytes.
-    public init(copying bytes: RawSpan) throws(SodiumError) {
+    package init(copying bytes: RawSpan) throws(SodiumError) {
         precondition(bytes.byteCount == Self.byteCount)
         try self.init()
         let slot = slot
@@ -25,7 +25,7 @@ internal import CSodium
     }
 
     /// A key from the kernel's random generator.
-    public static func random() throws(SodiumError) -> SecretKey {
+    package static func random() throws(SodiumError) -> SecretKey {
         var key = try SecretKey()
         key.withMutableBytes { bytes in randomBytes(into: &bytes) }
         return key
@@ -36,7 +36,7 @@ internal import CSodium
     }
 
     /// Lends the bytes, which must not be copied out of locked memory.
-    public borrowing func withBytes<Result: ~Copyable, Failure: Error>(
+    package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (RawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         // The slot belongs to this value, which is borrowed for as long as the span lives.
@@ -45,7 +45,7 @@ internal import CSodium
     }
 
     /// Lends the bytes to be written.
-    public mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
+    package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
         _ body: (inout MutableRawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         // The slot belongs to this value, which nobody else can reach for as long as the span lives.
@@ -54,12 +54,12 @@ internal import CSodium
     }
 
     /// Another key of the same bytes.
-    public borrowing func copy() throws(SodiumError) -> SecretKey {
+    package borrowing func copy() throws(SodiumError) -> SecretKey {
         try withBytes { bytes throws(SodiumError) in try SecretKey(copying: bytes) }
     }
 
     /// Compares in constant time.
-    public borrowing func isEqual(to other: borrowing SecretKey) -> Bool {
+    package borrowing func isEqual(to other: borrowing SecretKey) -> Bool {
         unsafe sodium_memcmp(slot.pointer, other.slot.pointer, Self.byteCount) == 0
     }
 

@@ -3,7 +3,7 @@
 internal import CSodium
 
 /// Why nothing may be done with keys here.
-public enum SelfTestFailure: Error, Equatable, Sendable {
+package enum SelfTestFailure: Error, Equatable, Sendable {
     /// This primitive, run by this code, gives another result than everywhere else: a broken library or processor.
     case wrong(primitive: String)
     /// There is no memory to find out.
@@ -18,11 +18,11 @@ struct KnownAnswer: Sendable {
 
 /// The tests that run before the first key is used. The vectors are those of public standards; where a standard has none
 /// of the size that is used, another implementation has made them, which is named beside it.
-public enum SelfTest {
+package enum SelfTest {
     /// Runs all of them, a few milliseconds in all. Nothing in them is secret.
     ///
     /// - Throws: at the first that does not hold.
-    public static func run() throws(SelfTestFailure) {
+    package static func run() throws(SelfTestFailure) {
         do throws(SodiumError) { _ = try unsafe ThreadScratch.prepared() } catch { throw .memory(error) }
         try run(all)
     }

@@ -1,7 +1,7 @@
 // A slab allocator: slots of one size in locked memory, wiped before they are free again.
 
 internal import CSodium
-internal import Locks
+internal import HostSystem
 
 /// Slots of one size, cut from guarded mappings that are made as they are needed and kept.
 ///

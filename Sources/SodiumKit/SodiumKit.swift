@@ -5,7 +5,7 @@ internal import Glibc
 
 /// Why an operation on secrets could not be carried out. A failed authentication is never one of these: it is a `false`
 /// or a nil that has to be looked at.
-public enum SodiumError: Error, Equatable, Sendable {
+package enum SodiumError: Error, Equatable, Sendable {
     /// Secret memory could not be locked: RLIMIT_MEMLOCK, in bytes, is used up (mlock(2)).
     case lockLimit(bytes: UInt64)
     /// The kernel gave no memory.
@@ -17,7 +17,7 @@ public enum SodiumError: Error, Equatable, Sendable {
 }
 
 /// Initialises libsodium; done by itself before the first use, harmless when repeated, safe from any thread.
-public func initializeSodium() {
+package func initializeSodium() {
     precondition(sodiumIsReady, "libsodium could not be initialised")
 }
 
@@ -25,7 +25,7 @@ private let sodiumIsReady: Bool = sodium_init() >= 0
 
 /// Fills `bytes` from getrandom(2), in one call for up to 32 MiB. A kernel without entropy source ends the process:
 /// there is nothing right to do without one.
-public func randomBytes(into bytes: inout MutableRawSpan) {
+package func randomBytes(into bytes: inout MutableRawSpan) {
     unsafe bytes.withUnsafeMutableBytes { buffer in
         var done = 0
         while done < buffer.count {
@@ -41,7 +41,7 @@ public func randomBytes(into bytes: inout MutableRawSpan) {
 }
 
 /// A random number of 32 bits, for epochs.
-public func randomUInt32() -> UInt32 {
+package func randomUInt32() -> UInt32 {
     var value: UInt32 = 0
     unsafe withUnsafeMutableBytes(of: &value) { buffer in
         var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
@@ -51,7 +51,7 @@ public func randomUInt32() -> UInt32 {
 }
 
 /// Public random bytes: IDs, salts, nonces. Never for secrets, which belong in `SecretKey` and `SecretBytes`.
-public func randomInlineBytes<let count: Int>() -> InlineArray<count, UInt8> {
+package func randomInlineBytes<let count: Int>() -> InlineArray<count, UInt8> {
     var result = InlineArray<count, UInt8>(repeating: 0)
     var span = result.mutableSpan
     var bytes = unsafe span.mutableBytes
@@ -60,7 +60,7 @@ public func randomInlineBytes<let count: Int>() -> InlineArray<count, UInt8> {
 }
 
 /// Whether both have the same bytes, in a time that depends on the length alone (sodium_memcmp).
-public func constantTimeEqual(_ one: RawSpan, _ other: RawSpan) -> Bool {
+package func constantTimeEqual(_ one: RawSpan, _ other: RawSpan) -> Bool {
     guard one.byteCount == other.byteCount else { return false }
     return unsafe one.withUnsafeBytes { a in
         unsafe other.withUnsafeBytes { b in
@@ -71,7 +71,7 @@ public func constantTimeEqual(_ one: RawSpan, _ other: RawSpan) -> Bool {
 }
 
 /// Overwrites `bytes` with zeros in a way that the optimiser keeps.
-public func wipe(_ bytes: inout MutableRawSpan) {
+package func wipe(_ bytes: inout MutableRawSpan) {
     unsafe bytes.withUnsafeMutableBytes { buffer in
         if let start = buffer.baseAddress { unsafe sodium_memzero(start, buffer.count) }
     }
@@ -80,6 +80,6 @@ public func wipe(_ bytes: inout MutableRawSpan) {
 /// Overwrites what earlier calls have left on the 64 KiB of this thread's stack below the caller.
 ///
 /// For the end of an operation whose C code copies secrets to its stack (X25519, Argon2, AES).
-@inline(never) public func wipeStackBelow() {
+@inline(never) package func wipeStackBelow() {
     sodium_stackzero(65_536)
 }

@@ -3,9 +3,9 @@
 internal import CSodium
 
 /// X25519 (RFC 7748).
-public enum X25519 {
+package enum X25519 {
     /// The public key of a private one. Any 32 bytes are a private key.
-    public static func publicKey(of privateKey: borrowing SecretKey) -> InlineArray<32, UInt8> {
+    package static func publicKey(of privateKey: borrowing SecretKey) -> InlineArray<32, UInt8> {
         initializeSodium()
         var result = InlineArray<32, UInt8>(repeating: 0)
         let key = unsafe UnsafePointer(privateKey.pointer)

@@ -3,14 +3,14 @@
 internal import CSodium
 
 /// XChaCha20-Poly1305 (draft-irtf-cfrg-xchacha) and XChaCha20, by libsodium.
-public enum XChaCha {
+package enum XChaCha {
     /// Bytes of a nonce.
-    public static let nonceLength = 24
+    package static let nonceLength = 24
     /// Bytes of a tag.
-    public static let tagLength = 16
+    package static let tagLength = 16
 
     /// Encrypts `plaintext` to `output`: ciphertext, then tag; `output` has `plaintext.byteCount + tagLength` bytes.
-    public static func seal(
+    package static func seal(
         _ plaintext: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan(),
         into output: inout MutableRawSpan
     ) {
@@ -35,7 +35,7 @@ public enum XChaCha {
     /// Decrypts `sealed` (ciphertext, then tag) to `output`, which has `sealed.byteCount - tagLength` bytes.
     ///
     /// - Returns: false when the tag is wrong or `sealed` is too short; `output` then holds nothing of the plaintext.
-    public static func open(
+    package static func open(
         _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan(),
         into output: inout MutableRawSpan
     ) -> Bool {
@@ -62,7 +62,7 @@ public enum XChaCha {
     /// verifies what comes out.
     ///
     /// From counter 1 it gives the bytes of XChaCha20-Poly1305 without the tag.
-    public static func applyStream(
+    package static func applyStream(
         to bytes: inout MutableRawSpan, key: borrowing SecretKey, nonce: RawSpan, counter: UInt64 = 1
     ) {
         precondition(nonce.byteCount == nonceLength)
@@ -79,7 +79,7 @@ public enum XChaCha {
     }
 
     /// Opens a sealed 32-byte key (48 bytes with its tag); nil when it does not verify.
-    public static func openKey(
+    package static func openKey(
         _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan()
     ) throws(SodiumError) -> SecretKey? {
         guard sealed.byteCount == SecretKey.byteCount + tagLength else { return nil }
@@ -92,7 +92,7 @@ public enum XChaCha {
     }
 
     /// Opens sealed bytes into secret memory; nil when they do not verify.
-    public static func openBytes(
+    package static func openBytes(
         _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan()
     ) throws(SodiumError) -> SecretBytes? {
         guard sealed.byteCount >= tagLength else { return nil }

@@ -1,7 +1,7 @@
 // What each class allows in each state: the one home of the two tables that docs and tests name.
 
 /// The state of a mounted volume.
-public enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
+package enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
     /// Mounted, not unlocked since.
     case beforeFirstUnlock = 0
     /// Unlocked: everything is allowed.
@@ -14,10 +14,10 @@ public enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
     case sweeping = 4
 
     /// Locked after a first unlock, whether or not the kernel still holds pages.
-    public var isLocked: Bool { self == .locked || self == .sweeping }
+    package var isLocked: Bool { self == .locked || self == .sweeping }
 
     /// The value of `user.protectfs.state` on the mount's root.
-    public var attributeValue: StaticString {
+    package var attributeValue: StaticString {
         switch self {
         case .beforeFirstUnlock: "before-first-unlock"
         case .unlocked: "unlocked"
@@ -29,7 +29,7 @@ public enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
 }
 
 /// An operation as the class × state table knows it.
-public enum Operation: UInt8, CaseIterable, Sendable, Hashable {
+package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
     /// open in any mode, O_TRUNC, O_CREAT on an existing file.
     case open
     /// Creating a new file of the class.
@@ -65,12 +65,12 @@ public enum Operation: UInt8, CaseIterable, Sendable, Hashable {
 }
 
 /// The class × state table.
-public enum Access {
+package enum Access {
     /// Whether `operation` on a file of `protectionClass` is allowed in `state`; a refusal is EACCES.
     ///
     /// - Parameter handleOpen: whether it comes through a handle that was granted before; without one, an operation
     ///   that needs a handle is judged as `open`.
-    public static func isAllowed(
+    package static func isAllowed(
         _ operation: Operation, class protectionClass: ProtectionClass, state: VolumeState, handleOpen: Bool = true
     ) -> Bool {
         if operation == .other || operation == .replay || state == .unlocked { return true }
@@ -85,9 +85,9 @@ public enum Access {
 }
 
 /// The table of changes of class.
-public enum ClassChange {
+package enum ClassChange {
     /// Whether a file of class `from` may be given class `to` in `state`; a refusal is EACCES.
-    public static func isAllowed(from: ProtectionClass, to: ProtectionClass, state: VolumeState) -> Bool {
+    package static func isAllowed(from: ProtectionClass, to: ProtectionClass, state: VolumeState) -> Bool {
         if from == to || state == .unlocked { return true }
         let afterFirstUnlock = state != .beforeFirstUnlock
         switch (from, to) {
@@ -98,7 +98,7 @@ public enum ClassChange {
     }
 
     /// Whether the change leaves a key behind that an old header still opens under a weaker class.
-    public static func isTightening(from: ProtectionClass, to: ProtectionClass) -> Bool {
+    package static func isTightening(from: ProtectionClass, to: ProtectionClass) -> Bool {
         to.isStronger(than: from)
     }
 }

@@ -1,56 +1,56 @@
 // Associated data, key-derivation contexts and key labels: the bytes that bind ciphertexts to their place.
 
 /// Labels of the key derivation, with their common prefix.
-public enum KeyLabel {
+package enum KeyLabel {
     /// Slot secret.
-    public static let slot: StaticString = "protectfs1/slot"
+    package static let slot: StaticString = "protectfs1/slot"
     /// AEAD key of a slot's bundle, from the slot secret.
-    public static let slotWrap: StaticString = "protectfs1/slot-wrap"
+    package static let slotWrap: StaticString = "protectfs1/slot-wrap"
     /// Commitment of a slot, from the slot secret.
-    public static let slotCommit: StaticString = "protectfs1/slot-commit"
+    package static let slotCommit: StaticString = "protectfs1/slot-commit"
     /// Wrap key, from a class key.
-    public static let wrap: StaticString = "protectfs1/wrap"
+    package static let wrap: StaticString = "protectfs1/wrap"
     /// Header MAC key, from M.
-    public static let header: StaticString = "protectfs1/header"
+    package static let header: StaticString = "protectfs1/header"
     /// Directory record key, from M.
-    public static let directoryRecord: StaticString = "protectfs1/dir-record"
+    package static let directoryRecord: StaticString = "protectfs1/dir-record"
     /// The root directory's ID, from M.
-    public static let rootID: StaticString = "protectfs1/root-id"
+    package static let rootID: StaticString = "protectfs1/root-id"
     /// Key of a name's IV, from M.
-    public static let nameIV: StaticString = "protectfs1/name-siv"
+    package static let nameIV: StaticString = "protectfs1/name-siv"
     /// Key of a name's cipher, from M.
-    public static let nameCipher: StaticString = "protectfs1/name-enc"
+    package static let nameCipher: StaticString = "protectfs1/name-enc"
     /// Key of a long name's hash, from M.
-    public static let longName: StaticString = "protectfs1/name-long"
+    package static let longName: StaticString = "protectfs1/name-long"
     /// Key of symlink targets, from M.
-    public static let symlink: StaticString = "protectfs1/symlink"
+    package static let symlink: StaticString = "protectfs1/symlink"
     /// Key of an attribute name's IV, from M.
-    public static let attributeNameIV: StaticString = "protectfs1/xattr-siv"
+    package static let attributeNameIV: StaticString = "protectfs1/xattr-siv"
     /// Key of an attribute name's cipher, from M.
-    public static let attributeNameCipher: StaticString = "protectfs1/xattr-enc"
+    package static let attributeNameCipher: StaticString = "protectfs1/xattr-enc"
     /// Key of attribute values, from M.
-    public static let attributeValue: StaticString = "protectfs1/xattr-value"
+    package static let attributeValue: StaticString = "protectfs1/xattr-value"
     /// MAC of the keybag that every mount checks, from M.
-    public static let keybagDevice: StaticString = "protectfs1/keybag-dev"
+    package static let keybagDevice: StaticString = "protectfs1/keybag-dev"
     /// MAC of the keybag that unlock checks, from U.
-    public static let keybagUnlock: StaticString = "protectfs1/keybag-unlock"
+    package static let keybagUnlock: StaticString = "protectfs1/keybag-unlock"
     /// Wrap key of a late file's MAC key, from class key A.
-    public static let late: StaticString = "protectfs1/late"
+    package static let late: StaticString = "protectfs1/late"
     /// Extent key, from a file key.
-    public static let extent: StaticString = "protectfs1/extent"
+    package static let extent: StaticString = "protectfs1/extent"
 }
 
 /// Builders of associated data and contexts, each into bytes of fixed length.
-public enum AssociatedData {
+package enum AssociatedData {
     /// Bytes of a block's associated data, for any block but 0.
-    public static let blockLength = 36
+    package static let blockLength = 36
     /// Bytes of block 0's associated data.
-    public static let firstBlockLength = 68
+    package static let firstBlockLength = 68
 
     /// Writes block `index`'s associated data into `bytes` and gives its length (68 for block 0, else 36).
     ///
     /// - Parameter field: the field's 8 bytes as they stand in the page.
-    public static func block(
+    package static func block(
         header: FileHeader, index: UInt64, field: RawSpan, into bytes: inout MutableRawSpan
     ) -> Int {
         header.fileID.store(into: &bytes, at: 0)
@@ -65,7 +65,7 @@ public enum AssociatedData {
     }
 
     /// Associated data of a wrapped file key (HPKE's aad too).
-    public static func wrap(volume: VolumeID, header: FileHeader) -> InlineArray<64, UInt8> {
+    package static func wrap(volume: VolumeID, header: FileHeader) -> InlineArray<64, UInt8> {
         filled { bytes in
             bytes.copyText("protectfs1/wrap\0", to: 0)
             volume.store(into: &bytes, at: 16)
@@ -74,7 +74,7 @@ public enum AssociatedData {
     }
 
     /// HPKE's info for class B: the volume and its public key.
-    public static func hpkeInfo(volume: VolumeID, publicKey: InlineArray<32, UInt8>) -> InlineArray<64, UInt8> {
+    package static func hpkeInfo(volume: VolumeID, publicKey: InlineArray<32, UInt8>) -> InlineArray<64, UInt8> {
         filled { bytes in
             bytes.copyText("protectfs1/hpke\0", to: 0)
             volume.store(into: &bytes, at: 16)
@@ -83,7 +83,7 @@ public enum AssociatedData {
     }
 
     /// HPKE's info for late records: the volume and class B's public key.
-    public static func lateInfo(volume: VolumeID, publicKey: InlineArray<32, UInt8>) -> InlineArray<64, UInt8> {
+    package static func lateInfo(volume: VolumeID, publicKey: InlineArray<32, UInt8>) -> InlineArray<64, UInt8> {
         filled { bytes in
             bytes.copyText("protectfs1/late\0", to: 0)
             volume.store(into: &bytes, at: 16)
@@ -92,7 +92,7 @@ public enum AssociatedData {
     }
 
     /// HPKE's aad for a late record: the lock's number ‖ the record's header.
-    public static func lateRecord(number: UInt64, header: LateRecordHeader) -> InlineArray<64, UInt8> {
+    package static func lateRecord(number: UInt64, header: LateRecordHeader) -> InlineArray<64, UInt8> {
         filled { bytes in
             bytes.storeLittleEndian(number, at: 0)
             var rest = bytes._mutatingExtracting(8..<64)
@@ -101,7 +101,7 @@ public enum AssociatedData {
     }
 
     /// Context of the key that wraps a late file's MAC key: UUID ‖ number.
-    public static func lateContext(volume: VolumeID, number: UInt64) -> InlineArray<24, UInt8> {
+    package static func lateContext(volume: VolumeID, number: UInt64) -> InlineArray<24, UInt8> {
         filled { bytes in
             volume.store(into: &bytes, at: 0)
             bytes.storeLittleEndian(number, at: 16)
@@ -109,7 +109,7 @@ public enum AssociatedData {
     }
 
     /// Context of a class key's wrap key: UUID ‖ class ‖ generation.
-    public static func wrapContext(
+    package static func wrapContext(
         volume: VolumeID, class protectionClass: ProtectionClass, generation: UInt16
     ) -> InlineArray<19, UInt8> {
         filled { bytes in
@@ -120,7 +120,7 @@ public enum AssociatedData {
     }
 
     /// Context of an extent key: suite ‖ epoch ‖ extent number.
-    public static func extentContext(suite: BlockSuite, epoch: UInt32, extent: UInt64) -> InlineArray<13, UInt8> {
+    package static func extentContext(suite: BlockSuite, epoch: UInt32, extent: UInt64) -> InlineArray<13, UInt8> {
         filled { bytes in
             bytes.storeLittleEndian(suite.rawValue, at: 0)
             bytes.storeLittleEndian(epoch, at: 1)
@@ -129,7 +129,7 @@ public enum AssociatedData {
     }
 
     /// Context of a slot secret: UUID ‖ slot ID ‖ kind ‖ salt; a bound slot appends the device key (32 bytes).
-    public static func slotContext(
+    package static func slotContext(
         volume: VolumeID, slotID: UInt32, kind: UInt8, salt: InlineArray<16, UInt8>
     ) -> InlineArray<37, UInt8> {
         filled { bytes in
@@ -141,7 +141,7 @@ public enum AssociatedData {
     }
 
     /// What stands before a slot's own bytes in its bundle's associated data: text ‖ UUID.
-    public static func slotPrefix(volume: VolumeID) -> InlineArray<32, UInt8> {
+    package static func slotPrefix(volume: VolumeID) -> InlineArray<32, UInt8> {
         filled { bytes in
             bytes.copyText("protectfs1/slot\0", to: 0)
             volume.store(into: &bytes, at: 16)

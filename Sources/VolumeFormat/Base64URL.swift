@@ -1,20 +1,20 @@
 // Base64url without padding, decoded strictly: one text for one sequence of bytes and the other way round.
 
 /// RFC 4648 §5 without padding. Trailing bits must be zero, else two backing names would give one name.
-public enum Base64URL {
+package enum Base64URL {
     /// Characters for `count` bytes.
-    public static func encodedLength(of count: Int) -> Int {
+    package static func encodedLength(of count: Int) -> Int {
         (count * 4 + 2) / 3
     }
 
     /// Bytes in `count` characters; nil when no text has that many.
-    public static func decodedLength(of count: Int) -> Int? {
+    package static func decodedLength(of count: Int) -> Int? {
         count % 4 == 1 ? nil : count * 3 / 4
     }
 
     /// Writes the text of `bytes` at `offset` and gives its length; traps where it does not fit.
     @discardableResult
-    public static func encode(_ bytes: RawSpan, into text: inout MutableRawSpan, at offset: Int = 0) -> Int {
+    package static func encode(_ bytes: RawSpan, into text: inout MutableRawSpan, at offset: Int = 0) -> Int {
         var target = offset
         var pending: UInt32 = 0
         var bits: UInt32 = 0
@@ -35,7 +35,7 @@ public enum Base64URL {
     }
 
     /// The text of `bytes`.
-    public static func encode(_ bytes: RawSpan) -> [UInt8] {
+    package static func encode(_ bytes: RawSpan) -> [UInt8] {
         var text = [UInt8](repeating: 0, count: encodedLength(of: bytes.byteCount))
         var span = text.mutableSpan
         var raw = unsafe span.mutableBytes
@@ -46,7 +46,7 @@ public enum Base64URL {
     /// Writes the bytes that `text` stands for at the start of `bytes` and gives their number.
     ///
     /// Nil, with `bytes` in part overwritten, for any text that `encode` does not produce; traps where they do not fit.
-    public static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> Int? {
+    package static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> Int? {
         guard let length = decodedLength(of: text.byteCount) else { return nil }
         precondition(length <= bytes.byteCount)
         var target = 0
@@ -67,7 +67,7 @@ public enum Base64URL {
     }
 
     /// The bytes that `text` stands for; nil for any text that `encode` does not produce.
-    public static func decode(_ text: RawSpan) -> [UInt8]? {
+    package static func decode(_ text: RawSpan) -> [UInt8]? {
         guard let length = decodedLength(of: text.byteCount) else { return nil }
         var bytes = [UInt8](repeating: 0, count: length)
         var span = bytes.mutableSpan

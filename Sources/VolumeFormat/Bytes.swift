@@ -3,7 +3,7 @@
 extension RawSpan {
     /// The integer of type `type` that stands little-endian at byte `offset`; traps outside the span.
     @inlinable
-    public func littleEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
+    package func littleEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int, as type: Integer.Type = Integer.self
     ) -> Integer {
         // Bounds are checked by the call; every bit pattern is a valid integer.
@@ -12,12 +12,12 @@ extension RawSpan {
 
     /// The byte at `offset`; traps outside the span.
     @inlinable
-    public func byte(at offset: Int) -> UInt8 {
+    package func byte(at offset: Int) -> UInt8 {
         unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self)
     }
 
     /// Whether every byte is zero.
-    public var isAllZero: Bool {
+    package var isAllZero: Bool {
         var offset = 0
         while offset + 8 <= byteCount {
             if littleEndian(at: offset, as: UInt64.self) != 0 { return false }
@@ -31,14 +31,14 @@ extension RawSpan {
     }
 
     /// Whether the bytes equal those of `other`. Not in constant time: never for secrets or MACs.
-    public func hasSameBytes(as other: RawSpan) -> Bool {
+    package func hasSameBytes(as other: RawSpan) -> Bool {
         guard byteCount == other.byteCount else { return false }
         for offset in 0..<byteCount where byte(at: offset) != other.byte(at: offset) { return false }
         return true
     }
 
     /// Whether the bytes at `offset` are the ASCII text `text`.
-    public func hasText(_ text: StaticString, at offset: Int = 0) -> Bool {
+    package func hasText(_ text: StaticString, at offset: Int = 0) -> Bool {
         guard offset >= 0, byteCount - offset >= text.utf8CodeUnitCount else { return false }
         return text.withUTF8Buffer { buffer in
             for index in 0..<buffer.count where unsafe buffer[index] != byte(at: offset + index) { return false }
@@ -47,7 +47,7 @@ extension RawSpan {
     }
 
     /// A copy of the bytes. Only for bytes that are not secret.
-    public func copiedBytes() -> [UInt8] {
+    package func copiedBytes() -> [UInt8] {
         var result = [UInt8]()
         result.reserveCapacity(byteCount)
         for offset in 0..<byteCount { result.append(byte(at: offset)) }
@@ -58,14 +58,14 @@ extension RawSpan {
 extension MutableRawSpan {
     /// Stores `value` little-endian at byte `offset`; traps outside the span.
     @inlinable
-    public mutating func storeLittleEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
+    package mutating func storeLittleEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
         _ value: Integer, at offset: Int
     ) {
         storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
     }
 
     /// Copies `source` to byte `offset`; traps where it does not fit.
-    public mutating func copy(_ source: RawSpan, to offset: Int) {
+    package mutating func copy(_ source: RawSpan, to offset: Int) {
         precondition(offset >= 0 && source.byteCount <= byteCount - offset)
         var index = 0
         while index + 8 <= source.byteCount {
@@ -81,7 +81,7 @@ extension MutableRawSpan {
     }
 
     /// Copies the ASCII text `text` to byte `offset`; traps where it does not fit.
-    public mutating func copyText(_ text: StaticString, to offset: Int) {
+    package mutating func copyText(_ text: StaticString, to offset: Int) {
         precondition(offset >= 0 && text.utf8CodeUnitCount <= byteCount - offset)
         text.withUTF8Buffer { buffer in
             for index in 0..<buffer.count {
@@ -91,7 +91,7 @@ extension MutableRawSpan {
     }
 
     /// Sets the bytes of `range` to zero. For bytes that are not secret (the compiler may not elide, but no promise is made).
-    public mutating func zero(_ range: Range<Int>) {
+    package mutating func zero(_ range: Range<Int>) {
         for offset in range { storeBytes(of: 0, toByteOffset: offset, as: UInt8.self) }
     }
 }

@@ -1,34 +1,34 @@
 // A directory's record: the 44 bytes in the target of its `.protectfs.dir` symlink.
 
 /// A directory's ID and default class. Its MAC is checked by the caller before what it says is believed.
-public struct DirectoryRecord: Sendable {
+package struct DirectoryRecord: Sendable {
     /// Bytes of the record.
-    public static let length = 44
+    package static let length = 44
     /// Characters of the symlink's target.
-    public static let targetLength = 59
+    package static let targetLength = 59
     /// The MAC covers the bytes before it.
-    public static let authenticated = 0..<28
+    package static let authenticated = 0..<28
     /// Where the MAC-128 stands.
-    public static let macRange = 28..<44
+    package static let macRange = 28..<44
     /// The record's version.
-    public static let version: UInt8 = 1
+    package static let version: UInt8 = 1
 
     /// The class of new entries; nil: inherit nothing.
-    public var defaultClass: ProtectionClass?
+    package var defaultClass: ProtectionClass?
     /// The directory's ID.
-    public var directoryID: ObjectID
+    package var directoryID: ObjectID
     /// MAC-128 (directory record key) over bytes 0–27; set by the caller after `store`.
-    public var mac: InlineArray<16, UInt8>
+    package var mac: InlineArray<16, UInt8>
 
     /// A record with a zero MAC, to be filled in.
-    public init(directoryID: ObjectID, defaultClass: ProtectionClass?) {
+    package init(directoryID: ObjectID, defaultClass: ProtectionClass?) {
         self.directoryID = directoryID
         self.defaultClass = defaultClass
         mac = InlineArray(repeating: 0)
     }
 
     /// The record in exactly 44 bytes; every byte is checked.
-    public init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: RawSpan) throws(FormatError) {
         guard bytes.byteCount == Self.length else { throw .length }
         guard bytes.hasText("PFD") else { throw .magic }
         guard bytes.byte(at: 3) == Self.version else { throw .version(UInt16(bytes.byte(at: 3))) }
@@ -49,7 +49,7 @@ public struct DirectoryRecord: Sendable {
     }
 
     /// Writes the 44 bytes, `mac` as it stands, to the start of `bytes`.
-    public func store(into bytes: inout MutableRawSpan) {
+    package func store(into bytes: inout MutableRawSpan) {
         bytes.copyText("PFD", to: 0)
         bytes.storeLittleEndian(Self.version, at: 3)
         bytes.storeLittleEndian(defaultClass?.rawValue ?? 0, at: 4)
@@ -59,7 +59,7 @@ public struct DirectoryRecord: Sendable {
     }
 
     /// The 44 bytes in a symlink's target; nil unless it is 59 characters of strict base64url.
-    public static func decode(target: RawSpan) -> InlineArray<44, UInt8>? {
+    package static func decode(target: RawSpan) -> InlineArray<44, UInt8>? {
         guard target.byteCount == targetLength else { return nil }
         var result = InlineArray<44, UInt8>(repeating: 0)
         var span = result.mutableSpan
@@ -69,7 +69,7 @@ public struct DirectoryRecord: Sendable {
     }
 
     /// The symlink's target for this record, `mac` as it stands.
-    public func target() -> [UInt8] {
+    package func target() -> [UInt8] {
         var result = InlineArray<44, UInt8>(repeating: 0)
         var span = result.mutableSpan
         var bytes = unsafe span.mutableBytes

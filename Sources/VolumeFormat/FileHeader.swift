@@ -1,61 +1,61 @@
 // The 128-byte header of a backing file and the 8-byte field of a block.
 
 /// Flags of a file's header; others are refused.
-public struct FileFlags: OptionSet, Sendable, Hashable {
+package struct FileFlags: OptionSet, Sendable, Hashable {
     /// The bits as stored.
-    public let rawValue: UInt16
+    package let rawValue: UInt16
 
     /// Flags from stored bits.
-    public init(rawValue: UInt16) {
+    package init(rawValue: UInt16) {
         self.rawValue = rawValue
     }
 
     /// Whole zero pages of this file are holes.
-    public static let holes = FileFlags(rawValue: 1)
+    package static let holes = FileFlags(rawValue: 1)
     /// An older header may open this file under a weaker class.
-    public static let keyExposed = FileFlags(rawValue: 2)
+    package static let keyExposed = FileFlags(rawValue: 2)
     /// The class was set by someone, not inherited.
-    public static let explicit = FileFlags(rawValue: 4)
+    package static let explicit = FileFlags(rawValue: 4)
     /// Every flag that this version knows.
-    public static let known: FileFlags = [.holes, .keyExposed, .explicit]
+    package static let known: FileFlags = [.holes, .keyExposed, .explicit]
 }
 
 /// The header at the start of page 0. Its MAC is checked by the caller *before* the header is parsed and believed.
-public struct FileHeader: Sendable {
+package struct FileHeader: Sendable {
     /// Bytes of the header.
-    public static let length = 128
+    package static let length = 128
     /// The MAC covers the bytes before it.
-    public static let authenticated = 0..<112
+    package static let authenticated = 0..<112
     /// Where the MAC-128 stands.
-    public static let macRange = 112..<128
+    package static let macRange = 112..<128
     /// Where the wrapped file key stands.
-    public static let wrapRange = 32..<112
+    package static let wrapRange = 32..<112
     /// Bytes of the prefix that is bound into wraps and block 0.
-    public static let prefixLength = 32
+    package static let prefixLength = 32
     /// Bytes of a wrapped file key.
-    public static let wrapLength = 80
+    package static let wrapLength = 80
     /// Bytes of a wrap under A, C, D that are used (nonce 24, ciphertext 32, tag 16); zeros follow.
-    public static let symmetricWrapLength = 72
+    package static let symmetricWrapLength = 72
     /// The header's version.
-    public static let version: UInt8 = 1
+    package static let version: UInt8 = 1
 
     /// The file's class.
-    public var protectionClass: ProtectionClass
+    package var protectionClass: ProtectionClass
     /// The volume's suite.
-    public var suite: BlockSuite
+    package var suite: BlockSuite
     /// HOLES, KEY_EXPOSED, EXPLICIT.
-    public var flags: FileFlags
+    package var flags: FileFlags
     /// Generation of the class key that wraps the file key.
-    public var keyGeneration: UInt16
+    package var keyGeneration: UInt16
     /// The file's random ID.
-    public var fileID: ObjectID
+    package var fileID: ObjectID
     /// The file key, wrapped by the class key.
-    public var wrappedKey: InlineArray<80, UInt8>
+    package var wrappedKey: InlineArray<80, UInt8>
     /// MAC-128 (header MAC key) over bytes 0–111; set by the caller after `store`, see `macRange`.
-    public var mac: InlineArray<16, UInt8>
+    package var mac: InlineArray<16, UInt8>
 
     /// A header with a zero wrap and MAC, to be filled in.
-    public init(
+    package init(
         protectionClass: ProtectionClass, suite: BlockSuite, flags: FileFlags = [], keyGeneration: UInt16,
         fileID: ObjectID
     ) {
@@ -71,7 +71,7 @@ public struct FileHeader: Sendable {
     /// The header in the first 128 bytes of `page`.
     ///
     /// Every byte is checked, so that `store` gives the same bytes again.
-    public init(parsing page: RawSpan) throws(FormatError) {
+    package init(parsing page: RawSpan) throws(FormatError) {
         guard page.byteCount >= Self.length else { throw .length }
         guard page.hasText("PFS") else { throw .magic }
         guard page.byte(at: 3) == Self.version else { throw .version(UInt16(page.byte(at: 3))) }
@@ -96,14 +96,14 @@ public struct FileHeader: Sendable {
     }
 
     /// Writes the 128 bytes, `mac` as it stands, to the start of `page`.
-    public func store(into page: inout MutableRawSpan) {
+    package func store(into page: inout MutableRawSpan) {
         storePrefix(into: &page, at: 0)
         page.copy(unsafe wrappedKey.span.bytes, to: 32)
         page.copy(unsafe mac.span.bytes, to: 112)
     }
 
     /// Writes bytes 0–31 at `offset`; with `forWrap`, flags and freshness are zero.
-    public func storePrefix(into bytes: inout MutableRawSpan, at offset: Int, forWrap: Bool = false) {
+    package func storePrefix(into bytes: inout MutableRawSpan, at offset: Int, forWrap: Bool = false) {
         bytes.copyText("PFS", to: offset)
         bytes.storeLittleEndian(Self.version, at: offset + 3)
         bytes.storeLittleEndian(protectionClass.rawValue, at: offset + 4)
@@ -118,19 +118,19 @@ public struct FileHeader: Sendable {
 }
 
 /// The field of a block: how much it holds, whether it is the last, and the epoch whose keys sealed it.
-public struct BlockField: Sendable, Hashable {
+package struct BlockField: Sendable, Hashable {
     /// Bytes of the field.
-    public static let length = 8
+    package static let length = 8
 
     /// Bytes of payload; the rest of the ciphertext is padding with zeros.
-    public var payloadLength: Int
+    package var payloadLength: Int
     /// Whether the file ends in this block.
-    public var isLast: Bool
+    package var isLast: Bool
     /// Part of the extent key.
-    public var epoch: UInt32
+    package var epoch: UInt32
 
     /// Makes a field; `payloadLength` is at most the block's capacity.
-    public init(payloadLength: Int, isLast: Bool, epoch: UInt32) {
+    package init(payloadLength: Int, isLast: Bool, epoch: UInt32) {
         self.payloadLength = payloadLength
         self.isLast = isLast
         self.epoch = epoch
@@ -140,7 +140,7 @@ public struct BlockField: Sendable, Hashable {
     ///
     /// Throws where flags are unknown, the length is above capacity, or a block that is not the last is not full. What
     /// it says is to be believed only after the block's tag has verified.
-    public init(parsing bytes: RawSpan, at offset: Int = 0, capacity: Int) throws(FormatError) {
+    package init(parsing bytes: RawSpan, at offset: Int = 0, capacity: Int) throws(FormatError) {
         guard offset >= 0, bytes.byteCount - offset >= Self.length else { throw .length }
         let flags = bytes.byte(at: offset + 2)
         guard flags <= 1, bytes.byte(at: offset + 3) == 0 else { throw .unsupported("block flags") }
@@ -153,12 +153,12 @@ public struct BlockField: Sendable, Hashable {
     }
 
     /// The epoch that the field at `offset` names, without judging the rest.
-    public static func epoch(in bytes: RawSpan, at offset: Int) -> UInt32 {
+    package static func epoch(in bytes: RawSpan, at offset: Int) -> UInt32 {
         bytes.littleEndian(at: offset + 4)
     }
 
     /// Writes the 8 bytes at `offset`.
-    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
         bytes.storeLittleEndian(UInt16(payloadLength), at: offset)
         bytes.storeLittleEndian(isLast ? 1 : 0 as UInt8, at: offset + 2)
         bytes.storeLittleEndian(0 as UInt8, at: offset + 3)

@@ -1,7 +1,7 @@
 // Why bytes could not be understood.
 
 /// What is wrong with bytes that should be a part of a volume.
-public enum FormatError: Error, Hashable, Sendable {
+package enum FormatError: Error, Hashable, Sendable {
     /// Fewer or more bytes than the layout says.
     case length
     /// The bytes do not begin as the object does.
@@ -23,12 +23,12 @@ public enum FormatError: Error, Hashable, Sendable {
 }
 
 /// The name of a field, for messages.
-public struct StaticFieldName: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+package struct StaticFieldName: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
     /// The field's name as in docs/volume-format.md.
-    public let description: String
+    package let description: String
 
     /// Names a field.
-    public init(stringLiteral value: String) {
+    package init(stringLiteral value: String) {
         description = value
     }
 }

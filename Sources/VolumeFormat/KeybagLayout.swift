@@ -1,43 +1,43 @@
 // The keybag's bytes: header, slots, TLVs and the two MACs, parsed strictly.
 
 /// The keybag as bytes say it; both MACs are checked by the caller.
-public struct KeybagLayout: Sendable {
+package struct KeybagLayout: Sendable {
     /// The longest keybag.
-    public static let maximumLength = 65536
+    package static let maximumLength = 65536
     /// Bytes before the first slot.
-    public static let headerLength = 128
+    package static let headerLength = 128
     /// Bytes of each MAC.
-    public static let macLength = 32
+    package static let macLength = 32
     /// The version that this program reads and writes.
-    public static let version: UInt16 = 1
+    package static let version: UInt16 = 1
     /// Flag bit 0: the volume has no device key.
-    public static let noDeviceKey: UInt8 = 1
+    package static let noDeviceKey: UInt8 = 1
 
     /// The volume's cipher suite.
-    public var suite: BlockSuite
+    package var suite: BlockSuite
     /// Whether the volume has no device key (and so no state before first unlock).
-    public var hasNoDeviceKey: Bool
+    package var hasNoDeviceKey: Bool
     /// The volume's UUID.
-    public var volumeID: VolumeID
+    package var volumeID: VolumeID
     /// Raised by every change.
-    public var serial: UInt64
+    package var serial: UInt64
     /// Feature bits that a program may ignore; kept.
-    public var compatibleFeatures: UInt32
+    package var compatibleFeatures: UInt32
     /// Generations by class number; 0 is M's.
-    public var generations: InlineArray<8, UInt16>
+    package var generations: InlineArray<8, UInt16>
     /// Class B's public key.
-    public var publicKey: InlineArray<32, UInt8>
+    package var publicKey: InlineArray<32, UInt8>
     /// The slots.
-    public var slots: [SlotLayout]
+    package var slots: [SlotLayout]
     /// Type-length-value entries, whole, kept as they are.
-    public var extensions: [UInt8]
+    package var extensions: [UInt8]
     /// MAC-256 "keybag-dev" over all before; set by the caller after `serialized`, see `deviceMACRange`.
-    public var deviceMAC: InlineArray<32, UInt8>
+    package var deviceMAC: InlineArray<32, UInt8>
     /// MAC-256 "keybag-unlock" over all before, `deviceMAC` included.
-    public var unlockMAC: InlineArray<32, UInt8>
+    package var unlockMAC: InlineArray<32, UInt8>
 
     /// A keybag without slots and MACs, to be filled in.
-    public init(suite: BlockSuite, hasNoDeviceKey: Bool, volumeID: VolumeID, publicKey: InlineArray<32, UInt8>) {
+    package init(suite: BlockSuite, hasNoDeviceKey: Bool, volumeID: VolumeID, publicKey: InlineArray<32, UInt8>) {
         self.suite = suite
         self.hasNoDeviceKey = hasNoDeviceKey
         self.volumeID = volumeID
@@ -52,18 +52,18 @@ public struct KeybagLayout: Sendable {
     }
 
     /// Bytes of the keybag as it stands; at most `maximumLength` for one that can be read again.
-    public var length: Int {
+    package var length: Int {
         slots.reduce(Self.headerLength + extensions.count + 2 * Self.macLength) { $0 + $1.length }
     }
 
     /// The range that the first MAC covers in a keybag of `length` bytes; the MAC follows it.
-    public static func deviceAuthenticated(length: Int) -> Range<Int> { 0..<length - 64 }
+    package static func deviceAuthenticated(length: Int) -> Range<Int> { 0..<length - 64 }
 
     /// The range that the second MAC covers in a keybag of `length` bytes; the MAC follows it.
-    public static func unlockAuthenticated(length: Int) -> Range<Int> { 0..<length - 32 }
+    package static func unlockAuthenticated(length: Int) -> Range<Int> { 0..<length - 32 }
 
     /// Understands a whole keybag; every byte is checked, so that `serialized` gives the same bytes again.
-    public init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: RawSpan) throws(FormatError) {
         guard bytes.hasText("PFSKBAG1") else { throw .magic }
         guard bytes.byteCount >= Self.headerLength + 2 * Self.macLength, bytes.byteCount <= Self.maximumLength else {
             throw .length
@@ -104,7 +104,7 @@ public struct KeybagLayout: Sendable {
     }
 
     /// The keybag's bytes, MACs as they stand.
-    public func serialized() -> [UInt8] {
+    package func serialized() -> [UInt8] {
         var result = [UInt8](repeating: 0, count: length)
         let end = result.count
         var span = result.mutableSpan
@@ -148,7 +148,7 @@ public struct KeybagLayout: Sendable {
 
 extension RawSpan {
     /// The `count` bytes at `offset`; traps outside the span.
-    public func inline<let count: Int>(at offset: Int) -> InlineArray<count, UInt8> {
+    package func inline<let count: Int>(at offset: Int) -> InlineArray<count, UInt8> {
         var result = InlineArray<count, UInt8>(repeating: 0)
         for index in 0..<count { result[index] = byte(at: offset + index) }
         return result

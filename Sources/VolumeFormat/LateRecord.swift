@@ -1,29 +1,29 @@
 // Late records (the format, section 8): what becomes of pages that leave the page cache after their keys are wiped.
 
 /// The first 128 bytes of a late file: which lock it belongs to, and its MAC key, wrapped.
-public struct LateFileHeader: Sendable {
+package struct LateFileHeader: Sendable {
     /// Bytes of the header.
-    public static let length = 128
+    package static let length = 128
     /// The version that this program reads and writes.
-    public static let version: UInt16 = 1
+    package static let version: UInt16 = 1
     /// What the wrap authenticates.
-    public static let authenticated = 0..<48
+    package static let authenticated = 0..<48
     /// Nonce of the wrap.
-    public static let nonceRange = 48..<72
+    package static let nonceRange = 48..<72
     /// The wrapped MAC key: ciphertext and tag.
-    public static let wrapRange = 72..<120
+    package static let wrapRange = 72..<120
 
     /// Generation of class key A, which the wrap comes from.
-    public var generation: UInt16
+    package var generation: UInt16
     /// The volume.
-    public var volumeID: VolumeID
+    package var volumeID: VolumeID
     /// The lock's number; later locks have higher ones.
-    public var number: UInt64
+    package var number: UInt64
     /// Nonce and wrapped MAC key, as they stand at 48–119.
-    public var wrapped: InlineArray<72, UInt8>
+    package var wrapped: InlineArray<72, UInt8>
 
     /// A header without its wrap, to be filled in.
-    public init(generation: UInt16, volumeID: VolumeID, number: UInt64) {
+    package init(generation: UInt16, volumeID: VolumeID, number: UInt64) {
         self.generation = generation
         self.volumeID = volumeID
         self.number = number
@@ -31,7 +31,7 @@ public struct LateFileHeader: Sendable {
     }
 
     /// The header at the start of `bytes`; every byte is checked.
-    public init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: RawSpan) throws(FormatError) {
         guard bytes.byteCount >= Self.length else { throw .length }
         guard bytes.hasText("PFSLATE1") else { throw .magic }
         let version: UInt16 = bytes.littleEndian(at: 8)
@@ -46,7 +46,7 @@ public struct LateFileHeader: Sendable {
     }
 
     /// Writes the 128 bytes to the start of `bytes`.
-    public func store(into bytes: inout MutableRawSpan) {
+    package func store(into bytes: inout MutableRawSpan) {
         bytes.copyText("PFSLATE1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(generation, at: 10)
@@ -59,7 +59,7 @@ public struct LateFileHeader: Sendable {
     }
 
     /// The 128 bytes.
-    public var bytes: InlineArray<128, UInt8> {
+    package var bytes: InlineArray<128, UInt8> {
         var result = InlineArray<128, UInt8>(repeating: 0)
         var span = result.mutableSpan
         var raw = unsafe span.mutableBytes
@@ -69,20 +69,20 @@ public struct LateFileHeader: Sendable {
 }
 
 /// The first 56 bytes of a late record. What follows is the sealed data, then the MAC of the chain.
-public struct LateRecordHeader: Sendable, Equatable {
+package struct LateRecordHeader: Sendable, Equatable {
     /// Bytes of the header.
-    public static let length = 56
+    package static let length = 56
     /// Bytes of a MAC of the chain.
-    public static let macLength = 32
+    package static let macLength = 32
     /// Bytes that sealing adds to the data.
-    public static let sealOverhead = 48
+    package static let sealOverhead = 48
     /// The most data in one record.
-    public static let maximumData = 1 << 20
+    package static let maximumData = 1 << 20
     /// No byte of a file stands here or behind.
-    public static let endOfOffsets: UInt64 = 1 << 63
+    package static let endOfOffsets: UInt64 = 1 << 63
 
     /// What a record says.
-    public enum Kind: UInt8, Sendable {
+    package enum Kind: UInt8, Sendable {
         /// These bytes belong at this offset.
         case data = 1
         /// The records of this file that stand before are in the file, durably.
@@ -90,22 +90,22 @@ public struct LateRecordHeader: Sendable, Equatable {
     }
 
     /// Bytes of data; 0 in a record of kind `done`.
-    public var dataLength: Int
+    package var dataLength: Int
     /// The kind.
-    public var kind: Kind
+    package var kind: Kind
     /// The record's place in its late file: 0, 1, 2 …
-    public var index: UInt64
+    package var index: UInt64
     /// The file.
-    public var fileID: ObjectID
+    package var fileID: ObjectID
     /// Where the data belongs in the file's content.
-    public var offset: UInt64
+    package var offset: UInt64
     /// When it was written: seconds since 1970.
-    public var seconds: Int64
+    package var seconds: Int64
     /// And nanoseconds.
-    public var nanoseconds: UInt32
+    package var nanoseconds: UInt32
 
     /// A record of data.
-    public init(
+    package init(
         dataLength: Int, index: UInt64, fileID: ObjectID, offset: UInt64, seconds: Int64, nanoseconds: UInt32
     ) {
         self.dataLength = dataLength
@@ -118,13 +118,13 @@ public struct LateRecordHeader: Sendable, Equatable {
     }
 
     /// A record that says that a file has its data.
-    public init(doneWith fileID: ObjectID, index: UInt64) {
+    package init(doneWith fileID: ObjectID, index: UInt64) {
         self.init(dataLength: 0, index: index, fileID: fileID, offset: 0, seconds: 0, nanoseconds: 0)
         kind = .done
     }
 
     /// The header at the start of `bytes`; every byte is checked.
-    public init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: RawSpan) throws(FormatError) {
         guard bytes.byteCount >= Self.length else { throw .length }
         guard let kind = Kind(rawValue: bytes.byte(at: 4)) else { throw .unsupported("kind of late record") }
         guard bytes.extracting(5..<8).isAllZero, bytes.extracting(52..<56).isAllZero else {
@@ -148,7 +148,7 @@ public struct LateRecordHeader: Sendable, Equatable {
     }
 
     /// Writes the 56 bytes to the start of `bytes`.
-    public func store(into bytes: inout MutableRawSpan) {
+    package func store(into bytes: inout MutableRawSpan) {
         bytes.storeLittleEndian(UInt32(dataLength), at: 0)
         bytes.storeLittleEndian(kind.rawValue, at: 4)
         bytes.zero(5..<8)
@@ -161,33 +161,33 @@ public struct LateRecordHeader: Sendable, Equatable {
     }
 
     /// Where the sealed data stands in the record.
-    public var sealedRange: Range<Int> { Self.length..<authenticatedLength }
+    package var sealedRange: Range<Int> { Self.length..<authenticatedLength }
     /// Bytes that the MAC covers, beside the MAC of the record before.
-    public var authenticatedLength: Int {
+    package var authenticatedLength: Int {
         Self.length + (kind == .data ? dataLength + Self.sealOverhead : 0)
     }
     /// Bytes of the whole record.
-    public var recordLength: Int { authenticatedLength + Self.macLength }
+    package var recordLength: Int { authenticatedLength + Self.macLength }
 }
 
 /// The names of late files, in the volume's root.
-public enum LateFileName {
+package enum LateFileName {
     /// The highest number, so that one more is always a number too.
-    public static let largest = UInt64(Int64.max)
+    package static let largest = UInt64(Int64.max)
     private static let digits = Array("0123456789abcdef".utf8)
 
     /// The name of a lock's late file.
-    public static func bytes(of number: UInt64) -> [UInt8] {
+    package static func bytes(of number: UInt64) -> [UInt8] {
         var result = ReservedName.latePrefix.withUTF8Buffer { unsafe Array($0) }
         for shift in stride(from: 60, through: 0, by: -4) { result.append(digits[Int(number >> UInt64(shift) & 15)]) }
         return result
     }
 
     /// The same as text.
-    public static func text(of number: UInt64) -> String { String(decoding: bytes(of: number), as: UTF8.self) }
+    package static func text(of number: UInt64) -> String { String(decoding: bytes(of: number), as: UTF8.self) }
 
     /// The number in a late file's name; nil when it is none.
-    public static func number(of name: RawSpan) -> UInt64? {
+    package static func number(of name: RawSpan) -> UInt64? {
         let prefix = ReservedName.latePrefix.utf8CodeUnitCount
         guard name.byteCount == prefix + 16, name.hasText(ReservedName.latePrefix) else { return nil }
         var number: UInt64 = 0

@@ -1,27 +1,27 @@
 // Names that programs derive from a file's name for its copies: backups, swap files, journals, temporaries.
 
 /// Which names belong together: a table of patterns. Names are bytes; nothing is looked up here.
-public enum NameFamily {
+package enum NameFamily {
     /// A set of patterns of the table.
-    public struct Patterns: OptionSet, Sendable, Hashable {
+    package struct Patterns: OptionSet, Sendable, Hashable {
         /// A bit for each row of the table.
-        public let rawValue: UInt64
+        package let rawValue: UInt64
 
         /// A set with these bits.
-        public init(rawValue: UInt64) { self.rawValue = rawValue }
+        package init(rawValue: UInt64) { self.rawValue = rawValue }
 
         /// Every pattern.
-        public static let all = Patterns(rawValue: UInt64.max)
+        package static let all = Patterns(rawValue: UInt64.max)
     }
 
     /// What one name says about others.
-    public struct Derivation: Sendable, Equatable {
+    package struct Derivation: Sendable, Equatable {
         /// The parts of the name that are the names it may be derived from.
-        public var sources: [Range<Int>] = []
+        package var sources: [Range<Int>] = []
         /// Those of them from which `derived` leads here again, as nothing in the pattern is variable.
-        public var roots: [Range<Int>] = []
+        package var roots: [Range<Int>] = []
         /// The patterns by which it does.
-        public var patterns: Patterns = []
+        package var patterns: Patterns = []
     }
 
     /// What stands in a pattern between its fixed parts, apart from the other name.
@@ -48,7 +48,7 @@ public enum NameFamily {
     }
 
     /// What `name` is derived from, by every pattern that it has.
-    public static func derivation(of name: RawSpan) -> Derivation {
+    package static func derivation(of name: RawSpan) -> Derivation {
         var result = Derivation()
         for index in table.indices {
             guard let source = table[index].source(in: name) else { continue }
@@ -62,7 +62,7 @@ public enum NameFamily {
 
     /// The names that are derived from `name` by `patterns`. A pattern with something variable in it gives none, as there
     /// would be too many.
-    public static func derived(from name: [UInt8], by patterns: Patterns) -> [[UInt8]] {
+    package static func derived(from name: [UInt8], by patterns: Patterns) -> [[UInt8]] {
         guard !patterns.isEmpty else { return [] }
         var result: [[UInt8]] = []
         for index in table.indices where patterns.contains(Patterns(rawValue: 1 << UInt64(index))) {

@@ -1,30 +1,30 @@
 // Reserved names, attribute names, and the limits of encoded names.
 
 /// Names of the backing store that are no user's.
-public enum ReservedName {
+package enum ReservedName {
     /// The keybag, at the volume's root.
-    public static let keybag: StaticString = ".protectfs.keybag"
+    package static let keybag: StaticString = ".protectfs.keybag"
     /// The keybag before the last change.
-    public static let previousKeybag: StaticString = ".protectfs.keybag.old"
+    package static let previousKeybag: StaticString = ".protectfs.keybag.old"
     /// A directory's record.
-    public static let directoryRecord: StaticString = ".protectfs.dir"
+    package static let directoryRecord: StaticString = ".protectfs.dir"
     /// Prefix of names of things being made.
-    public static let temporaryPrefix: StaticString = ".protectfs.tmp."
+    package static let temporaryPrefix: StaticString = ".protectfs.tmp."
     /// Prefix of records set aside.
-    public static let asidePrefix: StaticString = ".protectfs.aside."
+    package static let asidePrefix: StaticString = ".protectfs.aside."
     /// Prefix of late files, at the volume's root.
-    public static let latePrefix: StaticString = ".protectfs.late."
+    package static let latePrefix: StaticString = ".protectfs.late."
     /// The directory at the volume's root for what a check has moved out of the way.
-    public static let lostAndFound: StaticString = ".protectfs.lost+found"
+    package static let lostAndFound: StaticString = ".protectfs.lost+found"
     /// Prefix of all of them.
-    public static let prefix: StaticString = ".protectfs."
+    package static let prefix: StaticString = ".protectfs."
     /// Prefix under which entries appear whose names cannot be decrypted.
-    public static let undecryptablePrefix: StaticString = ".undecryptable-"
+    package static let undecryptablePrefix: StaticString = ".undecryptable-"
     /// Prefix under which entries appear whose names decrypt, but are proven by nothing: their directory's record is lost.
-    public static let unverifiedPrefix: StaticString = ".unverified-"
+    package static let unverifiedPrefix: StaticString = ".unverified-"
 
     /// What a backing name is, from its form alone.
-    public enum Kind: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
         /// The keybag or its predecessor.
         case keybag
         /// A directory's record.
@@ -48,7 +48,7 @@ public enum ReservedName {
     }
 
     /// Judges a backing name by its form.
-    public static func kind(of name: RawSpan) -> Kind {
+    package static func kind(of name: RawSpan) -> Kind {
         if name.hasText(prefix) {
             if name.equals(keybag) || name.equals(previousKeybag) { return .keybag }
             if name.equals(directoryRecord) { return .record }
@@ -71,39 +71,39 @@ public enum ReservedName {
 }
 
 /// Lengths of names, in bytes.
-public enum NameLimits {
+package enum NameLimits {
     /// The longest name of a directory entry.
-    public static let longest = 255
+    package static let longest = 255
     /// The longest name whose encoding is itself the backing name.
-    public static let longestDirect = 175
+    package static let longestDirect = 175
     /// Bytes of the IV that an encoding begins with.
-    public static let ivLength = 16
+    package static let ivLength = 16
     /// Characters of the encoding of a one-byte name.
-    public static let shortestEncoding = 23
+    package static let shortestEncoding = 23
     /// Characters of a long name's entry.
-    public static let longNameLength = 44
+    package static let longNameLength = 44
     /// Suffix of a long name's companion.
-    public static let companionSuffix: StaticString = ".n"
+    package static let companionSuffix: StaticString = ".n"
     /// First character of a long name's entry.
-    public static let longPrefix: StaticString = "~"
+    package static let longPrefix: StaticString = "~"
     /// The longest attribute name, with its namespace.
-    public static let longestAttribute = 168
+    package static let longestAttribute = 168
 }
 
 /// Names of extended attributes.
-public enum AttributeName {
+package enum AttributeName {
     /// A file's class or a directory's default.
-    public static let protection: StaticString = "user.protection"
+    package static let protection: StaticString = "user.protection"
     /// The mount's state, on its root; not listed.
-    public static let state: StaticString = "user.protectfs.state"
+    package static let state: StaticString = "user.protectfs.state"
     /// A file's flags, for `class list`; not listed.
-    public static let flags: StaticString = "user.protectfs.flags"
+    package static let flags: StaticString = "user.protectfs.flags"
     /// Prefix of names that the mount keeps for itself.
-    public static let ownPrefix: StaticString = "user.protectfs."
+    package static let ownPrefix: StaticString = "user.protectfs."
     /// Prefix of encrypted attributes in the backing store.
-    public static let encryptedPrefix: StaticString = "user.pfs."
+    package static let encryptedPrefix: StaticString = "user.pfs."
     /// POSIX ACL, passed to the backing file system.
-    public static let accessACL: StaticString = "system.posix_acl_access"
+    package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.
-    public static let defaultACL: StaticString = "system.posix_acl_default"
+    package static let defaultACL: StaticString = "system.posix_acl_default"
 }

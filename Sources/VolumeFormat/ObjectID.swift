@@ -1,26 +1,26 @@
 // The 16-byte identifiers of the format: files, directories and the volume.
 
 /// The random 16-byte ID of a file or a directory.
-public struct ObjectID: Hashable, Sendable {
+package struct ObjectID: Hashable, Sendable {
     /// Bytes in an ID.
-    public static let length = 16
+    package static let length = 16
 
     private let first: UInt64
     private let second: UInt64
 
     /// The ID whose bytes stand at `offset`; traps outside the span.
-    public init(_ bytes: RawSpan, at offset: Int = 0) {
+    package init(_ bytes: RawSpan, at offset: Int = 0) {
         first = bytes.littleEndian(at: offset)
         second = bytes.littleEndian(at: offset + 8)
     }
 
     /// The ID made of these bytes.
-    public init(_ bytes: InlineArray<16, UInt8>) {
+    package init(_ bytes: InlineArray<16, UInt8>) {
         self.init(unsafe bytes.span.bytes)
     }
 
     /// The ID's bytes.
-    public var bytes: InlineArray<16, UInt8> {
+    package var bytes: InlineArray<16, UInt8> {
         var result = InlineArray<16, UInt8>(repeating: 0)
         var span = result.mutableSpan
         var raw = unsafe span.mutableBytes
@@ -29,34 +29,34 @@ public struct ObjectID: Hashable, Sendable {
     }
 
     /// Whether all bytes are zero, which no object's ID is.
-    public var isZero: Bool { first | second == 0 }
+    package var isZero: Bool { first | second == 0 }
 
     /// Writes the 16 bytes at `offset`; traps where they do not fit.
-    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
         bytes.storeLittleEndian(first, at: offset)
         bytes.storeLittleEndian(second, at: offset + 8)
     }
 }
 
 /// The volume's 16-byte UUID, written in lower case with hyphens.
-public struct VolumeID: Hashable, Sendable, CustomStringConvertible {
+package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
     /// Bytes in the UUID.
-    public static let length = 16
+    package static let length = 16
 
     private let identifier: ObjectID
 
     /// The UUID whose bytes stand at `offset`; traps outside the span.
-    public init(_ bytes: RawSpan, at offset: Int = 0) {
+    package init(_ bytes: RawSpan, at offset: Int = 0) {
         identifier = ObjectID(bytes, at: offset)
     }
 
     /// The UUID made of these bytes.
-    public init(_ bytes: InlineArray<16, UInt8>) {
+    package init(_ bytes: InlineArray<16, UInt8>) {
         identifier = ObjectID(bytes)
     }
 
     /// A random (version 4) UUID from 16 random bytes: sets the version and variant bits.
-    public init(random bytes: InlineArray<16, UInt8>) {
+    package init(random bytes: InlineArray<16, UInt8>) {
         var bytes = bytes
         bytes[6] = bytes[6] & 0x0f | 0x40
         bytes[8] = bytes[8] & 0x3f | 0x80
@@ -64,7 +64,7 @@ public struct VolumeID: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The UUID written `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` in lower case; nil for anything else.
-    public init?(text: String) {
+    package init?(text: String) {
         var bytes = InlineArray<16, UInt8>(repeating: 0)
         var digits = 0
         var position = 0
@@ -89,10 +89,10 @@ public struct VolumeID: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The UUID's bytes.
-    public var bytes: InlineArray<16, UInt8> { identifier.bytes }
+    package var bytes: InlineArray<16, UInt8> { identifier.bytes }
 
     /// The UUID in lower case with hyphens.
-    public var description: String {
+    package var description: String {
         let digits = Array("0123456789abcdef".utf8)
         let bytes = identifier.bytes
         var text = [UInt8]()
@@ -105,7 +105,7 @@ public struct VolumeID: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Writes the 16 bytes at `offset`; traps where they do not fit.
-    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
         identifier.store(into: &bytes, at: offset)
     }
 }

@@ -1,51 +1,51 @@
 // All offset arithmetic of a backing file: pages, blocks, positions, lengths, and where things stand in a page.
 
 /// The volume's cipher suite, as numbered on disk.
-public enum BlockSuite: UInt8, CaseIterable, Sendable, Hashable {
+package enum BlockSuite: UInt8, CaseIterable, Sendable, Hashable {
     /// AES-256-GCM, 12-byte nonces.
     case aes256GCM = 1
     /// XChaCha20-Poly1305, 24-byte nonces.
     case xChaCha20Poly1305 = 2
 
     /// Bytes of a nonce.
-    public var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
+    package var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
 
     /// The name that `init --cipher` takes.
-    public var name: String { self == .aes256GCM ? "aes-256-gcm" : "xchacha20-poly1305" }
+    package var name: String { self == .aes256GCM ? "aes-256-gcm" : "xchacha20-poly1305" }
 
     /// The suite that `init --cipher` names.
-    public init?(name: String) {
+    package init?(name: String) {
         guard let suite = Self.allCases.first(where: { $0.name == name }) else { return nil }
         self = suite
     }
 }
 
 /// The arithmetic of one suite's pages. Positions and sizes are plaintext bytes; offsets are backing-file bytes.
-public struct PageGeometry: Sendable, Hashable {
+package struct PageGeometry: Sendable, Hashable {
     /// Bytes of a page.
-    public static let pageSize = 4096
+    package static let pageSize = 4096
     /// Base-2 logarithm of the page size, as in header and associated data.
-    public static let blockLog2: UInt8 = 12
+    package static let blockLog2: UInt8 = 12
     /// Bytes of the header that page 0 begins with.
-    public static let headerLength = 128
+    package static let headerLength = 128
     /// Bytes of a block's field.
-    public static let fieldLength = 8
+    package static let fieldLength = 8
     /// Bytes of a block's tag.
-    public static let tagLength = 16
+    package static let tagLength = 16
     /// Base-2 logarithm of the stretch of backing file that one extent key covers (16 MiB).
-    public static let extentLog2: UInt64 = 24
+    package static let extentLog2: UInt64 = 24
     /// Pages of the longest file: offsets fit in Int64.
-    public static let maximumPages: UInt64 = (1 << 51) - 1
+    package static let maximumPages: UInt64 = (1 << 51) - 1
 
     /// The suite.
-    public let suite: BlockSuite
+    package let suite: BlockSuite
     /// Payload of a full block 0 (3932 or 3920).
-    public let firstCapacity: Int
+    package let firstCapacity: Int
     /// Payload of any other full block (4060 or 4048).
-    public let laterCapacity: Int
+    package let laterCapacity: Int
 
     /// The geometry of `suite`.
-    public init(suite: BlockSuite) {
+    package init(suite: BlockSuite) {
         self.suite = suite
         laterCapacity = Self.pageSize - suite.nonceLength - Self.fieldLength - Self.tagLength
         firstCapacity = laterCapacity - Self.headerLength
@@ -54,92 +54,92 @@ public struct PageGeometry: Sendable, Hashable {
     // MARK: In a page
 
     /// Payload of a full block.
-    public func capacity(ofBlock index: UInt64) -> Int {
+    package func capacity(ofBlock index: UInt64) -> Int {
         index == 0 ? firstCapacity : laterCapacity
     }
 
     /// Where the nonce stands in the page of block `index`.
-    public func nonceRange(ofBlock index: UInt64) -> Range<Int> {
+    package func nonceRange(ofBlock index: UInt64) -> Range<Int> {
         let start = index == 0 ? Self.headerLength : 0
         return start..<start + suite.nonceLength
     }
 
     /// Where the field stands.
-    public func fieldRange(ofBlock index: UInt64) -> Range<Int> {
+    package func fieldRange(ofBlock index: UInt64) -> Range<Int> {
         let start = nonceRange(ofBlock: index).upperBound
         return start..<start + Self.fieldLength
     }
 
     /// Where the ciphertext stands; its length is the block's capacity.
-    public func ciphertextRange(ofBlock index: UInt64) -> Range<Int> {
+    package func ciphertextRange(ofBlock index: UInt64) -> Range<Int> {
         fieldRange(ofBlock: index).upperBound..<Self.pageSize - Self.tagLength
     }
 
     /// Where the tag stands: the page's last 16 bytes.
-    public var tagRange: Range<Int> { Self.pageSize - Self.tagLength..<Self.pageSize }
+    package var tagRange: Range<Int> { Self.pageSize - Self.tagLength..<Self.pageSize }
 
     // MARK: In a file
 
     /// Size of the longest file.
-    public var maximumSize: UInt64 { start(ofBlock: Self.maximumPages) }
+    package var maximumSize: UInt64 { start(ofBlock: Self.maximumPages) }
 
     /// The position of the first byte of block `index`.
-    public func start(ofBlock index: UInt64) -> UInt64 {
+    package func start(ofBlock index: UInt64) -> UInt64 {
         index == 0 ? 0 : UInt64(firstCapacity) + (index - 1) * UInt64(laterCapacity)
     }
 
     /// The block that holds the byte at `position`, and the byte's place in its payload.
-    public func locate(_ position: UInt64) -> (block: UInt64, offset: Int) {
+    package func locate(_ position: UInt64) -> (block: UInt64, offset: Int) {
         if position < UInt64(firstCapacity) { return (0, Int(position)) }
         let rest = (position - UInt64(firstCapacity)).quotientAndRemainder(dividingBy: UInt64(laterCapacity))
         return (rest.quotient + 1, Int(rest.remainder))
     }
 
     /// The blocks that hold the bytes `positions`; empty for an empty range.
-    public func blocks(holding positions: Range<UInt64>) -> Range<UInt64> {
+    package func blocks(holding positions: Range<UInt64>) -> Range<UInt64> {
         guard !positions.isEmpty else { return 0..<0 }
         return locate(positions.lowerBound).block..<locate(positions.upperBound - 1).block + 1
     }
 
     /// Offset in the backing file of the page of block `index`.
-    public static func offset(ofPage index: UInt64) -> UInt64 {
+    package static func offset(ofPage index: UInt64) -> UInt64 {
         index << UInt64(blockLog2)
     }
 
     /// The number of the extent key for the page of block `index`: its offset >> 24.
-    public static func extent(ofPage index: UInt64) -> UInt64 {
+    package static func extent(ofPage index: UInt64) -> UInt64 {
         offset(ofPage: index) >> extentLog2
     }
 
     /// Pages of a file of `size` bytes (an empty file has one), and the payload of the last one.
-    public func pages(size: UInt64) -> (count: UInt64, tail: Int) {
+    package func pages(size: UInt64) -> (count: UInt64, tail: Int) {
         guard size > 0 else { return (1, 0) }
         let last = locate(size - 1)
         return (last.block + 1, last.offset + 1)
     }
 
     /// The backing file's length for `size` bytes: pages × 4096 + payload of the last block; nil above `maximumSize`.
-    public func backingLength(size: UInt64) -> UInt64? {
+    package func backingLength(size: UInt64) -> UInt64? {
         guard size <= maximumSize else { return nil }
         let (count, tail) = pages(size: size)
         return Self.offset(ofPage: count) + UInt64(tail)
     }
 
     /// Whole pages in a backing file of `length` bytes.
-    public static func pages(backingLength length: UInt64) -> UInt64 {
+    package static func pages(backingLength length: UInt64) -> UInt64 {
         length >> UInt64(blockLog2)
     }
 
     /// The size that `stat` shows for a backing file of `length` bytes, from arithmetic alone.
     ///
     /// Below one page: 0. A tail above the last block's capacity, or a tail of 0 after page 0, counts as the whole block.
-    public func size(backingLength length: UInt64) -> UInt64 {
+    package func size(backingLength length: UInt64) -> UInt64 {
         length == UInt64(Self.pageSize) ? 0 : sizeByLength(length)
     }
 
     /// The size that recovery rule R3 takes from the backing file's length, where a tail of 0 means a whole block even
     /// with a single page.
-    public func sizeByLength(_ length: UInt64) -> UInt64 {
+    package func sizeByLength(_ length: UInt64) -> UInt64 {
         let pages = min(Self.pages(backingLength: length), Self.maximumPages)
         guard pages > 0 else { return 0 }
         let tail = Int(length & UInt64(Self.pageSize - 1))

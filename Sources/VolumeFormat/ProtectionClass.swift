@@ -1,7 +1,7 @@
 // The protection classes, their numbers on disk and their names in `user.protection`.
 
 /// A file's protection class; the raw value is its number on disk. The model is iOS Data Protection.
-public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
+package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// Class A: usable only while the volume is unlocked.
     case complete = 1
     /// Class B: opened only while unlocked; an open handle goes on working; can be created while locked.
@@ -12,10 +12,10 @@ public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     case none = 4
 
     /// The class number that is reserved for `NSFileProtectionCompleteWhenUserInactive`.
-    public static let reservedNumber: UInt8 = 7
+    package static let reservedNumber: UInt8 = 7
 
     /// What a value of `user.protection` asks for.
-    public enum Request: Hashable, Sendable {
+    package enum Request: Hashable, Sendable {
         /// A class.
         case known(ProtectionClass)
         /// `NSFileProtectionCompleteWhenUserInactive`: reserved, EOPNOTSUPP.
@@ -25,7 +25,7 @@ public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     }
 
     /// Understands a value of `user.protection`, exactly: a trailing newline or NUL is invalid.
-    public static func request(_ value: RawSpan) -> Request {
+    package static func request(_ value: RawSpan) -> Request {
         for candidate in allCases where candidate.accepts(value) { return .known(candidate) }
         if value.equals("NSFileProtectionCompleteWhenUserInactive") || value.equals("completeWhenUserInactive") {
             return .reserved
@@ -34,25 +34,25 @@ public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     }
 
     /// The class that a value of `user.protection` names; nil when it names none or the reserved one.
-    public init?(attributeValue value: RawSpan) {
+    package init?(attributeValue value: RawSpan) {
         guard case .known(let known) = Self.request(value) else { return nil }
         self = known
     }
 
     /// The class that `text` names, in any of the accepted spellings.
-    public init?(name text: String) {
+    package init?(name text: String) {
         let bytes = Array(text.utf8)
         self.init(attributeValue: unsafe bytes.span.bytes)
     }
 
     /// The value that `getfattr` shows.
-    public var canonicalName: String { "\(canonical)" }
+    package var canonicalName: String { "\(canonical)" }
 
     /// The short name.
-    public var shortName: String { "\(short)" }
+    package var shortName: String { "\(short)" }
 
     /// The letter, upper case.
-    public var letter: Character {
+    package var letter: Character {
         switch self {
         case .complete: "A"
         case .completeUnlessOpen: "B"
@@ -62,12 +62,12 @@ public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     }
 
     /// Whether this class is stronger than `other` (A > B > C > D).
-    public func isStronger(than other: ProtectionClass) -> Bool {
+    package func isStronger(than other: ProtectionClass) -> Bool {
         rawValue < other.rawValue
     }
 
     /// The canonical name as bytes that live for ever.
-    public var canonical: StaticString {
+    package var canonical: StaticString {
         switch self {
         case .complete: "complete"
         case .completeUnlessOpen: "completeUnlessOpen"
@@ -105,7 +105,7 @@ public enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
 
 extension RawSpan {
     /// Whether the bytes are exactly the ASCII text `text`.
-    public func equals(_ text: StaticString) -> Bool {
+    package func equals(_ text: StaticString) -> Bool {
         byteCount == text.utf8CodeUnitCount && hasText(text)
     }
 }

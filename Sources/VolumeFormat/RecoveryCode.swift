@@ -1,27 +1,27 @@
 // The recovery code as text: 16 secret bytes and 22 checksum bits as 30 base-32 symbols, 6 groups of 5.
 
 /// Crockford base-32 text of a recovery code. Works on spans that the caller keeps in locked memory.
-public enum RecoveryCode {
+package enum RecoveryCode {
     /// Secret bytes.
-    public static let byteCount = 16
+    package static let byteCount = 16
     /// Symbols.
-    public static let symbolCount = 30
+    package static let symbolCount = 30
     /// Characters as written: 6 groups of 5 with hyphens between.
-    public static let textLength = 35
+    package static let textLength = 35
     /// Bits of the checksum.
-    public static let checksumBits = 22
+    package static let checksumBits = 22
     /// The longest text that is looked at.
-    public static let longestText = 256
+    package static let longestText = 256
     /// What the checksum's hash (BLAKE2b-256, no key) is taken over, before the 16 bytes.
-    public static let checksumPrefix: StaticString = "protectfs1/recovery\0"
+    package static let checksumPrefix: StaticString = "protectfs1/recovery\0"
 
     /// The checksum from the first 3 bytes of the hash: its first 22 bits.
-    public static func checksum(hash: RawSpan) -> UInt32 {
+    package static func checksum(hash: RawSpan) -> UInt32 {
         (UInt32(hash.byte(at: 0)) << 16 | UInt32(hash.byte(at: 1)) << 8 | UInt32(hash.byte(at: 2))) >> 2
     }
 
     /// Writes the 35 characters for 16 `bytes` and their checksum; traps where either is shorter.
-    public static func encode(_ bytes: RawSpan, checksum: UInt32, into text: inout MutableRawSpan) {
+    package static func encode(_ bytes: RawSpan, checksum: UInt32, into text: inout MutableRawSpan) {
         precondition(bytes.byteCount == byteCount)
         var target = 0
         for symbol in 0..<symbolCount {
@@ -46,7 +46,7 @@ public enum RecoveryCode {
     ///
     /// Case, spaces, hyphens and line ends do not count; O is 0, I and L are 1. Whether the checksum is right is the
     /// caller's to test, as is wiping `bytes`.
-    public static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> UInt32? {
+    package static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> UInt32? {
         guard text.byteCount <= longestText else { return nil }
         precondition(bytes.byteCount >= byteCount)
         var symbols = 0

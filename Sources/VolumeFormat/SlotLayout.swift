@@ -1,9 +1,9 @@
 // A slot of the keybag: how one credential opens a bundle of keys.
 
 /// A slot's bytes. Nothing in it is secret: the bundle is encrypted.
-public struct SlotLayout: Sendable {
+package struct SlotLayout: Sendable {
     /// What opens a slot.
-    public enum Kind: UInt8, Sendable, Hashable, CaseIterable {
+    package enum Kind: UInt8, Sendable, Hashable, CaseIterable {
         /// The device key: opens class D and M only.
         case device = 1
         /// A passphrase.
@@ -17,7 +17,7 @@ public struct SlotLayout: Sendable {
     }
 
     /// How the credential becomes key material.
-    public enum Derivation: UInt8, Sendable, Hashable {
+    package enum Derivation: UInt8, Sendable, Hashable {
         /// As it is.
         case none = 0
         /// Argon2id, version 1.3.
@@ -25,44 +25,44 @@ public struct SlotLayout: Sendable {
     }
 
     /// Bytes before `extensionData`.
-    public static let fixedLength = 104
+    package static let fixedLength = 104
     /// Bytes of the bundle's tag.
-    public static let tagLength = 16
+    package static let tagLength = 16
     /// Flag bit 0: the slot secret needs the device key too.
-    public static let bindDevice: UInt8 = 1
+    package static let bindDevice: UInt8 = 1
     /// Bounds that are accepted on reading: passes of Argon2id.
-    public static let acceptedPasses: ClosedRange<UInt32> = 1...16
+    package static let acceptedPasses: ClosedRange<UInt32> = 1...16
     /// Bounds that are accepted on reading: bytes of Argon2id's memory (the machine may set a lower upper one).
-    public static let acceptedMemory: ClosedRange<UInt64> = 8 << 20...4 << 30
+    package static let acceptedMemory: ClosedRange<UInt64> = 8 << 20...4 << 30
     /// What all slots that are tried may cost together while no MAC could be checked, as passes times bytes of memory: 40
     /// slots of three passes over 1 GiB, or two of the highest cost.
-    public static let acceptedWork: UInt64 = 128 << 30
+    package static let acceptedWork: UInt64 = 128 << 30
 
     /// What opens it.
-    public var kind: Kind
+    package var kind: Kind
     /// Whether the slot secret needs the device key too.
-    public var isBoundToDevice: Bool
+    package var isBoundToDevice: Bool
     /// Never reused.
-    public var slotID: UInt32
+    package var slotID: UInt32
     /// How the credential becomes key material.
-    public var derivation: Derivation
+    package var derivation: Derivation
     /// Argon2id's passes, else 0.
-    public var passes: UInt32
+    package var passes: UInt32
     /// Argon2id's memory in bytes, else 0.
-    public var memory: UInt64
+    package var memory: UInt64
     /// Random.
-    public var salt: InlineArray<16, UInt8>
+    package var salt: InlineArray<16, UInt8>
     /// KDF(S, slot-commit): says that the credential is right before the bundle is opened.
-    public var commitment: InlineArray<32, UInt8>
+    package var commitment: InlineArray<32, UInt8>
     /// The bundle's nonce.
-    public var nonce: InlineArray<24, UInt8>
+    package var nonce: InlineArray<24, UInt8>
     /// Data of later kinds; empty today, kept.
-    public var extensionData: [UInt8]
+    package var extensionData: [UInt8]
     /// The encrypted bundle: entries × 40 + 16 bytes.
-    public var bundle: [UInt8]
+    package var bundle: [UInt8]
 
     /// Makes a slot from its parts.
-    public init(
+    package init(
         kind: Kind, isBoundToDevice: Bool, slotID: UInt32, derivation: Derivation, passes: UInt32 = 0,
         memory: UInt64 = 0, salt: InlineArray<16, UInt8>, commitment: InlineArray<32, UInt8>,
         nonce: InlineArray<24, UInt8>,
@@ -82,13 +82,13 @@ public struct SlotLayout: Sendable {
     }
 
     /// Bytes of the slot.
-    public var length: Int { Self.fixedLength + extensionData.count + bundle.count }
+    package var length: Int { Self.fixedLength + extensionData.count + bundle.count }
 
     /// Entries of the bundle.
-    public var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
+    package var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
 
     /// Understands the slot at `offset`, which ends at or before `end`.
-    public init(parsing bytes: RawSpan, at offset: Int, end: Int) throws(FormatError) {
+    package init(parsing bytes: RawSpan, at offset: Int, end: Int) throws(FormatError) {
         guard offset >= 0, end <= bytes.byteCount, end - offset >= Self.fixedLength + Self.tagLength else {
             throw .length
         }
@@ -122,7 +122,7 @@ public struct SlotLayout: Sendable {
     }
 
     /// Writes the slot's bytes at `offset`; traps where they do not fit.
-    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
         storePrefix(into: &bytes, at: offset)
         bytes.copy(unsafe bundle.span.bytes, to: offset + Self.fixedLength + extensionData.count)
     }
@@ -130,7 +130,7 @@ public struct SlotLayout: Sendable {
     /// The bundle's associated data: `AssociatedData.slotPrefix`, then every byte of the slot before the bundle.
     ///
     /// The bundle's length counts, its bytes do not: `bundle` may still be zeros of the final length.
-    public func associatedData(volume: VolumeID) -> [UInt8] {
+    package func associatedData(volume: VolumeID) -> [UInt8] {
         var result = [UInt8](repeating: 0, count: 32 + Self.fixedLength + extensionData.count)
         var span = result.mutableSpan
         var bytes = unsafe span.mutableBytes
@@ -159,9 +159,9 @@ public struct SlotLayout: Sendable {
 }
 
 /// One key of a slot's bundle: 8 bytes that name it, then the key. Parsed and written in place, in locked memory.
-public struct BundleEntry: Sendable, Hashable {
+package struct BundleEntry: Sendable, Hashable {
     /// Which key it is.
-    public enum KeyType: Sendable, Hashable {
+    package enum KeyType: Sendable, Hashable {
         /// A class key (B: the X25519 private key).
         case classKey(ProtectionClass)
         /// M.
@@ -171,23 +171,23 @@ public struct BundleEntry: Sendable, Hashable {
     }
 
     /// Bytes of an entry.
-    public static let length = 40
+    package static let length = 40
     /// Where the key stands in an entry.
-    public static let keyRange = 8..<40
+    package static let keyRange = 8..<40
 
     /// Which key it is.
-    public var type: KeyType
+    package var type: KeyType
     /// Its generation.
-    public var generation: UInt16
+    package var generation: UInt16
 
     /// Names a key.
-    public init(type: KeyType, generation: UInt16) {
+    package init(type: KeyType, generation: UInt16) {
         self.type = type
         self.generation = generation
     }
 
     /// Understands the first 8 of the 40 bytes at `offset`.
-    public init(parsing bytes: RawSpan, at offset: Int = 0) throws(FormatError) {
+    package init(parsing bytes: RawSpan, at offset: Int = 0) throws(FormatError) {
         guard offset >= 0, bytes.byteCount - offset >= Self.length else { throw .length }
         let number = bytes.byte(at: offset)
         if number == 16 {
@@ -206,7 +206,7 @@ public struct BundleEntry: Sendable, Hashable {
     }
 
     /// Writes the first 8 bytes at `offset`; the key is the caller's to write.
-    public func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
         let number: UInt8 =
             switch type {
             case .classKey(let known): known.rawValue

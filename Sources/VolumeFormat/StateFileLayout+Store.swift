@@ -2,23 +2,23 @@
 
 extension StateFileLayout {
     /// What tells a store from its copies: the directory itself, and where it was seen.
-    public struct Store: Sendable, Equatable {
+    package struct Store: Sendable, Equatable {
         /// Bytes before the path.
-        public static let fixedLength = 32
+        package static let fixedLength = 32
         /// The longest path, in bytes.
-        public static let maximumPath = 4096
+        package static let maximumPath = 4096
 
         /// The directory's inode number.
-        public var inode: UInt64
+        package var inode: UInt64
         /// When the directory was made: seconds since 1970 and nanoseconds; 0 where the file system does not tell.
-        public var born: (seconds: Int64, nanoseconds: UInt32)
+        package var born: (seconds: Int64, nanoseconds: UInt32)
         /// The file system's number where it stays the same for ever, else 0.
-        public var fileSystem: UInt64
+        package var fileSystem: UInt64
         /// The absolute path at which it was seen last, without symbolic links.
-        public var path: [UInt8]
+        package var path: [UInt8]
 
         /// A store.
-        public init(
+        package init(
             inode: UInt64, born: (seconds: Int64, nanoseconds: UInt32), fileSystem: UInt64, path: [UInt8]
         ) {
             self.inode = inode
@@ -28,12 +28,12 @@ extension StateFileLayout {
         }
 
         /// Whether it is the same directory, wherever it lies now.
-        public func isSameDirectory(as other: Store) -> Bool {
+        package func isSameDirectory(as other: Store) -> Bool {
             inode == other.inode && born == other.born && fileSystem == other.fileSystem
         }
 
         /// Whether all is the same, the path too.
-        public static func == (one: Store, other: Store) -> Bool {
+        package static func == (one: Store, other: Store) -> Bool {
             one.isSameDirectory(as: other) && one.path == other.path
         }
 

@@ -1,66 +1,66 @@
 // The state file's bytes: what this machine has seen of a volume, and the epochs that are open.
 
 /// The file `UUID.state` beside the device key. Nothing in it is secret; it is believed because it lies outside the volume.
-public struct StateFileLayout: Sendable {
+package struct StateFileLayout: Sendable {
     /// Bytes before the epochs.
-    public static let fixedLength = 104
+    package static let fixedLength = 104
     /// The most epochs that are kept; more set `toleratesEverything`.
-    public static let maximumEpochs = 4096
+    package static let maximumEpochs = 4096
     /// The version that this program reads and writes.
-    public static let version: UInt16 = 1
+    package static let version: UInt16 = 1
     /// Flag bit 0: crash damage is tolerated in every file until a complete `fsck`.
-    public static let tolerateEverything: UInt32 = 1
+    package static let tolerateEverything: UInt32 = 1
     /// Flag bit 1: open locks stand behind the epochs.
-    public static let hasOpenLocks: UInt32 = 2
+    package static let hasOpenLocks: UInt32 = 2
     /// Flag bit 2: no keybag has been verified here yet; serial, public key and MAC are zero and say nothing.
-    public static let hasNothingPinned: UInt32 = 4
+    package static let hasNothingPinned: UInt32 = 4
     /// Flag bit 3: the store that the state file belongs to stands behind the open locks.
-    public static let hasStore: UInt32 = 8
+    package static let hasStore: UInt32 = 8
     /// The most locks that are kept.
-    public static let maximumLocks = 64
+    package static let maximumLocks = 64
     /// The longest state file.
-    public static let maximumLength =
+    package static let maximumLength =
         fixedLength + 4 * maximumEpochs + 4 + OpenLock.length * maximumLocks + Store.fixedLength + Store.maximumPath
 
     /// A lock whose late records are not all in their files.
-    public struct OpenLock: Sendable, Equatable {
+    package struct OpenLock: Sendable, Equatable {
         /// Bytes of an entry.
-        public static let length = 16
+        package static let length = 16
         /// The lock's number.
-        public var number: UInt64
+        package var number: UInt64
         /// In place of a count: all its records are used, and its late file goes.
-        public static let isUsed: UInt32 = .max
+        package static let isUsed: UInt32 = .max
         /// Durable records of kind `done` in its late file, or `isUsed`.
-        public var done: UInt32
+        package var done: UInt32
 
         /// An entry.
-        public init(number: UInt64, done: UInt32 = 0) {
+        package init(number: UInt64, done: UInt32 = 0) {
             self.number = number
             self.done = done
         }
     }
 
     /// The volume.
-    public var volumeID: VolumeID
+    package var volumeID: VolumeID
     /// Whether a keybag has been verified here: else the next three fields say nothing, and are written as zero.
-    public var isPinned: Bool
+    package var isPinned: Bool
     /// Highest serial of the keybag seen.
-    public var serial: UInt64
+    package var serial: UInt64
     /// Class B's public key.
-    public var publicKey: InlineArray<32, UInt8>
+    package var publicKey: InlineArray<32, UInt8>
     /// The keybag's unlock MAC at that serial.
-    public var unlockMAC: InlineArray<32, UInt8>
+    package var unlockMAC: InlineArray<32, UInt8>
     /// Whether crash damage is tolerated in every file: the state file was missing before, or had too many epochs.
-    public var toleratesEverything: Bool
+    package var toleratesEverything: Bool
     /// Epochs that are open: one of a living mount, others of mounts that ended badly.
-    public var openEpochs: [UInt32]
+    package var openEpochs: [UInt32]
     /// Locks whose late records are not all in their files, in ascending order of their numbers.
-    public var openLocks: [OpenLock]
+    package var openLocks: [OpenLock]
     /// The store that this is the state file of; nil while that is not known.
-    public var store: Store?
+    package var store: Store?
 
     /// A state with no open epochs.
-    public init(
+    package init(
         volumeID: VolumeID, serial: UInt64, publicKey: InlineArray<32, UInt8>, unlockMAC: InlineArray<32, UInt8>,
         toleratesEverything: Bool
     ) {
@@ -75,7 +75,7 @@ public struct StateFileLayout: Sendable {
     }
 
     /// A state in which nothing is pinned, with no open epochs.
-    public init(unpinned volumeID: VolumeID, toleratesEverything: Bool) {
+    package init(unpinned volumeID: VolumeID, toleratesEverything: Bool) {
         self.init(
             volumeID: volumeID, serial: 0, publicKey: InlineArray(repeating: 0), unlockMAC: InlineArray(repeating: 0),
             toleratesEverything: toleratesEverything)
@@ -83,7 +83,7 @@ public struct StateFileLayout: Sendable {
     }
 
     /// Understands a whole state file; every byte is checked, so that `serialized` gives the same bytes again.
-    public init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: RawSpan) throws(FormatError) {
         guard bytes.hasText("PFSSTAT1") else { throw .magic }
         guard bytes.byteCount >= Self.fixedLength else { throw .length }
         let version: UInt16 = bytes.littleEndian(at: 8)
@@ -132,7 +132,7 @@ public struct StateFileLayout: Sendable {
 
     /// The state file's bytes; epochs above `maximumEpochs` are left out and `toleratesEverything` is set instead. The
     /// caller keeps the locks in order, and below `maximumLocks`.
-    public func serialized() -> [UInt8] {
+    package func serialized() -> [UInt8] {
         let kept = openEpochs.suffix(Self.maximumEpochs)
         let tolerates = toleratesEverything || kept.count < openEpochs.count
         let end = Self.fixedLength + 4 * kept.count

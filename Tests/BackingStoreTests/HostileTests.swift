@@ -1,6 +1,7 @@
 // What a hostile backing store may plant: symlinks, FIFOs, `..`, names that leave their directory.
 
 import BackingStore
+@testable import MemoryStore
 import Testing
 
 @Suite struct HostileTests {

@@ -1,6 +1,7 @@
 // The store in memory loses power as a disk does: metadata in order, page writes in any subset, what was synced never.
 
 import BackingStore
+@testable import MemoryStore
 import Testing
 
 @Suite struct PowerTests {

@@ -1,6 +1,6 @@
 // The bound on a store's descriptors: what it refuses, what it leaves behind, and what it gets back.
 
-import Locks
+import HostSystem
 import Testing
 
 @testable import BackingStore

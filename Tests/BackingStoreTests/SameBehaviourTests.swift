@@ -1,6 +1,7 @@
 // One list of operations on a directory of the host and on the store in memory: both have to answer alike.
 
 import BackingStore
+@testable import MemoryStore
 import Testing
 
 @Suite struct SameBehaviourTests {

@@ -3,7 +3,6 @@
 import Glibc
 import HostSystem
 import Keybag
-import Locks
 import SodiumKit
 import Synchronization
 import Testing

@@ -4,7 +4,6 @@ import CLinuxShim
 import Glibc
 import HostSystem
 import Keybag
-import Locks
 import SodiumKit
 import Synchronization
 import VolumeFormat

@@ -1,6 +1,7 @@
 // The vectors of late files and of the state file's open locks, through the code that an unlock runs.
 
 import BackingStore
+@testable import MemoryStore
 import SodiumKit
 import Testing
 import VolumeFormat

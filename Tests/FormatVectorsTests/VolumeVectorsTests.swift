@@ -1,6 +1,7 @@
 // The vectors of names, records, links, attributes and whole backing files, through the code that a mount runs.
 
 import BackingStore
+@testable import MemoryStore
 import SodiumKit
 import Testing
 import VolumeFormat

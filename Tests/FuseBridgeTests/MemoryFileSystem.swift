@@ -1,7 +1,7 @@
 // A tiny file system in memory: one flat directory of files, enough to drive the bridge through a real mount.
 
 import FuseBridge
-import Locks
+import HostSystem
 
 final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     struct File {

@@ -1,7 +1,7 @@
 // The bridge through real system calls on a real mount of a file system in memory.
 
 import Glibc
-import Locks
+import HostSystem
 import Testing
 
 @testable import FuseBridge

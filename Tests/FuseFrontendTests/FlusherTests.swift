@@ -4,7 +4,7 @@
 
 import Glibc
 import Keybag
-import Locks
+import HostSystem
 import ProtectedVolume
 import Testing
 import VolumeFormat

@@ -1,11 +1,12 @@
 // A new volume in a temporary directory, mounted by this process: the front end without its daemon.
 
 import BackingStore
+@testable import MemoryStore
 import CLinuxShim
 import FuseFrontend
 import Glibc
 import Keybag
-import Locks
+import HostSystem
 import ProtectedVolume
 import SodiumKit
 import VolumeFormat

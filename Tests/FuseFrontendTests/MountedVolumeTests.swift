@@ -5,7 +5,7 @@
 import CLinuxShim
 import FuseFrontend
 import Glibc
-import Locks
+import HostSystem
 import Testing
 
 private func withVolume(_ options: [String] = [], _ body: (MountedVolume) throws -> Void) throws {

@@ -1,6 +1,6 @@
 // The parts of the front end that need no mount: handles, the refusal log, job threads, sweeps.
 
-import Locks
+import HostSystem
 import Testing
 
 @testable import FuseFrontend

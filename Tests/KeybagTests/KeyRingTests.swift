@@ -1,7 +1,7 @@
 // The lock state machine, alone and under threads, and wrapping in every class and state.
 
 import Glibc
-import Locks
+import HostSystem
 import SodiumKit
 import Synchronization
 import TestSupport

@@ -1,8 +1,9 @@
 // The check of a whole volume: clean, damaged, crashed, and with only the device key.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

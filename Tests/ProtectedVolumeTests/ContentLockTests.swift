@@ -1,8 +1,9 @@
 // Contents through locks of the volume, and under threads.
 
 import BackingStore
+@testable import MemoryStore
 import Glibc
-import Locks
+import HostSystem
 import Synchronization
 import TestSupport
 import Testing

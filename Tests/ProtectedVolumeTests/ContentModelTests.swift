@@ -1,7 +1,8 @@
 // Random operations on file contents against a plain array of bytes, in both suites.
 
 import BackingStore
-import Locks
+@testable import MemoryStore
+import HostSystem
 import Testing
 import VolumeFormat
 

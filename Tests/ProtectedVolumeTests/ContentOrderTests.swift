@@ -1,7 +1,8 @@
 // The orders in which contents reach the backing file, as the store records them.
 
 import BackingStore
-import Locks
+@testable import MemoryStore
+import HostSystem
 import Testing
 import VolumeFormat
 

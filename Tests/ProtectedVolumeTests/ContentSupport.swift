@@ -1,8 +1,9 @@
 // A volume's contents in a store in memory, for the tests of file contents.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import Testing
 import VolumeFormat

@@ -1,7 +1,8 @@
 // Tampering with backing files byte by byte and page by page: an error, never wrong data.
 
 import BackingStore
-import Locks
+@testable import MemoryStore
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,8 +1,9 @@
 // Power cut in the middle of every operation on names: the tree is the one before or the one after, and works.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

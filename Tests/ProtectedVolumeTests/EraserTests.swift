@@ -1,8 +1,9 @@
 // Destroying keys: overwritten before they are removed, and finished by a second run wherever the first one ended.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,7 +1,7 @@
 // A name keeps its class, and a family of names shares the strongest.
 
 import BackingStore
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

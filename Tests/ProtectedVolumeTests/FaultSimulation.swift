@@ -2,11 +2,12 @@
 // everything works when the fault is gone.
 
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 /// What a program does while the store below fails.

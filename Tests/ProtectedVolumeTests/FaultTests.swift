@@ -1,6 +1,6 @@
 // Faults of the backing store at every call of short operations.
 
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,12 +1,13 @@
 // Power cuts under one file: every outcome of every moment of a sequence of operations, and of the recovery after it.
 
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 /// The file before the operations.

@@ -1,8 +1,9 @@
 // A backing store that is changed by someone else: planted, swapped and damaged objects give their error and nothing else.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,11 +1,12 @@
 // Replacing the keybag: one that opens is there whatever fails, and the one before it is destroyed when all is done.
 
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 /// What lies in a volume when a command has verified one of its keybags.

@@ -1,8 +1,9 @@
 // Late records: writes that come after their keys are gone are in their files once the volume is unlocked, and only those.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,11 +1,12 @@
 // The middle of a long file after a crash: its ends are mended at once, the rest by and by, and nothing of it is an error
 // meanwhile.
 
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 @Suite struct MendingTests {

@@ -1,13 +1,14 @@
 // Reads of a busy file that are parked: their place in the line, their bytes, and what the lock of the volume knows of them.
 
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import TestSupport
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 @Suite struct ParkingTests {

@@ -1,5 +1,6 @@
 // What the simulations of power cuts and of faults have found once, kept as it was found.
 
+@testable import MemoryStore
 import Testing
 import VolumeFormat
 

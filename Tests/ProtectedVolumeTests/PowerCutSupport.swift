@@ -2,7 +2,7 @@
 
 import BackingStore
 import Glibc
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

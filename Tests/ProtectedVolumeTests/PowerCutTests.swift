@@ -4,7 +4,7 @@
 import BackingStore
 import Glibc
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,9 +1,10 @@
 // A volume with every kind of damage that repair knows, and the test that nothing of it is lost.
 
+@testable import MemoryStore
 import BackingStore
 import Glibc
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,8 +1,9 @@
 // Repair: what rules decide is mended, damaged files are salvaged, nothing is lost, and it may be interrupted anywhere.
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

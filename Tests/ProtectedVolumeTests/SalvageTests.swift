@@ -1,7 +1,8 @@
 // Salvage: all that can be read of a damaged file stands in a new one beside it, and the original stays.
 
 import BackingStore
-import Locks
+@testable import MemoryStore
+import HostSystem
 import Testing
 import VolumeFormat
 

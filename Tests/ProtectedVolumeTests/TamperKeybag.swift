@@ -1,7 +1,8 @@
 // The tamper matrix of the keybag and of the state file: what opens it, and what this machine remembers of it.
 
+import TestSupport
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import Testing
 import VolumeFormat

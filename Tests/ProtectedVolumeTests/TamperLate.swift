@@ -1,8 +1,10 @@
 // The tamper matrix of late files: what an unlock applies of a changed one, and what it reports.
 
+import TestSupport
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,9 +1,11 @@
 // The tamper matrix: every field of every kind of object × every way of changing it, held against reading and fsck.
 
+import TestSupport
 import BackingStore
+@testable import MemoryStore
 import Dispatch
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

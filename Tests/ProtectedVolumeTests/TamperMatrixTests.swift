@@ -1,6 +1,7 @@
 // Runs the tamper matrix, and holds docs/tamper-matrix.md against what it gave.
 
 // protectfs: plain Foundation: writes a document of this repository.
+import TestSupport
 import Foundation
 import Testing
 import VolumeFormat

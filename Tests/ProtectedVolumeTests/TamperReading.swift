@@ -2,7 +2,7 @@
 
 import BackingStore
 import Keybag
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,8 +1,10 @@
 // Small volumes for the tamper matrix: each with the objects of some kinds, their partners, and an older version of all.
 
+import TestSupport
 import BackingStore
+@testable import MemoryStore
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import Testing
 import VolumeFormat

@@ -1,7 +1,7 @@
 // What the store keeps beside an object's bytes, in the tamper matrix: nothing authenticates it, and only what is named.
 
 import BackingStore
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -2,7 +2,7 @@
 // random; every failure prints the shortest sequence that shows it.
 
 import Glibc
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

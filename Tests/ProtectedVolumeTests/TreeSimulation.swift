@@ -1,12 +1,13 @@
 // Power cuts under a whole volume: names, records, links, attributes and the keybag, and the recovery by mount and check.
 
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 /// A sequence of operations on a tree.

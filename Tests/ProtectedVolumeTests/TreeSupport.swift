@@ -1,8 +1,9 @@
 // Steps on a tree as a volume does them, and the tree as a volume shows it.
 
+@testable import MemoryStore
 import BackingStore
 import Keybag
-import Locks
+import HostSystem
 import VolumeFormat
 
 @testable import ProtectedVolume

@@ -1,10 +1,11 @@
 // A public key that nobody has verified on this machine: nothing is encrypted to it.
 
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 
 @testable import BackingStore
+@testable import MemoryStore
 @testable import ProtectedVolume
 
 @Suite struct UnprovenKeyTests {

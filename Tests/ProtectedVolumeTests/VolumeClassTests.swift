@@ -1,9 +1,10 @@
 // Classes through the facade: inheritance, creation while locked, saves by rename, opening that races with the lock.
 
 import BackingStore
+@testable import MemoryStore
 import Glibc
 import Keybag
-import Locks
+import HostSystem
 import TestSupport
 import Testing
 import VolumeFormat

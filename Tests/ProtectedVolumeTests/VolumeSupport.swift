@@ -1,9 +1,10 @@
 // A whole volume over a store in memory or on disk, for the tests of names, nodes and the facade.
 
 import BackingStore
+@testable import MemoryStore
 import Glibc
 import Keybag
-import Locks
+import HostSystem
 import SodiumKit
 import Testing
 import VolumeFormat

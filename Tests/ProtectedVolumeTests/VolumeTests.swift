@@ -1,8 +1,9 @@
 // Every operation of the facade, in memory and on a real file system.
 
 import BackingStore
+@testable import MemoryStore
 import Glibc
-import Locks
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -1,6 +1,6 @@
 // The known-answer tests: they hold here, and each of them notices a primitive that is broken in the way it looks for.
 
-import Locks
+import HostSystem
 import Testing
 
 @testable import SodiumKit

@@ -8,7 +8,7 @@ private final class Work {
 }
 
 /// Runs `body` in `count` threads at once and waits for all of them.
-public func inThreads(_ count: Int, _ body: @Sendable (Int) -> Void) {
+package func inThreads(_ count: Int, _ body: @Sendable (Int) -> Void) {
     withoutActuallyEscaping(body) { body in
         var threads = [pthread_t]()
         for index in 0..<count {

@@ -1,7 +1,7 @@
 // How much a volume holds, counted beside the check itself, so that it can say how long it will take.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Check {

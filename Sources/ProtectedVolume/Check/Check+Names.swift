@@ -1,7 +1,7 @@
 // What repair does about names: an entry whose own name is not proven gets one that says so, unless a person has confirmed it.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Check {

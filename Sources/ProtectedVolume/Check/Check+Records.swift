@@ -3,7 +3,7 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Check {

@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 

@@ -4,14 +4,14 @@
 // and R5) and records set aside are put back; then the epochs that ended badly are closed, if all was seen and nothing is
 // wrong. Repair removes nothing: what is in the way is moved, what is damaged stays beside its copy.
 
-public import BackingStore
+package import BackingStore
 internal import Dispatch
-public import Keybag
-internal import Locks
+package import Keybag
+internal import HostSystem
 internal import VolumeFormat
 
 /// One run of a check.
-public final class Check: Sendable {
+package final class Check: Sendable {
     /// Something to look at.
     enum Item: Sendable {
         case directory(Place?, Trail)
@@ -72,7 +72,7 @@ public final class Check: Sendable {
     ///   - repaired: called with each repair, from any thread, one at a time with findings.
     ///   - report: called with each finding, from any thread, one at a time.
     /// - Throws: `.refused(.EBUSY)` when the volume is mounted; what the store says when the root cannot be read.
-    public static func run(
+    package static func run(
         directory: BackingDirectory, keys: KeyRing, states: StateFileStore?,
         options: CheckOptions = CheckOptions(),
         progress: @escaping @Sendable (CheckProgress) -> Void = { _ in },

@@ -1,11 +1,11 @@
 // What a check of a volume finds and says at the end; the raw values are what `fsck --json` prints.
 
-public import VolumeFormat
+package import VolumeFormat
 
 /// One thing that a check found.
-public struct Finding: Sendable {
+package struct Finding: Sendable {
     /// How bad it is.
-    public enum Severity: String, Sendable, CaseIterable {
+    package enum Severity: String, Sendable, CaseIterable {
         /// Something cannot be read as it was written; `fsck --repair` is for these.
         case error
         /// A crash explains it; the content reads as the rules say.
@@ -15,7 +15,7 @@ public struct Finding: Sendable {
     }
 
     /// What it is.
-    public enum Kind: String, Sendable, CaseIterable {
+    package enum Kind: String, Sendable, CaseIterable {
         /// A file's header does not verify.
         case header
         /// A file has no header and no crash explains it.
@@ -77,69 +77,69 @@ public struct Finding: Sendable {
     }
 
     /// What it is.
-    public let kind: Kind
+    package let kind: Kind
     /// How bad it is.
-    public let severity: Severity
+    package let severity: Severity
     /// The path in the volume, components joined by `/`; undecryptable ones as the mount shows them.
-    public let path: [UInt8]
+    package let path: [UInt8]
     /// The path below the volume's directory.
-    public let backingPath: [UInt8]
+    package let backingPath: [UInt8]
     /// The page of the backing file, for damage in content.
-    public var page: UInt64?
+    package var page: UInt64?
     /// For crash damage, what was found.
-    public var departure: Departure.Kind?
+    package var departure: Departure.Kind?
     /// For `store`, the errno.
-    public var errno: Int32?
+    package var errno: Int32?
 }
 
 /// How far a check is.
-public struct CheckProgress: Sendable {
+package struct CheckProgress: Sendable {
     /// Objects looked at.
-    public var objects: UInt64 = 0
+    package var objects: UInt64 = 0
     /// Bytes of content verified.
-    public var bytes: UInt64 = 0
+    package var bytes: UInt64 = 0
     /// How much of the volume is done, in bytes below with something for each object.
-    public var done: UInt64 = 0
+    package var done: UInt64 = 0
     /// How much there is, in the same measure; nil: not known, or not yet.
-    public var total: UInt64?
+    package var total: UInt64?
 }
 
 /// The outcome of a check.
-public struct CheckSummary: Sendable {
+package struct CheckSummary: Sendable {
     /// Directories looked at.
-    public var directories = 0
+    package var directories = 0
     /// Regular files looked at; a hard-linked one once.
-    public var files = 0
+    package var files = 0
     /// Symlinks looked at.
-    public var symlinks = 0
+    package var symlinks = 0
     /// FIFOs, sockets and devices.
-    public var others = 0
+    package var others = 0
     /// Bytes of content verified.
-    public var bytes: UInt64 = 0
+    package var bytes: UInt64 = 0
     /// Findings by severity.
-    public var errors = 0
+    package var errors = 0
     /// Places with crash damage.
-    public var crashes = 0
+    package var crashes = 0
     /// Harmless findings.
-    public var notes = 0
+    package var notes = 0
     /// Names that are not verified, and were not confirmed.
-    public var unverified = 0
+    package var unverified = 0
     /// Files mended.
-    public var mended = 0
+    package var mended = 0
     /// Errors that repair has settled.
-    public var repaired = 0
+    package var repaired = 0
     /// Leftovers that repair has moved away.
-    public var tidied = 0
+    package var tidied = 0
     /// Files of which a copy with everything readable was made.
-    public var salvaged = 0
+    package var salvaged = 0
     /// Errors that are still there.
-    public var remaining: Int { errors - repaired }
+    package var remaining: Int { errors - repaired }
     /// Whether the check was ended before it had seen everything.
-    public var isInterrupted = false
+    package var isInterrupted = false
     /// Files whose content could not be verified because their class is locked, by class.
-    public var unchecked: [ProtectionClass: Int] = [:]
+    package var unchecked: [ProtectionClass: Int] = [:]
     /// Whether everything was verified.
-    public var isComplete: Bool { unchecked.isEmpty && !isInterrupted }
+    package var isComplete: Bool { unchecked.isEmpty && !isInterrupted }
     /// Whether the epochs that ended badly were closed: from now on their damage is an error.
-    public var closedEpochs = false
+    package var closedEpochs = false
 }

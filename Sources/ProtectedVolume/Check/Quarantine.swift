@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import Glibc
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// `.protectfs.lost+found`: objects by number, and in `log` where each came from. Thread-safe.

@@ -1,11 +1,11 @@
 // What a check does about what it finds; the raw values are what `fsck --json` prints.
 
-public import VolumeFormat
+package import VolumeFormat
 
 /// One thing that a check with repair did.
-public struct Repair: Sendable {
+package struct Repair: Sendable {
     /// What it did.
-    public enum Action: String, Sendable, CaseIterable {
+    package enum Action: String, Sendable, CaseIterable {
         /// A directory's record was made anew.
         case rebuilt
         /// A file of which a crash left nothing got a header: it is empty.
@@ -19,49 +19,49 @@ public struct Repair: Sendable {
     }
 
     /// What it did.
-    public let action: Action
+    package let action: Action
     /// The path in the volume that was concerned, with the marked names of entries whose own are not verified.
-    public let path: [UInt8]
+    package let path: [UInt8]
     /// The same below the volume's directory.
-    public let backingPath: [UInt8]
+    package let backingPath: [UInt8]
     /// For `renamed` and `salvaged` the new path in the volume; for `moved` the new path below the volume's directory.
-    public var target: [UInt8]?
+    package var target: [UInt8]?
     /// For `salvaged`, the stretches of the file that could not be read, in bytes: they read as zeros.
-    public var unreadable: [Range<UInt64>] = []
+    package var unreadable: [Range<UInt64>] = []
     /// For `rebuilt`, the class of new files in the directory.
-    public var protectionClass: ProtectionClass?
+    package var protectionClass: ProtectionClass?
     /// For `salvaged`, whether a former run had made the same copy.
-    public var isOld = false
+    package var isOld = false
 }
 
 /// How a check is run.
-public struct CheckOptions: Sendable {
+package struct CheckOptions: Sendable {
     /// What a mount would mend is mended; false: nothing is written.
-    public var mends = true
+    package var mends = true
     /// What rules can decide is repaired, and readable content of damaged files is salvaged.
-    public var repairs = false
+    package var repairs = false
     /// What cannot be decrypted is moved to `.protectfs.lost+found`.
-    public var quarantines = false
+    package var quarantines = false
     /// Whether a person has confirmed an entry's name: called with its path without marks, and with its marked name at the
     /// end of that, which means this entry and no other; from any thread.
-    public var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
+    package var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
     /// Workers.
-    public var threads = 2
+    package var threads = 2
     /// Counts beforehand how much there is, for an estimate.
-    public var measures = false
+    package var measures = false
     /// Asked often, from any thread; false ends the check where it is, with everything in order.
-    public var mayGoOn: @Sendable () -> Bool = { true }
+    package var mayGoOn: @Sendable () -> Bool = { true }
 
     /// A path as `isConfirmed` is asked about it, from one that a person gives: as a check prints it, or with the names alone.
     /// Marks are taken off directories, which may lose them in the same repair, and not off the entry itself.
-    public static func confirmablePath(_ path: [UInt8]) -> [UInt8] {
+    package static func confirmablePath(_ path: [UInt8]) -> [UInt8] {
         let (above, name) = MarkedName.parts(path)
         return above.isEmpty ? name : MarkedName.withoutMarks(above) + [UInt8(ascii: "/")] + name
     }
 
     /// The name that a marked name at the end of a path carries; nil where none stands there.
-    public static func nameCarried(by path: [UInt8]) -> [UInt8]? { MarkedName.plain(MarkedName.parts(path).name) }
+    package static func nameCarried(by path: [UInt8]) -> [UInt8]? { MarkedName.plain(MarkedName.parts(path).name) }
 
     /// A check that mends and repairs nothing.
-    public init() {}
+    package init() {}
 }

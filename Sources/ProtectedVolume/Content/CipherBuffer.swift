@@ -1,6 +1,6 @@
 // Reused buffers for whole pages as they stand on disk: ciphertext and nonces only, so ordinary memory will do.
 
-import Locks
+import HostSystem
 
 /// Room for the pages of one request, and for their nonces.
 struct CipherBuffer: Sendable {

@@ -1,27 +1,27 @@
 // What all open files of one mounted volume share.
 
-public import Keybag
-public import SodiumKit
-public import VolumeFormat
+package import Keybag
+package import SodiumKit
+package import VolumeFormat
 
 /// Keys, epochs, buffers and rules of one mounted volume, as its files' contents need them.
-public final class ContentContext: Sendable {
+package final class ContentContext: Sendable {
     /// Class keys and the state of the lock.
-    public let keys: KeyRing
+    package let keys: KeyRing
     /// This mount's epochs.
-    public let epochs: EpochLog
+    package let epochs: EpochLog
     /// Offset arithmetic of the volume's suite.
-    public let geometry: PageGeometry
+    package let geometry: PageGeometry
     /// Whether nothing may be written below.
-    public let isReadOnly: Bool
+    package let isReadOnly: Bool
     /// Whether the backing store keeps no order between a cut and what is written after it (network and FUSE file
     /// systems), so that every cut needs an `fdatasync`.
-    public let cutNeedsSync: Bool
+    package let cutNeedsSync: Bool
     /// Whether the kernel keeps the modification times of files that it caches, as with a write-back cache, and tells
     /// their changes: what it writes back must not move them then.
-    public let kernelKeepsTimes: Bool
+    package let kernelKeepsTimes: Bool
     /// Takes what was found and tolerated.
-    public let report: @Sendable (Departure) -> Void
+    package let report: @Sendable (Departure) -> Void
 
     /// Blocks up to which a file that a crash has left is mended whole before its first modification. Of longer ones the
     /// ends are, and the middle later (`FileContent.mendSome`).
@@ -31,14 +31,14 @@ public final class ContentContext: Sendable {
     /// Pages that the store holds no data for, in a file without HOLES, up to which mending seals them as zeros.
     let mostSealedHoles: UInt64
     /// Files whose middle waits.
-    public let mending = MendingLog()
+    package let mending = MendingLog()
 
     let buffers = CipherBufferPool()
     let waitingThreads = WaitingThreads()
     let scratch: BufferPool
 
     /// The context of a mount.
-    public init(
+    package init(
         keys: KeyRing, epochs: EpochLog, isReadOnly: Bool = false, cutNeedsSync: Bool = false,
         kernelKeepsTimes: Bool = true,
         mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,

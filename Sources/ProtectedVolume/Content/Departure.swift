@@ -1,11 +1,11 @@
 // What a backing file shows that an uninterrupted writer never leaves, for the log, `status` and `fsck`.
 
-public import VolumeFormat
+package import VolumeFormat
 
 /// One departure from the ordinary in a backing file that was tolerated, because a crash explains it.
-public struct Departure: Hashable, Sendable {
+package struct Departure: Hashable, Sendable {
     /// What was found (recovery rules of docs/volume-format.md).
-    public enum Kind: String, Hashable, Sendable, CaseIterable {
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
         /// R0: the header was never written; the file is empty and takes its parent's default class.
         case missingHeader
         /// R1: pages after a page 0 that says LAST were dropped.
@@ -29,11 +29,11 @@ public struct Departure: Hashable, Sendable {
     }
 
     /// What was found.
-    public let kind: Kind
+    package let kind: Kind
     /// The page concerned.
-    public let page: UInt64
+    package let page: UInt64
     /// The file, where its header could be read.
-    public let fileID: ObjectID?
+    package let fileID: ObjectID?
     /// The backing file's inode number.
-    public let inode: UInt64
+    package let inode: UInt64
 }

@@ -1,11 +1,11 @@
 // Space: reserving, punching holes, zeroing, and finding holes.
 
 internal import BackingStore
-internal import Locks
-public import VolumeFormat
+internal import HostSystem
+package import VolumeFormat
 
 /// What fallocate(2) is asked to do.
-public enum AllocationMode: Sendable, Equatable {
+package enum AllocationMode: Sendable, Equatable {
     /// Reserves space and extends the file.
     case reserve
     /// Reserves space, also past the end, and leaves the size alone.
@@ -19,7 +19,7 @@ public enum AllocationMode: Sendable, Equatable {
 }
 
 /// What lseek(2) looks for.
-public enum SeekTarget: Sendable, Equatable {
+package enum SeekTarget: Sendable, Equatable {
     /// SEEK_DATA.
     case data
     /// SEEK_HOLE.
@@ -28,7 +28,7 @@ public enum SeekTarget: Sendable, Equatable {
 
 extension FileContent {
     /// fallocate(2).
-    public func allocate(
+    package func allocate(
         _ mode: AllocationMode, at offset: UInt64, length: UInt64, access: Operation = .handleSize
     ) throws(VolumeError) {
         let (end, overflow) = offset.addingReportingOverflow(length)
@@ -185,7 +185,7 @@ extension FileContent {
 
     /// lseek(2) for data or a hole, from `position` on.
     /// - Throws: `.refused(.ENXIO)` at or past the end, or where no data follows.
-    public func seek(
+    package func seek(
         _ target: SeekTarget, from position: UInt64, access: Operation = .handleSize
     ) throws(VolumeError) -> UInt64 {
         try checkIdentity()

@@ -1,10 +1,10 @@
 // Changing a file's class, and its key.
 
-public import BackingStore
+package import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 extension FileContent {
     /// Gives the file class `target`, in one write of page 0.
@@ -14,7 +14,7 @@ extension FileContent {
     /// - Parameters:
     ///   - explicit: sets EXPLICIT; otherwise the flag stays as it is.
     ///   - clearingExposure: takes KEY_EXPOSED back, when a change by this mount that set it is undone.
-    public func changeClass(
+    package func changeClass(
         to target: ProtectionClass, explicit: Bool, clearingExposure: Bool = false
     ) throws(VolumeError) {
         if target == protectionClass { return try setExplicit(explicit) }
@@ -78,7 +78,7 @@ extension FileContent {
     }
 
     /// Clears EXPLICIT where the file key can be had; changes no class.
-    public func removeExplicit() throws(VolumeError) {
+    package func removeExplicit() throws(VolumeError) {
         guard header.flags.contains(.explicit) else { return }
         try rewriteFlags { $0.remove(.explicit) }
     }
@@ -104,7 +104,7 @@ extension FileContent {
     /// What is written meanwhile may be in it or not: the caller finds out whether somebody has, and starts again. `.refused(.EBUSY)`
     /// where the size has changed.
     /// - Parameter progress: told of the bytes done; false ends it with `.refused(.EINTR)`.
-    public func reencrypt(
+    package func reencrypt(
         into target: BackingFile, class protectionClass: ProtectionClass, explicit: Bool,
         progress: (UInt64) -> Bool = { _ in true }
     ) throws(VolumeError) {

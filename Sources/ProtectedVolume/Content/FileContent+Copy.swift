@@ -7,7 +7,7 @@ extension FileContent {
     /// copy_file_range(2): the source's read rule, the destination's write rule; the destination keeps its class.
     ///
     /// - Returns: bytes copied, fewer at the end of the source or where an error came after a first part.
-    public static func copy(
+    package static func copy(
         from source: FileContent, at offset: UInt64, to target: FileContent, at position: UInt64, count: UInt64
     ) throws(VolumeError) -> UInt64 {
         try source.checkIdentity()

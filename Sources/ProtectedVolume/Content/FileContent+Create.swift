@@ -1,18 +1,18 @@
 // New files: an ID, a key, a header in memory, and a page 0 that may wait.
 
-public import BackingStore
+package import BackingStore
 internal import Keybag
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// A file that is about to be created: its key is wrapped already, so that nothing is left behind where its class is
 /// closed.
-public struct NewFile: ~Copyable {
+package struct NewFile: ~Copyable {
     let header: FileHeader
     let key: SecretKey
 
     /// The new file's ID.
-    public var fileID: ObjectID { header.fileID }
+    package var fileID: ObjectID { header.fileID }
 
     consuming func takeKey() -> SecretKey { key }
 }
@@ -21,7 +21,7 @@ extension FileContent {
     /// Prepares a file of `protectionClass`, before anything is created below; enters the mount's epoch as open.
     ///
     /// - Throws: `.locked` where the class is closed.
-    public static func prepare(
+    package static func prepare(
         in context: ContentContext, class protectionClass: ProtectionClass, explicit: Bool
     ) throws(VolumeError) -> NewFile {
         guard !context.isReadOnly else { throw .readOnly }
@@ -33,7 +33,7 @@ extension FileContent {
 
     /// The content of a file that was just created below, exclusively and empty; its page 0 waits for the first write,
     /// `flushHeader()`, `synchronize` or `release()`.
-    public static func create(
+    package static func create(
         _ file: consuming NewFile, in context: ContentContext, backing: BackingFile
     ) throws(VolumeError) -> FileContent {
         let status: Status

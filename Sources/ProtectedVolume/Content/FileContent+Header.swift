@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 
@@ -149,7 +149,7 @@ extension FileContent {
     private static var mostUnsynced: UInt64 { 4096 }
 
     /// Writes a page 0 that waits since the file was created: before link, setxattr, class change, lock and release.
-    public func flushHeader() throws(VolumeError) {
+    package func flushHeader() throws(VolumeError) {
         guard state.withLock({ $0.pageZero == .pending }) else { return }
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
             guard state.withLock({ $0.pageZero == .pending }) else { return }
@@ -163,7 +163,7 @@ extension FileContent {
     }
 
     /// fsync(2), or fdatasync(2): everything written so far is durable when it returns.
-    public func synchronize(dataOnly: Bool) throws(VolumeError) {
+    package func synchronize(dataOnly: Bool) throws(VolumeError) {
         try flushHeader()
         try synchronizeBacking(dataOnly: dataOnly)
     }

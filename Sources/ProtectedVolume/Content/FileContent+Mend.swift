@@ -4,14 +4,14 @@
 // tolerated while it is open, when it is opened again, after a clean unmount, and after another crash.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension FileContent {
     var mendingKey: MendingKey { MendingKey(inode: inode, fileID: fileID) }
 
     /// Whether the middle waits.
-    public var isUnmended: Bool { state.withLock { $0.unmended != nil } }
+    package var isUnmended: Bool { state.withLock { $0.unmended != nil } }
 
     /// Opened again in the mount that mended its ends: goes on where it was.
     func resumeMending(pageZero epoch: UInt32) {
@@ -29,7 +29,7 @@ extension FileContent {
     /// Mends some of a middle that waits; false when nothing is left. For a thread that does not serve requests.
     ///
     /// - Throws: `.locked` where the class is closed: another time.
-    public func mendSome() throws(VolumeError) -> Bool {
+    package func mendSome() throws(VolumeError) -> Bool {
         let now = snapshot
         guard let rest = now.unmended, now.repair == .none else { return false }
         if !rest.isCounted {

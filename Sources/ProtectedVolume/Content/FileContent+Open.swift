@@ -1,17 +1,17 @@
 // Opening a file: the header's MAC, block 0, the last page, and recovery rules R0 to R3.
 
-public import BackingStore
+package import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 extension FileContent {
     /// Opens the content of an existing file; verifies header, block 0 and last page before anything is believed.
     ///
     /// - Parameter inheritedClass: the parent's default, which a file without header (rule R0) takes.
     /// - Throws: `.locked` where the class is closed; `.damaged` for what no crash explains.
-    public static func open(
+    package static func open(
         in context: ContentContext, backing: BackingFile, access: Operation = .open,
         inheritedClass: ProtectionClass = .completeUntilFirstUserAuthentication
     ) throws(VolumeError) -> FileContent {
@@ -34,7 +34,7 @@ extension FileContent {
 
     /// The header of a file that is not open, checked by its MAC; needs no key of the file. Nil for a file whose header
     /// was never written (rule R0): it is empty and of its parent's default class.
-    public static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
+    package static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
         backing.leaveAccessTime()
         let length: UInt64
         do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }

@@ -4,14 +4,14 @@ internal import SodiumKit
 internal import VolumeFormat
 
 /// A read's place in the line of its file, and from when it is granted on its hold. Ended by the one read that it is for.
-public struct ReadTurn: Sendable {
+package struct ReadTurn: Sendable {
     fileprivate let blocks: Range<UInt64>
     fileprivate let ticket: UInt64
 }
 
 extension FileContent {
     /// `read`, or nil where it would have to wait and `limit` threads wait for pages already: then `park` is the way.
-    public func readUnlessBusy(
+    package func readUnlessBusy(
         into buffer: inout MutableRawSpan, at offset: UInt64, count: Int, limit: Int
     ) throws(VolumeError) -> ReadResult? {
         try checkIdentity()
@@ -26,14 +26,14 @@ extension FileContent {
 
     /// Takes a place in the line for a read; `granted` is called when it has come to its turn, by the thread that let go of
     /// what was in the way: it hands the turn to a thread that calls `read(turn:)`. It is called once in every case.
-    public func park(at offset: UInt64, count: Int, granted: @escaping @Sendable (ReadTurn) -> Void) {
+    package func park(at offset: UInt64, count: Int, granted: @escaping @Sendable (ReadTurn) -> Void) {
         let end = offset.addingReportingOverflow(UInt64(min(max(count, 1), Self.largestRequest)))
         let blocks = geometry.blocks(holding: offset..<(end.overflow ? offset + 1 : end.partialValue))
         ranges.park(blocks) { ticket in granted(ReadTurn(blocks: blocks, ticket: ticket)) }
     }
 
     /// The read that has come to its turn; waits for no other request. To be called once for each turn.
-    public func read(
+    package func read(
         turn: ReadTurn, into buffer: inout MutableRawSpan, at offset: UInt64, count: Int
     ) throws(VolumeError) -> ReadResult {
         let wanted = min(count, Self.largestRequest, buffer.byteCount - 2 * PageGeometry.pageSize)

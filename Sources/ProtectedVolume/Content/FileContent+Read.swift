@@ -3,14 +3,14 @@
 internal import BackingStore
 internal import Keybag
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// Plaintext that a read has put into the caller's buffer.
 ///
 /// For class A it keeps the lock of the volume waiting until it is let go of: reply first, then `finish()`.
-public struct ReadResult: ~Copyable {
+package struct ReadResult: ~Copyable {
     /// Where the bytes stand in the buffer.
-    public let range: Range<Int>
+    package let range: Range<Int>
     private let counted: KeyRing?
 
     init(_ range: Range<Int>, counted: KeyRing?) {
@@ -23,12 +23,12 @@ public struct ReadResult: ~Copyable {
     }
 
     /// Says that the reply has been sent.
-    public consuming func finish() {}
+    package consuming func finish() {}
 }
 
 extension FileContent {
     /// Bytes of buffer that a read of `count` bytes needs: both ends are decrypted as whole blocks.
-    public static func bufferLength(count: Int) -> Int {
+    package static func bufferLength(count: Int) -> Int {
         count + 2 * PageGeometry.pageSize
     }
 
@@ -38,7 +38,7 @@ extension FileContent {
     ///   - buffer: locked memory of at least `bufferLength(count:)` bytes; what is outside of the result's range is
     ///     plaintext too.
     ///   - access: `.read` or `.copySource`, judged in the same hold of the state lock that decrypts.
-    public func read(
+    package func read(
         into buffer: inout MutableRawSpan, at offset: UInt64, count: Int, access: Operation = .read
     ) throws(VolumeError) -> ReadResult {
         try checkIdentity()

@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 
@@ -26,7 +26,7 @@ extension FileContent {
     }
 
     /// Does rule R5's repair now, all of it, as `fsck` does before it closes an epoch: R0's header is written too.
-    public func repair() throws(VolumeError) {
+    package func repair() throws(VolumeError) {
         try prepareToModify(.other)
         while try mendSome() {}
         try flushHeader()
@@ -34,7 +34,7 @@ extension FileContent {
     }
 
     /// Whether something has to be mended before the first modification, or waits to be mended after it.
-    public var needsRepair: Bool {
+    package var needsRepair: Bool {
         state.withLock { $0.repair != .none || $0.pageZero == .missing || $0.unmended != nil }
     }
 

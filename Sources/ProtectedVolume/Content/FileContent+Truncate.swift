@@ -1,14 +1,14 @@
 // Truncation, in the orders of docs/volume-format.md.
 
 internal import BackingStore
-internal import Locks
-public import VolumeFormat
+internal import HostSystem
+package import VolumeFormat
 
 extension FileContent {
     /// Sets the size; what is added reads as zeros.
     ///
     /// - Parameter access: `.handleSize` (ftruncate), `.truncatePath`, or `.open` (O_TRUNC).
-    public func truncate(to size: UInt64, access: Operation = .handleSize) throws(VolumeError) {
+    package func truncate(to size: UInt64, access: Operation = .handleSize) throws(VolumeError) {
         guard size <= geometry.maximumSize else { throw .refused(.EFBIG) }
         try prepareToModify(access)
         let seen = snapshot

@@ -2,9 +2,9 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// What one step of a write or an extension puts on disk. The pages from `first` to `final` are sealed; where the file
 /// grows past them, the former last page too.
@@ -30,7 +30,7 @@ extension FileContent {
     /// - Parameter access: `.write`, `.writeBack` (the kernel's page cache) or `.copyDestination`, judged in the same
     ///   hold of the state lock that encrypts.
     /// - Throws: `.refused(.EFBIG)` past the largest size; `.store(.ENOSPC)` leaves the size as it was.
-    public func write(_ data: RawSpan, at offset: UInt64, access: Operation = .write) throws(VolumeError) {
+    package func write(_ data: RawSpan, at offset: UInt64, access: Operation = .write) throws(VolumeError) {
         guard !data.isEmpty else { return }
         let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
         guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }

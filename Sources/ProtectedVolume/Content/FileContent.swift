@@ -1,10 +1,10 @@
 // The content of one inode: what is known of it in memory, and the tests that every request passes.
 
-public import BackingStore
+package import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// Where page 0 stands.
 enum PageZero: Sendable {
@@ -65,14 +65,14 @@ struct FileState: Sendable {
 ///
 /// Requests on different pages run in parallel. Lock order: range lock, (backing I/O), state lock of the `KeyRing`,
 /// then this object's small locks, which are held for a few instructions only.
-public final class FileContent: Sendable {
+package final class FileContent: Sendable {
     /// Largest number of bytes that one `read` gives or one step of `write` takes.
-    public static let largestRequest = 1 << 20
+    package static let largestRequest = 1 << 20
 
     /// What all files of the volume share.
-    public let context: ContentContext
+    package let context: ContentContext
     /// The backing file, for its status, times, mode and attributes. Its bytes are not to be touched.
-    public let backing: BackingFile
+    package let backing: BackingFile
 
     let inode: UInt64
     let ranges: RangeLock
@@ -93,13 +93,13 @@ public final class FileContent: Sendable {
     var snapshot: FileState { state.withLock { $0 } }
 
     /// The file's size in bytes.
-    public var size: UInt64 { state.withLock { $0.size } }
+    package var size: UInt64 { state.withLock { $0.size } }
     /// The header as it stands, also while it waits to be written.
-    public var header: FileHeader { state.withLock { $0.header } }
+    package var header: FileHeader { state.withLock { $0.header } }
     /// The file's ID.
-    public var fileID: ObjectID { state.withLock { $0.header.fileID } }
+    package var fileID: ObjectID { state.withLock { $0.header.fileID } }
     /// The file's class.
-    public var protectionClass: ProtectionClass { state.withLock { $0.header.protectionClass } }
+    package var protectionClass: ProtectionClass { state.withLock { $0.header.protectionClass } }
 
     // MARK: Keys
 
@@ -107,7 +107,7 @@ public final class FileContent: Sendable {
     ///
     /// To be called under the exclusive side of the state lock (`KeyRing.finishLocking`), or when nobody has the file
     /// open. Operations in flight find no key and are refused, or fetch it again where the class allows.
-    public func wipeKeys() {
+    package func wipeKeys() {
         fileKeys.wipe()
         state.withLock { $0.wasWiped = true }
     }
@@ -118,7 +118,7 @@ public final class FileContent: Sendable {
     func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.owesLateRecords = owes } }
 
     /// Whether the file's key is in memory.
-    public var hasKey: Bool { fileKeys.isPresent }
+    package var hasKey: Bool { fileKeys.isPresent }
 
     /// Refuses what the table refuses, and sees to it that the file key is there. Inside of `KeyRing.withState`.
     func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
@@ -175,7 +175,7 @@ public final class FileContent: Sendable {
     // MARK: Times
 
     /// Remembers the modification time that was just set, so that a late write from the page cache cannot undo it.
-    public func pinModificationTime(_ time: Timestamp) {
+    package func pinModificationTime(_ time: Timestamp) {
         state.withLock { state in
             state.pinnedTime = time
             state.wroteSincePin = false
@@ -193,7 +193,7 @@ public final class FileContent: Sendable {
 
     /// To be called at the last release of the inode: writes a page 0 that waits, and puts a modification time back that
     /// a late write has moved.
-    public func release() throws(VolumeError) {
+    package func release() throws(VolumeError) {
         try flushHeader()
         let time = state.withLock { $0.wroteSincePin ? $0.pinnedTime : nil }
         if let time { try? backing.setTimes(accessed: .keep, modified: .set(time)) }

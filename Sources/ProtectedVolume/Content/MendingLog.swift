@@ -1,6 +1,6 @@
 // Which files of a mount wait to have their middle mended (rule R5), and how far each has got.
 
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// What rule R5 leaves for later.
@@ -24,7 +24,7 @@ struct MendingKey: Hashable, Sendable {
 /// Files whose ends this mount has mended and whose middle waits. Thread-safe.
 ///
 /// A file that was closed in between goes on where it was: nobody else writes an exclusive mount's files.
-public final class MendingLog: Sendable {
+package final class MendingLog: Sendable {
     private struct State: Sendable {
         var next: [MendingKey: UInt64] = [:]
         var hasNews = false
@@ -65,10 +65,10 @@ public final class MendingLog: Sendable {
     func forget(_ key: MendingKey) { state.withLock { _ = $0.next.removeValue(forKey: key) } }
 
     /// Whether any file waits.
-    public var isEmpty: Bool { state.withLock { $0.next.isEmpty } }
+    package var isEmpty: Bool { state.withLock { $0.next.isEmpty } }
 
     /// Waits for a file to mend, or until `deadline` (CLOCK_MONOTONIC, ns); false once `stop()` was called.
-    public func wait(until deadline: UInt64?) -> Bool {
+    package func wait(until deadline: UInt64?) -> Bool {
         let mayGoOn = state.wait(on: changed, until: deadline) { state -> Bool? in
             if state.isStopping { return false }
             defer { state.hasNews = false }
@@ -78,10 +78,10 @@ public final class MendingLog: Sendable {
     }
 
     /// Whether `stop()` was called.
-    public var isStopping: Bool { state.withLock { $0.isStopping } }
+    package var isStopping: Bool { state.withLock { $0.isStopping } }
 
     /// Ends the waiting: the mount ends, and what is not mended stays tolerated.
-    public func stop() {
+    package func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()
     }

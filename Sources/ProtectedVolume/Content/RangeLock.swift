@@ -1,6 +1,6 @@
 // Locks on ranges of an inode's pages, granted in the order in which they were asked for.
 
-import Locks
+import HostSystem
 import Synchronization
 
 /// Threads that wait for pages of any file of a mount.

@@ -1,10 +1,10 @@
 // The epochs of a mount: drawn, entered durably as open before the first write, closed after a clean unmount.
 
-import Locks
+import HostSystem
 import SodiumKit
 
 /// What crash damage is tolerated.
-public enum CrashTolerance: Sendable, Equatable {
+package enum CrashTolerance: Sendable, Equatable {
     /// In blocks whose epoch is among those that ended badly. The ordinary case.
     case byEpoch
     /// Everywhere: the state file is missing, `-o shared`, `-o recover`.
@@ -14,7 +14,7 @@ public enum CrashTolerance: Sendable, Equatable {
 }
 
 /// A change of the list of open epochs, to be made durable before it returns.
-public enum EpochChange: Sendable, Equatable {
+package enum EpochChange: Sendable, Equatable {
     /// Enter this one.
     case open(UInt32)
     /// Take these out.
@@ -24,9 +24,9 @@ public enum EpochChange: Sendable, Equatable {
 /// The epochs of one mount, and which of earlier mounts ended badly.
 ///
 /// Thread-safe. `epoch(encryptions:)` may write the state file: never call it under the state lock's shared side.
-public final class EpochLog: Sendable {
+package final class EpochLog: Sendable {
     /// Encryptions after which a new epoch is drawn.
-    public static let limit: UInt64 = 1 << 32
+    package static let limit: UInt64 = 1 << 32
 
     private struct State {
         var current: UInt32?
@@ -37,7 +37,7 @@ public final class EpochLog: Sendable {
     }
 
     /// What is tolerated.
-    public let tolerance: CrashTolerance
+    package let tolerance: CrashTolerance
     private let state: Lock<State>
     private let limit: UInt64
     private let record: @Sendable (EpochChange) throws(VolumeError) -> Void
@@ -46,7 +46,7 @@ public final class EpochLog: Sendable {
     /// - Parameters:
     ///   - endedBadly: those that the state file lists as open.
     ///   - record: makes a change of the list durable before it returns.
-    public init(
+    package init(
         endedBadly: [UInt32], tolerance: CrashTolerance, limit: UInt64 = EpochLog.limit,
         record: @escaping @Sendable (EpochChange) throws(VolumeError) -> Void
     ) {
@@ -57,7 +57,7 @@ public final class EpochLog: Sendable {
     }
 
     /// The epoch for so many encryptions; draws one, durably, where there is none or it is used up.
-    public func epoch(encryptions: Int) throws(VolumeError) -> UInt32 {
+    package func epoch(encryptions: Int) throws(VolumeError) -> UInt32 {
         try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
             if let current = state.current, state.encryptions + UInt64(encryptions) <= limit {
                 state.encryptions += UInt64(encryptions)
@@ -74,17 +74,17 @@ public final class EpochLog: Sendable {
     }
 
     /// Enters an epoch as open now, as before the first create.
-    public func begin() throws(VolumeError) {
+    package func begin() throws(VolumeError) {
         _ = try epoch(encryptions: 0)
     }
 
     /// Whether `epoch` is one of this mount's.
-    public func isOwn(_ epoch: UInt32) -> Bool {
+    package func isOwn(_ epoch: UInt32) -> Bool {
         state.withLock { $0.own.contains(epoch) }
     }
 
     /// Whether what a crash leaves is tolerated in a block of `epoch`.
-    public func isTolerated(_ epoch: UInt32) -> Bool {
+    package func isTolerated(_ epoch: UInt32) -> Bool {
         switch tolerance {
         case .nothing: false
         case .everything: !isOwn(epoch)
@@ -94,7 +94,7 @@ public final class EpochLog: Sendable {
 
     /// Whether any epoch ended badly, as rule R0 asks, or is known to: a file whose header could not be written for want
     /// of space is an empty one at once, not after the next mount only.
-    public var toleratesAny: Bool {
+    package var toleratesAny: Bool {
         switch tolerance {
         case .nothing: false
         case .everything: true
@@ -103,20 +103,20 @@ public final class EpochLog: Sendable {
     }
 
     /// The epochs of earlier mounts that ended badly.
-    public var endedBadly: [UInt32] { state.withLock { $0.ended.sorted() } }
+    package var endedBadly: [UInt32] { state.withLock { $0.ended.sorted() } }
 
     /// The epochs of this mount.
-    public var own: [UInt32] { state.withLock { $0.own } }
+    package var own: [UInt32] { state.withLock { $0.own } }
 
     /// Leaves this mount's epochs open at unmount: a header could not be written.
-    public func keepOpen() {
+    package func keepOpen() {
         state.withLock { $0.isKeptOpen = true }
     }
 
     /// Counts this mount's epochs among those that ended badly, from now on: an end that failed stands as a crash leaves
     /// it, and has to be read so by who opens the file again. The next write draws another epoch, so that what is written
     /// and mended from then on is not under suspicion.
-    public func endBadly() {
+    package func endBadly() {
         state.withLock { state in
             state.ended.formUnion(state.own)
             state.own = []
@@ -144,7 +144,7 @@ public final class EpochLog: Sendable {
     }
 
     /// Takes this mount's epochs out of the list, after `syncfs` at a clean unmount.
-    public func close() throws(VolumeError) {
+    package func close() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.isKeptOpen, !state.own.isEmpty else { return }
             try record(.close(state.own))
@@ -154,7 +154,7 @@ public final class EpochLog: Sendable {
     }
 
     /// Takes the epochs that ended badly out of the list, after a complete unlocked check has looked at every file.
-    public func closeEndedBadly() throws(VolumeError) {
+    package func closeEndedBadly() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.ended.isEmpty else { return }
             try record(.close(state.ended.sorted()))

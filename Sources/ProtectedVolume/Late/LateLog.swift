@@ -3,7 +3,7 @@
 internal import BackingStore
 internal import Glibc
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// One record, and where it stands in its late file.

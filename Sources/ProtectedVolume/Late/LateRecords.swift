@@ -3,13 +3,13 @@
 internal import BackingStore
 internal import Glibc
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import SodiumKit
 internal import Synchronization
 internal import VolumeFormat
 
 /// What is told of a late file.
-public enum LateNotice: Sendable, Equatable {
+package enum LateNotice: Sendable, Equatable {
     /// It waits for a mount that may write.
     case waits
     /// The state file lists it, and it is not there: what it held is lost.

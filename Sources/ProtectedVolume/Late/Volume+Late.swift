@@ -1,18 +1,18 @@
 // Late records as a mount sees them: before a lock, while locked, at an unlock.
 
-public import BackingStore
-public import Keybag
-internal import Locks
-public import VolumeFormat
+package import BackingStore
+package import Keybag
+internal import HostSystem
+package import VolumeFormat
 
 extension Volume {
     /// Begins the log of a lock that is under way, so that no write is lost from the moment on in which the keys go.
     /// - Throws: `.locked` where the keys are gone already; `.store(.ENOMEM)`.
-    public func beginLateRecords() throws(VolumeError) { try late.begin() }
+    package func beginLateRecords() throws(VolumeError) { try late.begin() }
 
     /// Takes a write from the page cache that found its keys gone: seals it as a late record, or, where an unlock has come,
     /// writes it. Durable after `synchronize`; in the store after `persistLateRecords`.
-    public func writeLate(_ data: RawSpan, at offset: UInt64, to content: FileContent) throws(VolumeError) {
+    package func writeLate(_ data: RawSpan, at offset: UInt64, to content: FileContent) throws(VolumeError) {
         // No unlock could put it in.
         let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
         guard !overflow, end <= self.content.geometry.maximumSize else { throw .refused(.EFBIG) }
@@ -31,15 +31,15 @@ extension Volume {
     }
 
     /// Writes late records that wait in memory to the store. Quick where there are none.
-    public func persistLateRecords() throws(VolumeError) {
+    package func persistLateRecords() throws(VolumeError) {
         if let log = late.current, log.hasUnwritten { try log.persist() }
     }
 
     /// Whether late records wait to be written to the store.
-    public var hasLateRecordsInMemory: Bool { late.current?.hasUnwritten ?? false }
+    package var hasLateRecordsInMemory: Bool { late.current?.hasUnwritten ?? false }
 
     /// Late records of the lock in force.
-    public var lateRecordCount: Int { late.current?.count ?? 0 }
+    package var lateRecordCount: Int { late.current?.count ?? 0 }
 
     /// What fsync(2) waits for: the file has what it is owed, or the records are durable.
     func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
@@ -48,7 +48,7 @@ extension Volume {
     }
 
     /// What a state file that is made anew lists: every late file there is, as nobody knows which of them were used.
-    public static func openLocks(of volume: VolumeID, in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
+    package static func openLocks(of volume: VolumeID, in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
         let own = LateRecords.numbers(in: root).filter { number in
             guard let file = try? root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readOnly),
                 let header = try? LateFileContent.header(of: file)
@@ -60,7 +60,7 @@ extension Volume {
 
     /// Takes keys in. Late records go into the files that are open before anything else is granted, and into others before
     /// they are opened.
-    public func unlock(with given: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+    package func unlock(with given: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
         try keys.unlock(with: given) { takeLateRecords() }
     }
 

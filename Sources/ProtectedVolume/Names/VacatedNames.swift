@@ -1,7 +1,7 @@
 // The classes of files whose names were taken away a short while ago: who makes the name anew is likely to save the file.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// A bounded table in memory of encoded names, each with the class of the file that had it last.
@@ -61,7 +61,7 @@ final class VacatedNames: Sendable {
     }
 
     private static func isOver(_ slot: Slot, _ now: UInt64) -> Bool {
-        Locks.nanoseconds(from: slot.left, to: now) > nanoseconds
+        HostSystem.nanoseconds(from: slot.left, to: now) > nanoseconds
     }
 
     var count: Int { slots.withLock { $0.count } }

@@ -1,7 +1,7 @@
 // Extended attributes: encrypted names and values, ACLs passed through, and the volume's own names.
 
-public import BackingStore
-internal import Locks
+package import BackingStore
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
@@ -10,7 +10,7 @@ extension Volume {
     ///
     /// - Returns: its length.
     /// - Throws: ENODATA when there is none, ERANGE when the buffer has no room for it.
-    public func getXattr(_ node: Node, _ name: [UInt8], into buffer: inout MutableRawSpan) throws(VolumeError) -> Int {
+    package func getXattr(_ node: Node, _ name: [UInt8], into buffer: inout MutableRawSpan) throws(VolumeError) -> Int {
         if let open = try openXattr(node, name) {
             guard open.count <= buffer.byteCount else { throw .refused(.ERANGE) }
             for (index, byte) in open.enumerated() { buffer.storeBytes(of: byte, toByteOffset: index, as: UInt8.self) }
@@ -24,7 +24,7 @@ extension Volume {
     }
 
     /// The same in an array, which is not wiped: for a check, whose process ends, and not for a mount.
-    public func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
+    package func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
         if let open = try openXattr(node, name) { return open }
         let (stored, id) = try sealedXattr(node, name)
         guard let value = names.openValue(stored, name: name, of: id) else { throw damaged(.attribute, node) }
@@ -52,7 +52,7 @@ extension Volume {
     }
 
     /// The names of all attributes, those of the volume's own that are listed first.
-    public func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
+    package func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
         guard node.kind == .file || node.kind == .directory else { return [] }
         var result: [[UInt8]] = []
         let protection = NameCipher.bytes(of: AttributeName.protection)
@@ -79,14 +79,14 @@ extension Volume {
     }
 
     /// Sets an attribute.
-    public func setXattr(
+    package func setXattr(
         _ node: Node, _ name: [UInt8], value: [UInt8], mode: AttributeMode
     ) throws(VolumeError) {
         try setXattr(node, name, value: unsafe value.span.bytes, mode: mode)
     }
 
     /// Sets an attribute; the value is copied nowhere in the clear, unless it is stored so.
-    public func setXattr(
+    package func setXattr(
         _ node: Node, _ name: [UInt8], value: RawSpan, mode: AttributeMode
     ) throws(VolumeError) {
         try requireWritable()
@@ -121,7 +121,7 @@ extension Volume {
     }
 
     /// Removes an attribute; ENODATA when there is none.
-    public func removeXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) {
+    package func removeXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) {
         try requireWritable()
         if let own = OwnAttribute(name) { return try removeOwn(own, of: node) }
         if Self.isACL(name) {

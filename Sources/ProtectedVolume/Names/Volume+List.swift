@@ -1,21 +1,21 @@
 // Listing a directory without a handle: every call says where it goes on, so that OPENDIR needs no answer.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// One entry of a listing.
-public struct ListedEntry: Sendable {
+package struct ListedEntry: Sendable {
     /// Its name as programs see it.
-    public let name: [UInt8]
+    package let name: [UInt8]
     /// Its inode number.
-    public let inode: UInt64
+    package let inode: UInt64
     /// Its kind; nil where the store did not say.
-    public let kind: NodeKind?
+    package let kind: NodeKind?
     /// Where a later call goes on behind this entry.
-    public let next: UInt64
+    package let next: UInt64
     /// With `plus`: node and attributes, one lookup counted; nil for `.` and `..`, and where they cannot be had.
-    public let entry: Entry?
+    package let entry: Entry?
 }
 
 extension Volume {
@@ -28,7 +28,7 @@ extension Volume {
     /// - Parameters:
     ///   - plus: whether nodes and attributes are wanted.
     ///   - body: false when the entry did not fit: it is not consumed, and its lookup is given back.
-    public func list(
+    package func list(
         _ node: Node, from cookie: UInt64, plus: Bool, _ body: (ListedEntry) -> Bool
     ) throws(VolumeError) {
         let directory = try directory(node)

@@ -1,7 +1,7 @@
 // Long names' companions: there before the entry, gone after it, one lock per directory.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {

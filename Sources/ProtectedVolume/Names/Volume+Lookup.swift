@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import SodiumKit
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// A user's name in a directory, as far as it could be resolved.
@@ -17,7 +17,7 @@ struct Located {
 
 extension Volume {
     /// Finds an entry; ENOENT when there is none.
-    public func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
+    package func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }

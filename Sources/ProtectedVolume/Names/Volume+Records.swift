@@ -1,9 +1,9 @@
 // Directory records: read and verified once, and put back after a crash. None is ever made up: without one nothing is created.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import Keybag
-public import VolumeFormat
+package import VolumeFormat
 
 extension Volume {
     /// The ID of a directory; nil when its record is missing or does not verify, so that its names are unverified.
@@ -49,7 +49,7 @@ extension Volume {
     }
 
     /// The class of new files in directories without a default, as last read or set; does no input or output.
-    public var usualClass: ProtectionClass {
+    package var usualClass: ProtectionClass {
         guard case .known(_, let stored)? = root.directory?.contents.withLock({ $0.record }) else {
             return options.defaultClass
         }
@@ -57,7 +57,7 @@ extension Volume {
     }
 
     /// Reads the root's record, so that `usualClass` is right from the start.
-    public func readUsualClass() throws(VolumeError) { _ = try record(of: root) }
+    package func readUsualClass() throws(VolumeError) { _ = try record(of: root) }
 
     /// The verified record of a directory; nil when it has none. A missing one is looked for each time.
     func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {

@@ -1,36 +1,36 @@
 // What stat(2) says about an object of a volume.
 
-public import BackingStore
+package import BackingStore
 internal import VolumeFormat
 
 /// An object's attributes; all but the size are the backing object's own.
-public struct Attributes: Sendable, Hashable {
+package struct Attributes: Sendable, Hashable {
     /// Inode number.
-    public var inode: UInt64
+    package var inode: UInt64
     /// The kind of object.
-    public var kind: NodeKind
+    package var kind: NodeKind
     /// Permission bits (12 bits).
-    public var mode: UInt32
+    package var mode: UInt32
     /// Number of hard links.
-    public var links: UInt64
+    package var links: UInt64
     /// Owner.
-    public var owner: UInt32
+    package var owner: UInt32
     /// Group.
-    public var group: UInt32
+    package var group: UInt32
     /// Device number of a device file.
-    public var device: UInt64
+    package var device: UInt64
     /// Size in bytes, of the content.
-    public var size: UInt64
+    package var size: UInt64
     /// Space used below, in units of 512 bytes.
-    public var blocks: UInt64
+    package var blocks: UInt64
     /// Preferred unit of input and output.
-    public var blockSize: UInt64
+    package var blockSize: UInt64
     /// Last access.
-    public var accessed: Timestamp
+    package var accessed: Timestamp
     /// Last change of the content.
-    public var modified: Timestamp
+    package var modified: Timestamp
     /// Last change of the inode.
-    public var changed: Timestamp
+    package var changed: Timestamp
 
     /// What a regular file takes at least: page 0, which is written late. 0 blocks would say that the file is nothing but a
     /// hole, and tar -S, cp and others then look no further; but what programs have written may be in the kernel's page cache
@@ -60,22 +60,22 @@ public struct Attributes: Sendable, Hashable {
 }
 
 /// What `setattr` changes; nil and `.keep` leave things alone.
-public struct AttributeChange: Sendable {
+package struct AttributeChange: Sendable {
     /// Permission bits.
-    public var mode: UInt32?
+    package var mode: UInt32?
     /// Owner.
-    public var owner: UInt32?
+    package var owner: UInt32?
     /// Group.
-    public var group: UInt32?
+    package var group: UInt32?
     /// Size in bytes.
-    public var size: UInt64?
+    package var size: UInt64?
     /// Last access.
-    public var accessed = TimeChange.keep
+    package var accessed = TimeChange.keep
     /// Last change of the content.
-    public var modified = TimeChange.keep
+    package var modified = TimeChange.keep
     /// Whether the size is set through a handle (ftruncate).
-    public var isThroughHandle = false
+    package var isThroughHandle = false
 
     /// Changes nothing.
-    public init() {}
+    package init() {}
 }

@@ -1,7 +1,7 @@
 // A bounded cache of open backing directories, so that a tree of any size is walked with few descriptors.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 
 /// Open directories by node number; the least recently used go first.
 final class DirectoryCache: Sendable {

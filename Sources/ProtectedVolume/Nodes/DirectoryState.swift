@@ -1,6 +1,6 @@
 // What a directory's node knows: its record, and what has to reach the disk before a file in it can be called durable.
 
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// A directory's record as far as it was read.

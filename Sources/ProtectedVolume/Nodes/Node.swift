@@ -1,9 +1,9 @@
 // One object of a mounted volume that the kernel knows: its identity, where it lies below, and what is open on it.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import Synchronization
-public import VolumeFormat
+package import VolumeFormat
 
 /// What makes an inode of the backing store: two nodes with equal keys are the same object (hard links).
 struct InodeKey: Hashable, Sendable {
@@ -39,11 +39,11 @@ extension Place {
 /// One object of a volume: one per inode, however many names it has.
 ///
 /// Holds no descriptor unless its last name is gone. Identity never changes; everything else is guarded by `state`.
-public final class Node: Sendable {
+package final class Node: Sendable {
     /// The node's number: never reused in one mount, 1 for the root; so a FUSE generation of 0 is always right.
-    public let number: UInt64
+    package let number: UInt64
     /// The kind of object.
-    public let kind: NodeKind
+    package let kind: NodeKind
     let key: InodeKey
     /// What only directories have.
     let directory: DirectoryState?
@@ -63,19 +63,19 @@ public final class Node: Sendable {
     }
 
     /// The inode number as programs see it: the backing store's.
-    public var inode: UInt64 { key.inode }
+    package var inode: UInt64 { key.inode }
 
     /// The class of a regular file; nil when it has not been read yet, which replies treat as class A.
-    public var protectionClass: ProtectionClass? {
+    package var protectionClass: ProtectionClass? {
         ProtectionClass(rawValue: looks.load(ordering: .acquiring) & ~Self.pagesBit)
     }
 
     /// Handles open on the file.
-    public var openHandles: Int { state.withLock { $0.handles } }
+    package var openHandles: Int { state.withLock { $0.handles } }
     /// Handles open for writing.
-    public var writableHandles: Int { state.withLock { $0.writableHandles } }
+    package var writableHandles: Int { state.withLock { $0.writableHandles } }
     /// Whether the last name is gone.
-    public var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
+    package var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
 }
 
 /// The changing part of a node.

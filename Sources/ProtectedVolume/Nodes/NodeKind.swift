@@ -1,9 +1,9 @@
 // The kinds of object that a volume holds, and who asks for one.
 
-public import BackingStore
+package import BackingStore
 
 /// The kind of an object; the same below as above.
-public enum NodeKind: UInt8, Sendable {
+package enum NodeKind: UInt8, Sendable {
     /// A directory.
     case directory
     /// A regular file.
@@ -20,7 +20,7 @@ public enum NodeKind: UInt8, Sendable {
     case blockDevice
 
     /// The kind of a backing object; nil when the store did not say.
-    public init?(_ kind: FileKind) {
+    package init?(_ kind: FileKind) {
         switch kind {
         case .directory: self = .directory
         case .regular: self = .file
@@ -34,7 +34,7 @@ public enum NodeKind: UInt8, Sendable {
     }
 
     /// The same as `d_type` and the type bits of `st_mode` say it.
-    public var fileKind: FileKind {
+    package var fileKind: FileKind {
         switch self {
         case .directory: .directory
         case .file: .regular
@@ -48,16 +48,16 @@ public enum NodeKind: UInt8, Sendable {
 }
 
 /// On whose behalf a new object is made.
-public struct Caller: Sendable {
+package struct Caller: Sendable {
     /// The user, owner of the new object where the daemon is root.
-    public var user: UInt32
+    package var user: UInt32
     /// The group, unless the directory hands down its own.
-    public var group: UInt32
+    package var group: UInt32
     /// The umask; applied only in directories without a default ACL.
-    public var mask: UInt32
+    package var mask: UInt32
 
     /// A caller of these credentials.
-    public init(user: UInt32, group: UInt32, mask: UInt32) {
+    package init(user: UInt32, group: UInt32, mask: UInt32) {
         self.user = user
         self.group = group
         self.mask = mask

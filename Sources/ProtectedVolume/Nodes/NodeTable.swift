@@ -7,7 +7,7 @@
 // with an inner one held: whoever has its exclusive side goes through the nodes to wipe keys.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 
 /// All known nodes of a mount.
 final class NodeTable: Sendable {

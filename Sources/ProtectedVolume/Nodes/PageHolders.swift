@@ -1,6 +1,6 @@
 // Which inodes of classes A and B the kernel's page cache may hold pages of: what a lock has to go through.
 
-internal import Locks
+internal import HostSystem
 internal import Synchronization
 internal import VolumeFormat
 
@@ -32,11 +32,11 @@ extension Node {
     static let pagesBit: UInt8 = 0x80
 
     /// Whether pages of the file may stand in the kernel's page cache.
-    public var mayHavePages: Bool { looks.load(ordering: .acquiring) & Self.pagesBit != 0 }
+    package var mayHavePages: Bool { looks.load(ordering: .acquiring) & Self.pagesBit != 0 }
 
     /// Pages of the file may come into the page cache from now on: a handle was opened that goes through it, or a page was
     /// read for it.
-    public func notePages() {
+    package func notePages() {
         let before = looks.load(ordering: .relaxed)
         guard before & Self.pagesBit == 0 else { return }
         let old = looks.bitwiseOr(Self.pagesBit, ordering: .acquiringAndReleasing).oldValue
@@ -44,7 +44,7 @@ extension Node {
     }
 
     /// All pages have been dropped, and no handle is open through which others could have come.
-    public func forgetPages() {
+    package func forgetPages() {
         _ = looks.bitwiseAnd(~Self.pagesBit, ordering: .acquiringAndReleasing)
         holders.remove(number)
     }

@@ -1,7 +1,7 @@
 // Files that somebody else changes below the mount, such as a sync client: noticed when they are looked up or opened.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 
 /// What every change of a backing file's content moves.
 struct Fingerprint: Sendable, Equatable {

@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
@@ -12,7 +12,7 @@ extension Volume {
     ///   - truncate: whether the file is emptied (O_TRUNC).
     ///   - clearsSetID: whether emptying it clears set-ID bits, as for everybody but root.
     /// - Throws: `.locked` where the class is closed, also when the file is open elsewhere.
-    public func open(
+    package func open(
         _ node: Node, writable: Bool, truncate: Bool = false, clearsSetID: Bool = true
     ) throws(VolumeError) -> FileContent {
         if writable || truncate { try requireWritable() }
@@ -39,7 +39,7 @@ extension Volume {
     /// `release`, as not writable.
     ///
     /// - Throws: `.stale` where the file is not open.
-    public func retainForWriteBack(_ node: Node) throws(VolumeError) {
+    package func retainForWriteBack(_ node: Node) throws(VolumeError) {
         nodes.hold(node)
         let isOpen = stripe(node).withLock { _ in
             node.state.withLock { state in
@@ -55,10 +55,10 @@ extension Volume {
     }
 
     /// The shared content of a file that is open.
-    public func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
+    package func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
 
     /// Gives one `open` or `create` back. After the last one the content is closed and its keys are wiped.
-    public func release(_ node: Node, writable: Bool) {
+    package func release(_ node: Node, writable: Bool) {
         stripe(node).withLock { _ in
             let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, Fingerprint?) in
                 state.handles -= 1
@@ -271,7 +271,7 @@ extension Volume {
     // MARK: the lock sequence
 
     /// Writes what waits for a key that is about to go: page 0 of files just created. Before step 4 of a lock.
-    public func prepareForLock() {
+    package func prepareForLock() {
         for node in opened.withLock({ Array($0.values) }) {
             try? node.state.withLock { $0.content }?.flushHeader()
         }
@@ -281,7 +281,7 @@ extension Volume {
     /// called under the exclusive side of the state lock (`KeyRing.finishLocking`).
     /// - Returns: the number of handles that were cut off.
     @discardableResult
-    public func wipeAtLock() -> Int {
+    package func wipeAtLock() -> Int {
         var handles = 0
         for node in opened.withLock({ Array($0.values) }) {
             let (content, count) = node.state.withLock { ($0.content, $0.handles) }
@@ -293,12 +293,12 @@ extension Volume {
     }
 
     /// Gives back the buffers that requests have left: memory that only a busy moment needed. After a lock.
-    public func releaseBuffers() { content.buffers.trim() }
+    package func releaseBuffers() { content.buffers.trim() }
 
     // MARK: durability
 
     /// fsync(2) of a file: records and companions on its path once, then the file.
-    public func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
+    package func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
         var directory = node.state.withLock { $0.place?.parent }
         while let current = directory {
             try synchronizeRecords(current)
@@ -318,7 +318,7 @@ extension Volume {
     }
 
     /// fsync(2) of a directory.
-    public func synchronizeDirectory(_ node: Node) throws(VolumeError) {
+    package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
         node.directory?.setNeedsSync()
         try synchronize(node, dataOnly: false)
         try synchronizeRecords(node)

@@ -1,14 +1,14 @@
 // Mending in the background what a crash has left in the middle of long files, as long as programs have them open.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
     /// Mends some of each open file whose middle waits; false where there is none that can be mended now.
     ///
     /// - Parameter mayGoOn: asked between two holds; false ends the round.
-    public func mendSome(mayGoOn: () -> Bool) -> Bool {
+    package func mendSome(mayGoOn: () -> Bool) -> Bool {
         var isWaiting = false
         for node in opened.withLock({ Array($0.values) }) {
             guard mayGoOn() else { return false }

@@ -1,7 +1,7 @@
 // Who owns a new object and what its permission bits are.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {

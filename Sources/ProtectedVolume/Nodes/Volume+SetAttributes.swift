@@ -1,12 +1,12 @@
 // Changing attributes: allowed in every state, but for the size, which the class decides.
 
-public import BackingStore
-internal import Locks
+package import BackingStore
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
     /// Changes what `change` names, in chown, chmod, truncate, utimens order.
-    public func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
+    package func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
         try requireWritable()
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
         if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
@@ -44,21 +44,21 @@ extension Volume {
     }
 
     /// Sets the modification time of a file, as after a late write from the page cache.
-    public func setModified(of node: Node, _ time: Timestamp) throws(VolumeError) {
+    package func setModified(of node: Node, _ time: Timestamp) throws(VolumeError) {
         let object = try backing(node)
         forgetFingerprint(node)
         try below { () throws(Errno) in try object.setTimes(accessed: .keep, modified: .set(time)) }
     }
 
     /// Space and limits: the store's own.
-    public func statistics() throws(VolumeError) -> StoreStatistics {
+    package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
         result.nameLength = UInt64(NameLimits.longest)
         return result
     }
 
     /// Plaintext names from the root down to a node; nil when it has no known name.
-    public func path(of node: Node) -> [[UInt8]]? {
+    package func path(of node: Node) -> [[UInt8]]? {
         var components: [[UInt8]] = []
         var current = node
         while current !== root {
@@ -75,10 +75,10 @@ extension Volume {
     // MARK: set-ID bits and capabilities
 
     /// Whether a write may have set-ID bits or capabilities to clear; true when not known.
-    public func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
+    package func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
     /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.
-    public func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {
+    package func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {
         guard node.kind == .file, mayHavePrivileges(node) else { return }
         let object = try backing(node)
         let mode = try below { () throws(Errno) in try object.status() }.mode

@@ -1,7 +1,7 @@
 // Files whose backing length says another size than their last block: after a crash, or where somebody changed it.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// The size that a file turned out to have when it was opened.

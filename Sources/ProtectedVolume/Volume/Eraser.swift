@@ -1,12 +1,12 @@
 // Destroying the small files that hold keys: overwritten where they lie, made durable, read back, and only then removed.
 
-public import BackingStore
-public import Keybag
+package import BackingStore
+package import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
 /// What becomes of one file that is to be destroyed.
-public enum ErasureOutcome: Sendable, Equatable {
+package enum ErasureOutcome: Sendable, Equatable {
     /// Overwritten, read back and removed, durably. Nil: its bytes are gone from the disk.
     case destroyed(OverwriteDoubt?)
     /// There was nothing of that name.
@@ -19,12 +19,14 @@ public enum ErasureOutcome: Sendable, Equatable {
 }
 
 /// Destroys files; what the medium below keeps of them is out of its reach.
-public enum Eraser {
+package enum Eraser {
     /// No file with keys is longer; of a longer one so much is overwritten.
     private static let longest: UInt64 = 1 << 20
 
     /// The name that a file gets before it is overwritten: so a second run knows it, whatever is left in it.
-    public static func marked(_ name: EntryName) -> EntryName? { EntryName(Array(name.bytes) + Array(".erasing".utf8)) }
+    package static func marked(_ name: EntryName) -> EntryName? {
+        EntryName(Array(name.bytes) + Array(".erasing".utf8))
+    }
 
     /// Destroys a file, and what a former run has left of it. Interrupted at any moment it leaves the file as it was, or
     /// under its marked name, or nothing: doing it again ends it.
@@ -33,7 +35,7 @@ public enum Eraser {
     ///   - others: names in this directory that are destroyed after this one and may be names of the same file.
     ///   - marks: false for a file of which nothing has to be known when it is half overwritten: it keeps its name.
     /// - Throws: EIO when what was written is not what is read back.
-    public static func destroy(
+    package static func destroy(
         _ name: EntryName, in directory: BackingDirectory, others: [EntryName] = [], marks: Bool = true
     ) throws(Errno) -> ErasureOutcome {
         guard let marked = marked(name) else { throw .ENAMETOOLONG }
@@ -105,19 +107,19 @@ public enum Eraser {
 
 extension KeybagFile {
     /// The names under which a keybag, or a part of one, can lie in a volume; the keybag itself is the last.
-    public static var allNames: [EntryName] {
+    package static var allNames: [EntryName] {
         [previous, temporary, current].compactMap { $0 }
     }
 
     /// Destroys what has one of `allNames`. The current keybag alone is marked: without it the volume opens no more, and the
     /// others' names are known to whoever lists or checks a volume that does.
-    public static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
+    package static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
         let others = allNames.drop { $0 != name }.dropFirst()
         return try Eraser.destroy(name, in: root, others: Array(others), marks: name == current)
     }
 
     /// What the files that are, or were, a volume's keybag tell of it, the current one first; damaged ones too.
-    public static func remains(in root: BackingDirectory) -> [KeybagRemains] {
+    package static func remains(in root: BackingDirectory) -> [KeybagRemains] {
         let names = [current, previous, temporary].compactMap { $0 }
         return (names + names.compactMap(Eraser.marked)).compactMap { name in
             (try? read(name, in: root)).flatMap { KeybagRemains($0) }
@@ -125,7 +127,7 @@ extension KeybagFile {
     }
 
     /// At most one byte more than the longest keybag.
-    public static func read(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> [UInt8] {
+    package static func read(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> [UInt8] {
         guard try root.status(of: name).kind == .regular else { throw .EINVAL }
         return try bytes(of: root.openFile(name, .readOnly))
     }

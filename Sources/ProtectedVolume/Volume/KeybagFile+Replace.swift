@@ -1,17 +1,17 @@
 // Replacing the keybag: at every call one that opens is there, and afterwards the one before it is destroyed.
 
-public import BackingStore
+package import BackingStore
 internal import SodiumKit
 internal import VolumeFormat
 
 extension KeybagFile {
     /// The keybag that a person's credential has opened, and that a new one takes the place of.
-    public struct Verified: Sendable {
+    package struct Verified: Sendable {
         let bytes: [UInt8]
         let isPrevious: Bool
 
         /// - Parameter isPrevious: whether it was read as the keybag from before the last change.
-        public init(_ bytes: [UInt8], isPrevious: Bool) {
+        package init(_ bytes: [UInt8], isPrevious: Bool) {
             self.bytes = bytes
             self.isPrevious = isPrevious
         }
@@ -24,7 +24,7 @@ extension KeybagFile {
     /// unlinked. Whatever was in the places beside the verified one is gone afterwards too.
     /// - Throws: when nothing has changed: the verified keybag is there as before.
     /// - Returns: nil, or why the old keybag could not be destroyed. The new one is durable then.
-    public static func replace(
+    package static func replace(
         _ old: Verified, with bytes: [UInt8], in root: BackingDirectory
     ) throws(Errno) -> Errno? {
         guard let current else { throw .EINVAL }
@@ -59,7 +59,7 @@ extension KeybagFile {
     /// - Parameters:
     ///   - kept: the current keybag, as it was verified or just made.
     ///   - isDurable: whether it is known to be on the disk under its name; else that is seen to first.
-    public static func destroyLeftovers(
+    package static func destroyLeftovers(
         keeping kept: [UInt8], isDurable: Bool = false, in root: BackingDirectory
     ) throws(Errno) {
         var hasRemoved = false
@@ -70,10 +70,10 @@ extension KeybagFile {
     }
 
     /// Whether a change that was cut off has left something, or something is called as if.
-    public static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
+    package static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
 
     /// Whether a keybag from before the last change, or what is called so, is there.
-    public static func hasPrevious(in root: BackingDirectory) -> Bool {
+    package static func hasPrevious(in root: BackingDirectory) -> Bool {
         previous.map { exists($0, in: root) } ?? false
     }
 

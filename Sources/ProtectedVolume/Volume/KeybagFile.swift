@@ -1,10 +1,10 @@
 // Where the keybag lies in the store: read with a bound, replaced so that there is always a whole one.
 
-public import BackingStore
+package import BackingStore
 import VolumeFormat
 
 /// The keybag's file at the root of a volume.
-public enum KeybagFile {
+package enum KeybagFile {
     static let current = EntryName(String(describing: ReservedName.keybag))
     static let previous = EntryName(String(describing: ReservedName.previousKeybag))
     static let temporary = EntryName(String(describing: ReservedName.temporaryPrefix) + "keybag")
@@ -13,7 +13,7 @@ public enum KeybagFile {
     ///
     /// At most one byte more than the longest keybag is read, so that a longer file is seen as malformed by the parser.
     /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, and what the store says.
-    public static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
+    package static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
         guard let name = usePrevious ? previous : current else { throw .EINVAL }
         guard try root.status(of: name).kind == .regular else { throw .EINVAL }
         return try bytes(of: root.openFile(name, .readOnly))
@@ -33,7 +33,7 @@ public enum KeybagFile {
     }
 
     /// Writes the first keybag of a new volume; EEXIST when there is one.
-    public static func create(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
+    package static func create(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
         guard let current else { throw .EINVAL }
         try writeTemporary(bytes, in: root)
         try root.rename(temporaryName(), to: root, current, mode: .noReplace)
@@ -41,7 +41,7 @@ public enum KeybagFile {
     }
 
     /// Undoes `create` of an `init` that failed later.
-    public static func remove(in root: BackingDirectory) {
+    package static func remove(in root: BackingDirectory) {
         for name in [current, temporary] { if let name { try? root.unlink(name) } }
     }
 

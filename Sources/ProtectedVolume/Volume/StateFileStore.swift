@@ -1,12 +1,12 @@
 // The state file beside the device key: read, changed and replaced atomically under a lock of its own.
 
-public import BackingStore
-public import Keybag
+package import BackingStore
+package import Keybag
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// `UUID.state`, or `UUID.N.state`, in a directory outside of the volume. Thread-safe, and safe between processes.
-public final class StateFileStore: Sendable {
+package final class StateFileStore: Sendable {
     let directory: BackingDirectory
     private let volumeID: VolumeID
     let stateName: EntryName
@@ -14,7 +14,7 @@ public final class StateFileStore: Sendable {
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
     ///
     /// - Parameter number: which one: copies of a volume have their own from 2 on.
-    public init(directory: BackingDirectory, volumeID: VolumeID, number: Int = 1) {
+    package init(directory: BackingDirectory, volumeID: VolumeID, number: Int = 1) {
         self.directory = directory
         self.volumeID = volumeID
         stateName = BackingName.known(Array(Self.fileName(volumeID, number).utf8))
@@ -22,13 +22,13 @@ public final class StateFileStore: Sendable {
     }
 
     /// The name of a state file; the first one has no number in it.
-    public static func fileName(_ volumeID: VolumeID, _ number: Int) -> String {
+    package static func fileName(_ volumeID: VolumeID, _ number: Int) -> String {
         number == 1 ? "\(volumeID).state" : "\(volumeID).\(number).state"
     }
 
     /// The state as it stands; nil when there is no file.
     /// - Throws: `.damaged(.state)` when it cannot be understood or is another volume's.
-    public func load() throws(VolumeError) -> StateFile? {
+    package func load() throws(VolumeError) -> StateFile? {
         let file: BackingFile
         do throws(Errno) {
             file = try directory.openFile(stateName, .readOnly)
@@ -53,7 +53,7 @@ public final class StateFileStore: Sendable {
     ///
     /// - Parameter change: gets nil when there is no file; leaving nil writes nothing.
     @discardableResult
-    public func update(_ change: (inout StateFile?) -> Void) throws(VolumeError) -> StateFile? {
+    package func update(_ change: (inout StateFile?) -> Void) throws(VolumeError) -> StateFile? {
         let lock = try lockFile()
         do throws(Errno) { try lock.lock(exclusive: true) } catch { throw .store(error) }
         var state = try load()

@@ -2,8 +2,8 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
-public import VolumeFormat
+internal import HostSystem
+package import VolumeFormat
 
 /// Attributes that are the volume's own.
 enum OwnAttribute {
@@ -33,7 +33,7 @@ extension Volume {
     // MARK: reading
 
     /// A file's class, from its header where it is not known, or a directory's default; nil: none.
-    public func protectionClass(of node: Node) throws(VolumeError) -> ProtectionClass? {
+    package func protectionClass(of node: Node) throws(VolumeError) -> ProtectionClass? {
         switch node.kind {
         case .directory: return try defaultClass(node)
         case .file:
@@ -51,7 +51,7 @@ extension Volume {
     ///
     /// Of a file that is not open its MAC is checked and nothing else: it is good for showing. What is decided rests on
     /// `verifiedClass`.
-    public func header(of node: Node) throws(VolumeError) -> FileHeader? {
+    package func header(of node: Node) throws(VolumeError) -> FileHeader? {
         guard node.kind == .file else { return nil }
         if let content = content(of: node) { return content.header }
         if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
@@ -109,7 +109,7 @@ extension Volume {
     }
 
     /// Changes a file's class as `setxattr` does: page 0 alone is rewritten, and the class counts as chosen.
-    public func changeClass(of node: Node, to wanted: ProtectionClass) throws(VolumeError) {
+    package func changeClass(of node: Node, to wanted: ProtectionClass) throws(VolumeError) {
         try requireWritable()
         guard let current = try protectionClass(of: node) else { throw .notSupported }
         try keys.withState { (held) throws(VolumeError) in
@@ -170,7 +170,7 @@ extension Volume {
     ///
     /// - Parameter progress: told of the bytes done; false ends it with EINTR and nothing changed.
     /// - Throws: EBUSY while somebody has it open for writing, EMLINK for a file with several names.
-    public func reencrypt(
+    package func reencrypt(
         _ node: Node, to wanted: ProtectionClass, progress: (UInt64) -> Bool = { _ in true }
     ) throws(VolumeError) {
         try requireWritable()

@@ -2,7 +2,7 @@
 
 internal import BackingStore
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
@@ -10,7 +10,7 @@ extension Volume {
     ///
     /// The class is the directory's default, else the mount's, or a stronger one of the name's family. No entry is left
     /// behind where it is refused. The content is retained: give it back with `release(_:writable: true)`.
-    public func create(
+    package func create(
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
         let (directory, encoded) = try prepare(name, in: parent)
@@ -64,7 +64,7 @@ extension Volume {
     }
 
     /// Makes a directory with its record, under a temporary name, and renames it into place.
-    public func mkdir(
+    package func mkdir(
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Entry {
         let (directory, encoded) = try prepare(name, in: parent)
@@ -127,7 +127,7 @@ extension Volume {
     }
 
     /// Makes a symbolic link.
-    public func symlink(
+    package func symlink(
         _ name: [UInt8], in parent: Node, target: [UInt8], caller: Caller
     ) throws(VolumeError) -> Entry {
         let (directory, encoded) = try prepare(name, in: parent)
@@ -140,7 +140,7 @@ extension Volume {
     }
 
     /// The target of a symbolic link.
-    public func readlink(_ node: Node) throws(VolumeError) -> [UInt8] {
+    package func readlink(_ node: Node) throws(VolumeError) -> [UInt8] {
         guard node.kind == .symlink else { throw .invalid }
         let stored = try reach(node) { (directory, name, _) throws(VolumeError) in
             try below { () throws(Errno) in try directory.readSymlink(name) }
@@ -150,7 +150,7 @@ extension Volume {
     }
 
     /// Makes a FIFO, socket or device, or an empty regular file; `mode` with its type bits.
-    public func mknod(
+    package func mknod(
         _ name: [UInt8], in parent: Node, mode: UInt32, device: UInt64, caller: Caller
     ) throws(VolumeError) -> Entry {
         switch FileKind(mode: mode) {
@@ -190,7 +190,7 @@ extension Volume {
     }
 
     /// Makes a further name for an object.
-    public func link(_ node: Node, _ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
+    package func link(_ node: Node, _ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
         guard node.kind != .directory else { throw .refused(.EPERM) }
         let (directory, encoded) = try prepare(name, in: parent)
         // A page 0 that waits is written before the file gets a second name.

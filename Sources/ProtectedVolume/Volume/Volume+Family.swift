@@ -1,7 +1,7 @@
 // A name keeps its class, and a family of names shares the strongest: what saves, swap files and journals rest on.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// What a directory's names are derived from, as far as it has been looked through; so an ordinary name costs no lookup.

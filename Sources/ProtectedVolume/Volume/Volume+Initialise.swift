@@ -1,7 +1,7 @@
 // What `init` asks of a store and leaves in it, besides the keybag.
 
-public import BackingStore
-public import Keybag
+package import BackingStore
+package import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
@@ -10,7 +10,7 @@ extension Volume {
     /// Leaves nothing behind.
     ///
     /// - Throws: the store's own error; EOPNOTSUPP where a call succeeds and does not do what it should.
-    public static func tryStore(_ directory: BackingDirectory) throws(VolumeError) {
+    package static func tryStore(_ directory: BackingDirectory) throws(VolumeError) {
         let first = BackingName.temporary()
         let second = BackingName.temporary()
         defer {
@@ -32,7 +32,7 @@ extension Volume {
     }
 
     /// Writes the record of a new volume's root.
-    public static func writeRootRecord(in directory: BackingDirectory, keys: MetadataKeys) throws(VolumeError) {
+    package static func writeRootRecord(in directory: BackingDirectory, keys: MetadataKeys) throws(VolumeError) {
         let record = VerifiedRecord(directoryID: keys.rootID, defaultClass: nil)
         do throws(Errno) {
             try directory.createSymlink(
@@ -42,7 +42,7 @@ extension Volume {
     }
 
     /// Takes the root's record away again, when `init` fails later.
-    public static func removeRootRecord(in directory: BackingDirectory) throws(VolumeError) {
+    package static func removeRootRecord(in directory: BackingDirectory) throws(VolumeError) {
         do throws(Errno) { try directory.unlink(BackingName.record) } catch { throw .store(error) }
     }
 }

@@ -1,7 +1,7 @@
 // Whether a new file of a class can be made now.
 
 internal import Keybag
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {

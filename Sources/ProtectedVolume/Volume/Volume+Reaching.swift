@@ -1,7 +1,7 @@
 // Getting at the backing object of a node: through cached directory descriptors, and never at another object.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
@@ -113,7 +113,7 @@ extension Volume {
     }
 
     /// The attributes of a node; no byte of a file is read.
-    public func attributes(of node: Node) throws(VolumeError) -> Attributes {
+    package func attributes(of node: Node) throws(VolumeError) -> Attributes {
         attributes(node, try status(node))
     }
 

@@ -1,13 +1,13 @@
 // Removing names and directories; a directory's record is out of the way before, and back when the store refuses.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
     /// Removes a name of anything but a directory. Works in every state; no key is needed.
     @discardableResult
-    public func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
+    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
@@ -27,7 +27,7 @@ extension Volume {
     }
 
     /// Removes an empty directory: one that has nothing but reserved names.
-    public func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
+    package func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
         try requireWritable()
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)

@@ -1,7 +1,7 @@
 // Renaming: over files and empty directories, without replacing, exchanging; a save by rename keeps the class.
 
-public import BackingStore
-internal import Locks
+package import BackingStore
+internal import HostSystem
 internal import VolumeFormat
 
 /// A rename, resolved: where it comes from and goes to below.
@@ -28,7 +28,7 @@ extension Volume {
     /// where the keys for that are not there the rename is refused and nothing changes.
     /// - Returns: what has other names than before and is known.
     @discardableResult
-    public func rename(
+    package func rename(
         _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode
     ) throws(VolumeError) -> [Node] {
         try requireWritable()

@@ -1,7 +1,7 @@
 // The class of a file as far as it is proven: what every decision that changes or carries a class rests on.
 
 internal import BackingStore
-internal import Locks
+internal import HostSystem
 internal import VolumeFormat
 
 /// A class and flags that block 0 of the file has proven.

@@ -1,35 +1,35 @@
 // A mounted volume as plain Swift calls: what a mount, or any other front end, asks for.
 
-public import BackingStore
+package import BackingStore
 internal import Glibc
-public import Keybag
-internal import Locks
+package import Keybag
+internal import HostSystem
 internal import SodiumKit
-public import VolumeFormat
+package import VolumeFormat
 
 /// How a volume is opened.
-public struct VolumeOptions: Sendable {
+package struct VolumeOptions: Sendable {
     /// Nothing is written below.
-    public var isReadOnly = false
+    package var isReadOnly = false
     /// Other machines write the same volume: records are read again, asides are left alone.
-    public var isShared = false
+    package var isShared = false
     /// The class of new files in directories without a default.
-    public var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
+    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
     /// Crash damage is never tolerated.
-    public var isStrict = false
+    package var isStrict = false
     /// Crash damage is tolerated in every file.
-    public var recovers = false
+    package var recovers = false
     /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
-    public var keepsFamilyClass = true
+    package var keepsFamilyClass = true
     /// Descriptors of directories that may be kept open; nil: a quarter of the process's limit.
-    public var directoryDescriptors: Int?
+    package var directoryDescriptors: Int?
 
     /// The defaults: exclusive, writable, class C.
-    public init() {}
+    package init() {}
 }
 
 /// What a volume tells whoever keeps a log.
-public enum VolumeNotice: Sendable {
+package enum VolumeNotice: Sendable {
     /// Crash damage in a file was tolerated.
     case departure(Departure)
     /// A backing entry does not decrypt.
@@ -47,23 +47,23 @@ public enum VolumeNotice: Sendable {
 }
 
 /// An object and its attributes, as a lookup gives them: one more lookup is counted on the node.
-public struct Entry: Sendable {
+package struct Entry: Sendable {
     /// The object.
-    public let node: Node
+    package let node: Node
     /// Its attributes.
-    public let attributes: Attributes
+    package let attributes: Attributes
 }
 
 /// A mounted volume. Thread-safe; lock order in `NodeTable.swift`.
-public final class Volume: Sendable {
+package final class Volume: Sendable {
     /// Class keys and the lock's state.
-    public let keys: KeyRing
+    package let keys: KeyRing
     /// How the volume was opened.
-    public let options: VolumeOptions
+    package let options: VolumeOptions
     /// The volume's root.
-    public var root: Node { nodes.root }
+    package var root: Node { nodes.root }
     /// What open files share.
-    public let content: ContentContext
+    package let content: ContentContext
 
     let names: NameCipher
     let nodes: NodeTable
@@ -96,7 +96,7 @@ public final class Volume: Sendable {
     ///   - state: where this machine keeps the open epochs; nil only for a volume that is not written.
     ///   - report: called from any thread, with locks held: it must be quick and call nothing of the volume.
     /// - Throws: `.refused(.EBUSY)` when another mount has the volume.
-    public static func open(
+    package static func open(
         directory: BackingDirectory, keys: KeyRing, state: StateFileStore?, options: VolumeOptions,
         report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
     ) throws(VolumeError) -> Volume {
@@ -159,7 +159,7 @@ public final class Volume: Sendable {
     /// Takes the volume's directory for a mount: shared for read-only and shared mounts, else exclusive.
     ///
     /// - Throws: `.refused(.EBUSY)` when another mount has it. The claim ends when `directory` closes.
-    public static func claim(_ directory: BackingDirectory, _ options: VolumeOptions) throws(VolumeError) {
+    package static func claim(_ directory: BackingDirectory, _ options: VolumeOptions) throws(VolumeError) {
         do throws(Errno) {
             try directory.lock(exclusive: !(options.isReadOnly || options.isShared))
         } catch {
@@ -176,27 +176,27 @@ public final class Volume: Sendable {
     // MARK: nodes
 
     /// The node of a number that a lookup gave; nil once it is forgotten.
-    public func node(_ number: UInt64) -> Node? { nodes.node(number) }
+    package func node(_ number: UInt64) -> Node? { nodes.node(number) }
 
     /// Gives `count` lookups back.
-    public func forget(_ node: Node, count: UInt64) {
+    package func forget(_ node: Node, count: UInt64) {
         nodes.forget(node, count: count)
         if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
     }
 
     /// Counts one more lookup of a node, as a further reply about it does.
-    public func addLookup(_ node: Node) { nodes.addLookup(node) }
+    package func addLookup(_ node: Node) { nodes.addLookup(node) }
 
     /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
-    public var pageHolders: [Node] { nodes.holders.all.compactMap { nodes.node($0) } }
+    package var pageHolders: [Node] { nodes.holders.all.compactMap { nodes.node($0) } }
 
     /// Nodes that the kernel knows now.
-    public var knownNodeCount: Int { nodes.count }
+    package var knownNodeCount: Int { nodes.count }
 
     // MARK: closing
 
     /// Makes everything durable and closes the epoch: for a clean unmount, when no handle is left.
-    public func close() throws(VolumeError) {
+    package func close() throws(VolumeError) {
         if !options.isReadOnly { try late.synchronize() }
         for node in opened.withLock({ Array($0.values) }) {
             try node.state.withLock({ $0.content })?.release()

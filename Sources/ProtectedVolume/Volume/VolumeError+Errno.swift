@@ -1,10 +1,10 @@
 // The one place where an error of a volume becomes an errno.
 
-public import BackingStore
+package import BackingStore
 
 extension VolumeError {
     /// What a program is told: locked is EACCES, damage is EIO, all else is the store's own word.
-    public var errno: Errno {
+    package var errno: Errno {
         switch self {
         case .locked: .EACCES
         case .damaged: .EIO

@@ -1,10 +1,10 @@
 // What can go wrong with a volume, as one typed error; the sentences that a person reads are made in the command line.
 
-public import BackingStore
-public import VolumeFormat
+package import BackingStore
+package import VolumeFormat
 
 /// Why an operation on a volume failed.
-public enum VolumeError: Error, Equatable, Sendable {
+package enum VolumeError: Error, Equatable, Sendable {
     /// The class's key is not in memory, or its state refuses the operation.
     case locked(ProtectionClass)
     /// The backing store refused.
@@ -15,27 +15,27 @@ public enum VolumeError: Error, Equatable, Sendable {
     case refused(Errno)
 
     /// No such entry.
-    public static let noEntry = VolumeError.refused(.ENOENT)
+    package static let noEntry = VolumeError.refused(.ENOENT)
     /// The entry exists already.
-    public static let exists = VolumeError.refused(.EEXIST)
+    package static let exists = VolumeError.refused(.EEXIST)
     /// The arguments make no sense.
-    public static let invalid = VolumeError.refused(.EINVAL)
+    package static let invalid = VolumeError.refused(.EINVAL)
     /// The name is longer than the format can store.
-    public static let nameTooLong = VolumeError.refused(.ENAMETOOLONG)
+    package static let nameTooLong = VolumeError.refused(.ENAMETOOLONG)
     /// The directory has entries.
-    public static let notEmpty = VolumeError.refused(.ENOTEMPTY)
+    package static let notEmpty = VolumeError.refused(.ENOTEMPTY)
     /// No such extended attribute.
-    public static let noAttribute = VolumeError.refused(.ENODATA)
+    package static let noAttribute = VolumeError.refused(.ENODATA)
     /// The object cannot have what was asked for.
-    public static let notSupported = VolumeError.refused(.EOPNOTSUPP)
+    package static let notSupported = VolumeError.refused(.EOPNOTSUPP)
     /// The mount is read-only.
-    public static let readOnly = VolumeError.refused(.EROFS)
+    package static let readOnly = VolumeError.refused(.EROFS)
     /// The object behind the handle is gone, or another one took its place.
-    public static let stale = VolumeError.refused(.ESTALE)
+    package static let stale = VolumeError.refused(.ESTALE)
 }
 
 /// What kind of stored thing failed its check.
-public enum Damage: String, Equatable, Sendable, CaseIterable {
+package enum Damage: String, Equatable, Sendable, CaseIterable {
     /// A file's header or its MAC.
     case header
     /// A wrapped file key.

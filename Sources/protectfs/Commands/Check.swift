@@ -6,7 +6,6 @@ import Dispatch
 import Glibc
 import HostSystem
 import Keybag
-import Locks
 import ProtectedVolume
 import SodiumKit
 import VolumeFormat

@@ -3,7 +3,6 @@
 import Control
 import Glibc
 import HostSystem
-import Locks
 import ProtectedVolume
 import SodiumKit
 import VolumeFormat

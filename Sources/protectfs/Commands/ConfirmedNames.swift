@@ -2,7 +2,6 @@
 
 import Glibc
 import HostSystem
-import Locks
 import ProtectedVolume
 
 /// Names that a person has seen and calls their own. Thread-safe.

@@ -3,7 +3,6 @@
 import Control
 import HostSystem
 import Keybag
-import Locks
 import VolumeFormat
 
 extension Command {

@@ -1,7 +1,6 @@
 // The daemon's log: standard error in the foreground, syslog otherwise.
 
 import HostSystem
-import Locks
 
 /// Where lines of the daemon go.
 final class DaemonLog: Sendable {

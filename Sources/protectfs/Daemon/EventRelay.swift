@@ -4,7 +4,6 @@ import Control
 import FuseBridge
 import FuseFrontend
 import HostSystem
-import Locks
 
 /// Made before the mount, connected after it.
 final class EventRelay: Sendable {

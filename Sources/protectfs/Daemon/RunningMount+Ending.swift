@@ -4,7 +4,6 @@ import FuseFrontend
 import Glibc
 import HostSystem
 import Keybag
-import Locks
 import ProtectedVolume
 import VolumeFormat
 

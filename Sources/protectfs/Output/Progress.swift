@@ -2,7 +2,6 @@
 
 import Glibc
 import HostSystem
-import Locks
 
 /// One line that is overwritten, at most ten times a second; says nothing when standard error is no terminal.
 final class Progress: Sendable {

@@ -2,6 +2,7 @@
 // with: Tests/Fuzz/FixedKeys.swift
 
 import BackingStore
+@testable import MemoryStore
 import Keybag
 import VolumeFormat
 

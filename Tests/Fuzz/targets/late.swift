@@ -1,6 +1,7 @@
 // Late files: header, records, names; what parses is written as the same bytes. And a whole file behind a header whose key is known.
 
 import BackingStore
+@testable import MemoryStore
 import SodiumKit
 import VolumeFormat
 

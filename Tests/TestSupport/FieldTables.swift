@@ -1,20 +1,22 @@
 // The fields of every stored object, named as in docs/volume-format.md: for tools and tests that go through all of them.
 
+package import VolumeFormat
+
 /// A field of a stored object.
-public struct LayoutField: Sendable, Hashable {
+package struct LayoutField: Sendable, Hashable {
     /// What the format's document calls it.
-    public let name: String
+    package let name: String
     /// Where it stands, from the object's start.
-    public let range: Range<Int>
+    package let range: Range<Int>
 
     /// Names the bytes in `range`.
-    public init(_ name: String, _ range: Range<Int>) {
+    package init(_ name: String, _ range: Range<Int>) {
         self.name = name
         self.range = range
     }
 
     /// Fields that follow each other without gaps from `start` on.
-    public static func sequence(_ fields: [(name: String, length: Int)], from start: Int = 0) -> [LayoutField] {
+    package static func sequence(_ fields: [(name: String, length: Int)], from start: Int = 0) -> [LayoutField] {
         var end = start
         return fields.map { field in
             defer { end += field.length }
@@ -23,25 +25,25 @@ public struct LayoutField: Sendable, Hashable {
     }
 
     /// nonce ‖ ciphertext ‖ tag in `count` bytes, as symlinks' targets and attributes' values are stored.
-    public static func sealed(count: Int, from start: Int = 0) -> [LayoutField] {
+    package static func sealed(count: Int, from start: Int = 0) -> [LayoutField] {
         let text = max(count - 40, 0)
         return sequence([("nonce", 24), ("ciphertext", text), ("tag", 16)], from: start)
     }
 
     /// IV ‖ ciphertext in `count` bytes, as names are encoded.
-    public static func encodedName(count: Int) -> [LayoutField] {
+    package static func encodedName(count: Int) -> [LayoutField] {
         sequence([("IV", NameLimits.ivLength), ("ciphertext", max(count - NameLimits.ivLength, 0))])
     }
 
     /// The same field in an object that begins at `start`, its name behind `prefix`.
-    public func moved(by start: Int, prefix: String = "") -> LayoutField {
+    package func moved(by start: Int, prefix: String = "") -> LayoutField {
         LayoutField(prefix + name, range.lowerBound + start..<range.upperBound + start)
     }
 }
 
 extension FileHeader {
     /// The header's fields; the wrapped file key's parts depend on the class.
-    public static func fields(of protectionClass: ProtectionClass) -> [LayoutField] {
+    package static func fields(of protectionClass: ProtectionClass) -> [LayoutField] {
         let wrap: [(name: String, length: Int)] =
             protectionClass == .completeUnlessOpen
             ? [("wrap: enc", 32), ("wrap: ciphertext", 32), ("wrap: tag", 16)]
@@ -56,7 +58,7 @@ extension FileHeader {
 
 extension PageGeometry {
     /// The fields of block `index` in its page; the header is no part of block 0.
-    public func fields(ofBlock index: UInt64) -> [LayoutField] {
+    package func fields(ofBlock index: UInt64) -> [LayoutField] {
         LayoutField.sequence(
             [
                 ("nonce", nonceRange(ofBlock: index).count), ("payload length", 2), ("block flags", 1),
@@ -68,7 +70,7 @@ extension PageGeometry {
 
 extension DirectoryRecord {
     /// The record's fields, in the decoded 44 bytes.
-    public static var fields: [LayoutField] {
+    package static var fields: [LayoutField] {
         LayoutField.sequence([
             ("magic", 3), ("version", 1), ("default class", 1), ("flags", 1), ("generation", 2), ("freshness", 4),
             ("directory ID", 16), ("MAC", macRange.count),
@@ -78,7 +80,7 @@ extension DirectoryRecord {
 
 extension SlotLayout {
     /// The slot's fields.
-    public var fields: [LayoutField] {
+    package var fields: [LayoutField] {
         LayoutField.sequence([
             ("length", 2), ("kind", 1), ("flags", 1), ("slot ID", 4), ("KDF", 1), ("entries", 1),
             ("ext length", 2), ("passes", 4), ("memory", 8), ("reserved", 8), ("salt", 16), ("commitment", 32),
@@ -90,7 +92,7 @@ extension SlotLayout {
 
 extension KeybagLayout {
     /// The fields of the header, of each slot in its order (`slot 1: salt`), the TLVs as one, and both MACs.
-    public var fields: [LayoutField] {
+    package var fields: [LayoutField] {
         var result = LayoutField.sequence([
             ("magic", 8), ("version", 2), ("header length", 2), ("suite", 1), ("block_log2", 1), ("name scheme", 1),
             ("flags", 1), ("UUID", 16), ("serial", 8), ("incompatible features", 4), ("compatible features", 4),
@@ -111,7 +113,7 @@ extension KeybagLayout {
 
 extension StateFileLayout {
     /// The state file's fields; those of its open locks follow each other (`lock 1: number`).
-    public var fields: [LayoutField] {
+    package var fields: [LayoutField] {
         let fixed = LayoutField.sequence([
             ("magic", 8), ("version", 2), ("number of epochs", 2), ("flags", 4), ("UUID", 16), ("serial", 8),
             ("pk", 32), ("second MAC", 32), ("open epochs", 4 * openEpochs.count),
@@ -129,7 +131,7 @@ extension StateFileLayout {
 
 extension LateFileHeader {
     /// The header's fields.
-    public static var fields: [LayoutField] {
+    package static var fields: [LayoutField] {
         LayoutField.sequence([
             ("magic", 8), ("version", 2), ("generation", 2), ("reserved", 4), ("UUID", 16), ("number", 8),
             ("reserved, second", 8), ("nonce", nonceRange.count), ("wrapped key", wrapRange.count - 16),
@@ -140,7 +142,7 @@ extension LateFileHeader {
 
 extension LateRecordHeader {
     /// The whole record's fields, the sealed data's and the MAC with them.
-    public var fields: [LayoutField] {
+    package var fields: [LayoutField] {
         LayoutField.sequence([
             ("length", 4), ("kind", 1), ("reserved", 3), ("running number", 8), ("file ID", 16), ("offset", 8),
             ("seconds", 8), ("nanoseconds", 4), ("reserved, last", 4), ("enc", kind == .data ? 32 : 0),

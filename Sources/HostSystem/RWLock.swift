@@ -6,12 +6,12 @@ import Glibc
 /// lock of the volume (pthread_rwlockattr_setkind_np(3)).
 ///
 /// Not recursive: a reader that asks again while a writer waits would deadlock.
-@safe public final class RWLock<Value: ~Copyable>: @unchecked Sendable {
+@safe package final class RWLock<Value: ~Copyable>: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_rwlock_t>
     private var guarded: Guarded<Value>
 
     /// Makes an unlocked lock around `value`.
-    public init(_ value: consuming sending Value) {
+    package init(_ value: consuming sending Value) {
         unsafe lock = .allocate(capacity: 1)
         unsafe lock.initialize(to: pthread_rwlock_t())
         guarded = Guarded(value: value)
@@ -31,7 +31,7 @@ import Glibc
     }
 
     /// Runs `body` with the value while other readers may run too.
-    public func withReadLock<Result: ~Copyable, Failure: Error>(
+    package func withReadLock<Result: ~Copyable, Failure: Error>(
         _ body: (borrowing Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_rwlock_rdlock(lock)
@@ -40,7 +40,7 @@ import Glibc
     }
 
     /// Runs `body` with the value while nobody else has it.
-    public func withWriteLock<Result: ~Copyable, Failure: Error>(
+    package func withWriteLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_rwlock_wrlock(lock)

@@ -1,5 +1,9 @@
 // A tree of files in memory as a value, and the changes that turn one image into the next.
 
+import BackingStore
+import Glibc
+import HostSystem
+
 /// Objects by number; the root is 1. Numbers are never used again.
 struct MemoryImage {
     static let pageSize: UInt64 = 4096

@@ -6,12 +6,12 @@ import Glibc
 ///
 /// Not recursive. `Synchronization.Mutex` raises false alarms under the thread sanitizer on Linux; this one does not
 /// (pthread_mutex_lock(3)).
-@safe public final class Lock<Value: ~Copyable>: @unchecked Sendable {
+@safe package final class Lock<Value: ~Copyable>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private var guarded: Guarded<Value>
 
     /// Makes an unlocked lock around `value`.
-    public init(_ value: consuming sending Value) {
+    package init(_ value: consuming sending Value) {
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
         guarded = Guarded(value: value)
@@ -27,7 +27,7 @@ import Glibc
     }
 
     /// Runs `body` with the value while the lock is held.
-    public func withLock<Result: ~Copyable, Failure: Error>(
+    package func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_mutex_lock(mutex)
@@ -39,7 +39,7 @@ import Glibc
     ///
     /// `body` runs with the lock held; nil means "wait for the next signal". Gives nil when `deadline` passes first.
     /// - Parameter deadline: on CLOCK_MONOTONIC, in nanoseconds; nil waits for ever.
-    public func wait<Result>(
+    package func wait<Result>(
         on condition: Condition, until deadline: UInt64? = nil, _ body: (inout Value) -> Result?
     ) -> Result? {
         unsafe pthread_mutex_lock(mutex)
@@ -65,11 +65,11 @@ struct Guarded<Value: ~Copyable>: ~Copyable {
 }
 
 /// A condition variable on CLOCK_MONOTONIC for `Lock.wait`.
-@safe public final class Condition: @unchecked Sendable {
+@safe package final class Condition: @unchecked Sendable {
     private let condition: UnsafeMutablePointer<pthread_cond_t>
 
     /// Makes a condition with no waiters.
-    public init() {
+    package init() {
         unsafe condition = .allocate(capacity: 1)
         unsafe condition.initialize(to: pthread_cond_t())
         var attributes = pthread_condattr_t()
@@ -87,7 +87,7 @@ struct Guarded<Value: ~Copyable>: ~Copyable {
     }
 
     /// Wakes every waiter.
-    public func broadcast() {
+    package func broadcast() {
         unsafe pthread_cond_broadcast(condition)
     }
 
@@ -104,7 +104,7 @@ struct Guarded<Value: ~Copyable>: ~Copyable {
 }
 
 /// Nanoseconds on CLOCK_MONOTONIC, the clock of every deadline in `Lock.wait`.
-public func monotonicNanoseconds() -> UInt64 {
+package func monotonicNanoseconds() -> UInt64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
@@ -113,4 +113,4 @@ public func monotonicNanoseconds() -> UInt64 {
 /// The time between two readings of one clock; 0 where `end` was read before `start`.
 ///
 /// Readings of two threads reach a lock in any order, and a difference below zero would trap.
-public func nanoseconds(from start: UInt64, to end: UInt64) -> UInt64 { end > start ? end - start : 0 }
+package func nanoseconds(from start: UInt64, to end: UInt64) -> UInt64 { end > start ? end - start : 0 }

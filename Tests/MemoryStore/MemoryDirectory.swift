@@ -1,7 +1,8 @@
 // A directory of a `MemoryStore`, with the rules of rename(2), unlink(2) and rmdir(2) as Linux keeps them.
 
+import BackingStore
 import Glibc
-import Locks
+import HostSystem
 
 /// An open directory in memory.
 final class MemoryDirectory: BackingDirectory, @unchecked Sendable {

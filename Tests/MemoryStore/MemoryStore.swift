@@ -1,10 +1,11 @@
 // A backing store in memory for tests: records calls, fails on demand, and can lose power.
 
+package import BackingStore
 import Glibc
-import Locks
+import HostSystem
 
 /// What a recorded call of a `MemoryStore` did.
-public enum StoreCall: String, Sendable {
+package enum StoreCall: String, Sendable {
     /// Content.
     case read, write, truncate, fdatasync, fsync, allocate, punch, seek
     /// Status, times, mode, owner, extended attributes.
@@ -17,7 +18,7 @@ public enum StoreCall: String, Sendable {
     case synchronizeDirectory, synchronizeStore, statistics, lock
 
     /// Whether the call changes the store.
-    public var changes: Bool {
+    package var changes: Bool {
         switch self {
         case .write, .truncate, .allocate, .punch, .setMode, .setOwner, .setTimes, .setAttribute, .removeAttribute,
             .createFile, .createDirectory, .createSymlink, .createSpecial, .rename, .link, .unlink, .removeDirectory:
@@ -36,15 +37,15 @@ public enum StoreCall: String, Sendable {
 }
 
 /// One recorded call.
-public struct StoreRecord: Hashable, Sendable {
+package struct StoreRecord: Hashable, Sendable {
     /// What it did.
-    public var call: StoreCall
+    package var call: StoreCall
     /// The object, as in `Status.inode`.
-    public var object: UInt64
+    package var object: UInt64
     /// Position in the file, or the new length of a truncation.
-    public var offset: UInt64
+    package var offset: UInt64
     /// Length in bytes.
-    public var length: UInt64
+    package var length: UInt64
 }
 
 /// A tree of files in memory.
@@ -53,7 +54,7 @@ public struct StoreRecord: Hashable, Sendable {
 /// so a prefix of them, no shorter than what an fsync has forced; of page writes since the file's last fsync any subset,
 /// but none to a page whose earlier cutting or punching did not arrive, nor to a hole at an end that was still to move:
 /// giving a page its space is metadata too.
-public final class MemoryStore: Sendable {
+package final class MemoryStore: Sendable {
     struct Pending {
         var change: MemoryImage.Change
         var time: Timestamp
@@ -111,7 +112,7 @@ public final class MemoryStore: Sendable {
     let device: UInt64
 
     /// An empty store.
-    public convenience init() {
+    package convenience init() {
         let time = Timestamp(seconds: 1_700_000_000, nanoseconds: 0)
         let root = MemoryImage.Object(
             mode: 0o40755, owner: geteuid(), group: getegid(), links: 2, accessed: time, modified: time, changed: time)
@@ -126,18 +127,18 @@ public final class MemoryStore: Sendable {
     }
 
     /// The store's top directory.
-    public var root: BackingDirectory { MemoryDirectory(self, 1) }
+    package var root: BackingDirectory { MemoryDirectory(self, 1) }
 
     // MARK: Records and faults
 
     /// The calls so far.
-    public var records: [StoreRecord] { state.withLock { $0.records } }
+    package var records: [StoreRecord] { state.withLock { $0.records } }
 
     /// From now on new symlinks do not reach the disk in order, as on F2FS: it says so, and leaves it to its user to sync.
-    public func forgetOrderOfNewLinks() { state.withLock { $0.keepsNewLinks = false } }
+    package func forgetOrderOfNewLinks() { state.withLock { $0.keepsNewLinks = false } }
 
     /// Forgets the calls recorded so far; `recording` says whether to go on.
-    public func clearRecords(recording: Bool = true) {
+    package func clearRecords(recording: Bool = true) {
         state.withLock {
             $0.records = []
             $0.isRecording = recording
@@ -145,7 +146,7 @@ public final class MemoryStore: Sendable {
     }
 
     /// Makes the `count`-th call from now (1: the next) of that sort, or of any for nil, fail once with `error`.
-    public func fail(_ call: StoreCall?, at count: Int = 1, with error: Errno) {
+    package func fail(_ call: StoreCall?, at count: Int = 1, with error: Errno) {
         state.withLock { $0.faults.append(Fault(calls: call.map { [$0] }, countdown: count, error: error)) }
     }
 
@@ -157,7 +158,7 @@ public final class MemoryStore: Sendable {
     var strikes: Int { state.withLock { $0.strikes } }
 
     /// Forgets faults that have not struck.
-    public func clearFaults() {
+    package func clearFaults() {
         state.withLock {
             $0.faults = []
             $0.changesUntilCut = nil
@@ -165,40 +166,40 @@ public final class MemoryStore: Sendable {
     }
 
     /// Lets `count` more changing calls happen, then fails every call with EIO, until `crash` makes the store anew.
-    public func cutPower(after count: Int) {
+    package func cutPower(after count: Int) {
         state.withLock { $0.changesUntilCut = count }
     }
 
     /// How many bytes can still be written to pages that hold no data; then writes are ENOSPC.
-    public func limitSpace(to bytes: UInt64) {
+    package func limitSpace(to bytes: UInt64) {
         state.withLock { $0.freeBytes = bytes }
     }
 
     /// Every change becomes durable, as after a clean unmount of the backing store.
-    public func makeDurable() {
+    package func makeDurable() {
         state.withLock { $0.makeDurable() }
     }
 
     // MARK: Power
 
     /// How many ways of losing power there are now: lengths of the metadata prefix × subsets of page writes.
-    public var crashStateCount: Int { moment.count }
+    package var crashStateCount: Int { moment.count }
 
     /// The store as it may be found after losing power now; the same seed gives the same choice.
-    public func crash(seed: UInt64) -> MemoryStore {
+    package func crash(seed: UInt64) -> MemoryStore {
         var random = SplitMix(seed: seed)
         let moment = moment
         return crash(moment, moment.outcome(&random))
     }
 
     /// The `index`-th of `crashStateCount` ways of losing power.
-    public func crash(index: Int) -> MemoryStore {
+    package func crash(index: Int) -> MemoryStore {
         let moment = moment
         return crash(moment, moment.outcome(index))
     }
 
     /// Up to `limit` stores after losing power: all of them where there are no more, else a random choice.
-    public func crashes(atMost limit: Int, seed: UInt64 = 1) -> [MemoryStore] {
+    package func crashes(atMost limit: Int, seed: UInt64 = 1) -> [MemoryStore] {
         let count = crashStateCount
         if count <= limit { return (0..<count).map(crash(index:)) }
         return (0..<limit).map { crash(seed: seed &* 0x1_0000_0001 &+ UInt64($0)) }

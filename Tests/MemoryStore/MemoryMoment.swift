@@ -1,5 +1,9 @@
 // Losing power at one moment of a `MemoryStore`: the outcomes that are possible, and the store that each one leaves.
 
+import BackingStore
+import Glibc
+import HostSystem
+
 extension MemoryStore {
     /// What reached the disk: so many of the metadata changes that could be lost, and these of the page writes.
     struct Outcome: Hashable, Sendable {

@@ -1,7 +1,8 @@
 // Handles on the objects of a `MemoryStore`.
 
+import BackingStore
 import Glibc
-import Locks
+import HostSystem
 
 /// What every handle does, by object number.
 extension MemoryStore {

@@ -1,7 +1,7 @@
 // Locks exclude, conditions wake and time out.
 
 import Glibc
-import Locks
+import HostSystem
 import Testing
 
 @Test func manyThreadsCountExactly() async {
