@@ -89,6 +89,22 @@ def kill_group(group):
         pass
 
 
+def clean(totals, name, base, control):
+    """Takes away the mounts below a directory, and the daemons that its tests have started; each is a failure.
+
+    Mounts and daemons of anybody else are not looked at: they may come and go while this runs.
+    """
+    left = harness.clean_mounts(base, control)
+    if left:
+        totals.add(name, f"left mounted: {', '.join(left)}")
+    end = time.monotonic() + LEAVING
+    while harness.daemons(base, inherited=True) and time.monotonic() < end:
+        time.sleep(0.05)
+    for daemon in harness.daemons(base, inherited=True):
+        totals.add(name, f"left a daemon, process {daemon}")
+        os.kill(daemon, signal.SIGKILL)
+
+
 def run_test(name, function, limit, totals, place, template, control, mode):
     base = os.path.join(place, name)
     os.makedirs(base)
@@ -129,15 +145,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
     kill_group(pid)
     if not finished:
         totals.add(name, "ended without a result")
-    left = harness.clean_mounts(base, control)
-    if left:
-        totals.add(name, f"left mounted: {', '.join(left)}")
-    end = time.monotonic() + LEAVING
-    while harness.daemons(base, inherited=True) and time.monotonic() < end:
-        time.sleep(0.05)
-    for daemon in harness.daemons(base, inherited=True):
-        totals.add(name, f"left a daemon, process {daemon}")
-        os.kill(daemon, signal.SIGKILL)
+    clean(totals, name, base, control)
     shutil.rmtree(base, ignore_errors=True)
     verdict = "ok" if len(totals.failed) == before else "FAILED"
     print(f"{verdict:7} {name} ({time.monotonic() - started:.1f} s)", flush=True)
@@ -176,6 +184,10 @@ def main():
             harness.make_template(template)
             for name, function, limit in chosen:
                 run_test(name, function, limit, totals, place, template, control, arguments.mode)
+            before = len(totals.failed)
+            clean(totals, "no mount is left", place, control)
+            if len(totals.failed) == before:
+                totals.add("no mount is left")
         finally:
             if mounted:
                 subprocess.run(["umount", "-l", control])

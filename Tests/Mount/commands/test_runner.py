@@ -1,4 +1,4 @@
-"""The runner itself: a test that leaves a mount or a daemon behind fails, and is cleaned up after."""
+"""The runner itself: what a test leaves behind is a failure and is removed; what others have mounted is not looked at."""
 
 import contextlib
 import io
@@ -42,3 +42,23 @@ def test_what_is_left_is_noticed(environment):
         harness.wait_until(lambda: not harness.daemons(base, inherited=True), what="the end of what was left")
         environment.cell(f"{function.__name__}: no mount", False,
                          any(row[1].startswith(base) for row in harness.mount_table()))
+
+
+def test_others_are_left_alone(environment):
+    """A mount of another copy of the program, in another place, stays when a run of tests ends."""
+    place, program = environment.new_path("inner"), environment.new_path("program")
+    shutil.copy(harness.binary(), program)
+    volume, path = environment.volume(), environment.new_path("another mount")
+    os.mkdir(path)
+    variables = {name: value for name, value in volume.environment.items() if name != "PROTECTFS_TEST"}
+    harness.run(program, "mount", "--recovery-file", volume.code_file, volume.path, path, env=variables)
+    others = harness.Mount(volume, path)
+    try:
+        totals = run.Totals()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run.run_test("leave_nothing", leave_nothing, 60, totals, place, environment.template, environment.control, "quick")
+            run.clean(totals, "no mount is left", place, environment.control)
+        environment.cell("failures", [], totals.failed)
+        environment.cell("the other mount", "unlocked", others.state())
+    finally:
+        others.unmount()

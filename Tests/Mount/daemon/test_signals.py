@@ -183,7 +183,7 @@ def test_without_device_key(environment):
     harness.protectfs("init", "--json", "--device-key", "none", "--passphrase-file", secret, place, env=where)
     os.mkdir(path)
     harness.protectfs("mount", "--passphrase-file", secret, place, path, env=where)
-    mount = harness.Mount(harness.Volume(place, data, None, secret), path, "")
+    mount = harness.Mount(harness.Volume(place, data, None, secret), path)
     environment.mounts.append(mount)
     harness.write_file(mount / "file", CONTENT)
     harness.set_class(mount / "file", "A")

@@ -269,7 +269,7 @@ def test_many_files_under_few_descriptors(environment):
     os.makedirs(path)
     run("sh", "-c", 'ulimit -n 1024; exec "$0" "$@"', harness.binary(), "mount", "--recovery-file", volume.code_file,
         volume.path, path, env=volume.environment)
-    mount = harness.Mount(volume, path, "")
+    mount = harness.Mount(volume, path)
     environment.mounts.append(mount)
     with open(f"/proc/{mount.pid}/limits", encoding="ascii") as file:
         limit = next(int(line.split()[3]) for line in file if line.startswith("Max open files"))

@@ -23,7 +23,7 @@ def limited_mount(environment, limit, volume=None):
     done = subprocess.run([harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path],
                           env=volume.environment, capture_output=True, text=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
-    mount = harness.Mount(volume, path, "")
+    mount = harness.Mount(volume, path)
     mount.result = done
     if done.returncode == 0:
         environment.mounts.append(mount)
@@ -199,7 +199,7 @@ def test_limits(environment):
     for soft, hard in ((20, 3000), (64, 200)):
         done = run(soft, hard)
         environment.cell(f"mount with {soft} of {hard}", (0, ""), (done.returncode, done.stderr))
-        mount = harness.Mount(volume, path, "")
+        mount = harness.Mount(volume, path)
         environment.mounts.append(mount)
         with open(f"/proc/{mount.pid}/limits", encoding="ascii") as file:
             line = next(line.split() for line in file if line.startswith("Max open files"))

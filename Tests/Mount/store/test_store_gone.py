@@ -195,7 +195,7 @@ def test_few_descriptors(environment):
                           env=volume.environment, capture_output=True, text=True, check=False,
                           preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
     environment.cell("mount with few descriptors", (0, ""), (done.returncode, done.stderr))
-    mount = harness.Mount(volume, path, "")
+    mount = harness.Mount(volume, path)
     environment.mounts.append(mount)
     for number in range(2 * limit):
         assert save(mount / f"file {number}", b"%d" % number) == "works"

@@ -192,7 +192,7 @@ def clean_mounts(base, control):
     """Unmounts what is left below base; gives what was found."""
     left = []
     for device, place, kind, _ in reversed(mount_table()):
-        if kind.startswith("fuse") and (place == base or place.startswith(base + "/")):
+        if (kind == "fuse" or kind.startswith("fuse.")) and (place == base or place.startswith(base + "/")):
             left.append(place)
             abort_connection(device, control)
             words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
@@ -214,7 +214,7 @@ class Volume:
 class Mount:
     """A mounted volume."""
 
-    def __init__(self, volume, path, log):
+    def __init__(self, volume, path, log=""):
         self.volume, self.path, self.log = volume, path, log
 
     def __truediv__(self, name):
@@ -278,9 +278,8 @@ class Environment:
         for option in options:
             words += ["-o", option]
         words += ["--recovery-file", volume.code_file] if unlock else ["--no-unlock"]
-        log = path + ".log"
         done = protectfs(*words, volume.path, path, env=volume.environment, ok=ok)
-        mount = Mount(volume, path, log)
+        mount = Mount(volume, path)
         mount.result = done
         if done.returncode == 0:
             self.mounts.append(mount)
