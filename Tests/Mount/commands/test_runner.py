@@ -46,7 +46,8 @@ def test_what_is_left_is_noticed(environment):
 
 def test_others_are_left_alone(environment):
     """A mount of another copy of the program, in another place, stays when a run of tests ends."""
-    place, program = environment.new_path("inner"), environment.new_path("program")
+    place, program = environment.new_path("inner"), os.path.join(environment.new_path("elsewhere"), "protectfs")
+    os.mkdir(os.path.dirname(program))
     shutil.copy(harness.binary(), program)
     volume, path = environment.volume(), environment.new_path("another mount")
     os.mkdir(path)
@@ -62,3 +63,15 @@ def test_others_are_left_alone(environment):
         environment.cell("the other mount", "unlocked", others.state())
     finally:
         others.unmount()
+
+
+def test_a_failure_shows_everything(environment):
+    """The error of a command has its words, its exit code and all that it printed; so has that of one that hangs."""
+    for label, script, limit, wanted in (("failed", "exit 3", 60, "exit code 3"), ("late", "exec sleep 60", 1, "not ended after 1 s")):
+        try:
+            harness.run("sh", "-c", f"echo some output; echo a reason >&2; {script}", timeout=limit)
+            said = "nothing"
+        except harness.CommandFailed as error:
+            said = str(error)
+        environment.cell(f"{label}: what is missing", [], [
+            word for word in ("sh -c echo", wanted, "standard output: some output", "standard error: a reason") if word not in said])

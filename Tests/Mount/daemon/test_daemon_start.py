@@ -3,8 +3,8 @@
 import itertools
 import json
 import os
+import select
 import signal
-import subprocess
 
 import harness
 
@@ -34,7 +34,7 @@ def without(streams, *words, environment, timeout=harness.PATIENCE, wait=True):
         return child
     text = b""
     # The daemon keeps none of the streams, so the end of the command is the end of the pipe.
-    while harness.select.select([said], [], [], timeout)[0]:
+    while select.select([said], [], [], timeout)[0]:
         part = os.read(said, 65536)
         if not part:
             break
@@ -181,12 +181,8 @@ def test_other_descriptors(environment):
             os.dup2(null, 99)
             for number in numbers:
                 os.dup2(99, number)
-        done = subprocess.run([harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path],
-                              env=volume.environment, capture_output=True, text=True, check=False, close_fds=False,
-                              stdin=subprocess.DEVNULL, preexec_fn=prepare, timeout=harness.PATIENCE)
-        environment.cell(f"{label}: mount", (0, ""), (done.returncode, done.stderr))
-        mount = harness.Mount(volume, path)
-        environment.mounts.append(mount)
+        mount = environment.mount(volume, path=path, ok=False, close_fds=False, preexec_fn=prepare)
+        environment.cell(f"{label}: mount", (0, ""), (mount.result.returncode, mount.result.stderr))
         environment.cell(f"{label}: a second mount is refused", 6, second_mount(environment, mount))
         environment.cell(f"{label}: writing", "works", harness.outcome(harness.write_file, mount / "file", CONTENT))
         mount.unmount()

@@ -11,7 +11,7 @@ import stat
 import threading
 
 import harness
-from harness import CLASSES, PAGE, Skip, get_class, outcome, pattern, read_file, run, set_class, write_file
+from harness import CLASSES, Skip, get_class, pattern, read_file, run, set_class, write_file
 
 
 def need(*programs):

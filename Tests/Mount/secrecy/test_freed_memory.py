@@ -1,7 +1,6 @@
 """What a lock cannot wipe, freed frames of the page cache: it is said once, and only where the kernel does not wipe them."""
 
 import os
-import subprocess
 
 import harness
 from namespaces import own_sockets
@@ -12,8 +11,7 @@ def lock(mount, *words, before=None):
     command = [harness.binary(), "lock", *words, mount.path]
     if before:
         command = ["unshare", "-m", "/bin/sh", "-ec", before + '\nexec "$@"', "sh", *command]
-    done = subprocess.run(command, env=mount.volume.environment, capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=harness.PATIENCE)
+    done = harness.run(*command, env=mount.volume.environment, ok=False)
     if done.returncode == 0:
         mount.unlock()
     return done.returncode, done.stdout, done.stderr
@@ -84,8 +82,7 @@ def test_this_kernel(environment):
     environment.cell("lock", (0, ""), (code, said))
     with open("/proc/cmdline", encoding="ascii") as file:
         line = file.read()
-    done = subprocess.run("zcat /proc/config.gz || cat /boot/config-$(uname -r)", shell=True, capture_output=True,
-                          text=True, check=False)
+    done = harness.run("sh", "-c", "zcat /proc/config.gz || cat /boot/config-$(uname -r)", ok=False)
     if "init_on_free" in line or not done.stdout:
         raise harness.Skip("what this kernel does cannot be told simply")
     is_on = "CONFIG_INIT_ON_FREE_DEFAULT_ON=y" in done.stdout

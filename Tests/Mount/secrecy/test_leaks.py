@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -61,7 +62,7 @@ def be_refused(mount, place, paths, script, handle):
     assert outcome(os.pread, handle, 5, 0) == "EACCES"
     assert outcome(os.pwrite, handle, b"x", 0) == "EACCES"
     outcome(write_file, os.path.join(place, f"{MARK} new"), b"x")
-    done = subprocess.run([script], capture_output=True, text=True, check=True)
+    done = harness.run(script)
     assert "Permission denied" in done.stderr
     mount.command("class", "set", "complete", paths["B"], ok=False)
 
@@ -253,7 +254,7 @@ def directory_of(user, path):
         os.chown(path, user, user)
         yield path
     finally:
-        harness.shutil.rmtree(path)
+        shutil.rmtree(path)
 
 
 def device_of(path):
@@ -309,4 +310,4 @@ def test_squatted_sockets(environment):
         run("lock", user.path, **session)
     finally:
         run("unmount", user.path)
-        harness.shutil.rmtree(f"/tmp/protectfs-{number}")
+        shutil.rmtree(f"/tmp/protectfs-{number}")
