@@ -14,7 +14,6 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 
@@ -23,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
 
 import harness  # noqa: E402
+from workplace import workplace  # noqa: E402
 
 TIME_LIMIT = 900
 LEAVING = 60  # seconds in which a test's daemons are to end after it
@@ -170,27 +170,13 @@ def main():
         for name, _, _ in chosen:
             totals.add(name, "/dev/fuse is missing", skipped=True)
     else:
-        place = tempfile.mkdtemp(prefix="protectfs-mount-tests.")
-        os.chmod(place, 0o755)
-        control, mounted = "/sys/fs/fuse/connections", False
-        try:
-            if os.geteuid() == 0 and not os.listdir(control):
-                control = os.path.join(place, "connections")
-                os.makedirs(control)
-                mounted = harness.run("mount", "-t", "fusectl", "fusectl", control, ok=False).returncode == 0
-            template = os.path.join(place, "template")
-            os.makedirs(template)
-            harness.make_template(template)
+        with workplace("protectfs-mount-tests.") as place:
             for name, function, limit in chosen:
-                run_test(name, function, limit, totals, place, template, control, arguments.mode)
+                run_test(name, function, limit, totals, place.path, place.template, place.control, arguments.mode)
             before = len(totals.failed)
-            clean(totals, "no mount is left", place, control)
+            clean(totals, "no mount is left", place.path, place.control)
             if len(totals.failed) == before:
                 totals.add("no mount is left")
-        finally:
-            if mounted:
-                harness.detach(control)
-            shutil.rmtree(place, ignore_errors=True)
     for name in totals.skipped:
         print(f"skipped: {name}")
     for name in totals.failed:

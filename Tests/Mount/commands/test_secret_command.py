@@ -9,7 +9,7 @@ import time
 import harness
 import kills
 from harness import CLASSES
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 
 def command(mount, *words, secret=b"", **more):

@@ -3,20 +3,11 @@
 import mmap
 import os
 import random
-import signal
 import time
 
 import harness
 import reader
 from damage import Tree, is_detected
-
-
-def crash(mount):
-    """Ends the daemon as a power cut would end the machine: nothing is closed."""
-    pid = mount.pid
-    os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
-    harness.detach(mount.path)
 
 
 def test_crash_and_tampering(environment):
@@ -33,7 +24,7 @@ def test_crash_and_tampering(environment):
     os.fsync(handle)
     os.close(handle)
     harness.sync(tree.mount.path)
-    crash(tree.mount)
+    tree.mount.crash()
     with open(reader.state_file(tree.mount.volume), "rb") as file:
         environment.cell("the crashed mount's epoch is open", 1, len(State(file.read()).open_epochs))
     volume = reader.unlock(tree.mount.volume)
@@ -130,7 +121,7 @@ def test_daemon_killed_while_writing(environment):
                     os._exit(0)
             children.append(child)
         time.sleep(0.3 + 0.2 * turn)
-        crash(mount)
+        mount.crash()
         for child in children:
             os.waitpid(child, 0)
         mount = environment.mount(mount.volume, path=mount.path)

@@ -7,7 +7,7 @@ import threading
 import time
 
 from harness import GRACE, PATIENCE, get_class, pattern, read_file, set_class, wait_until, write_file
-from test_control import answers, ask, connect, ends, frame, receive, works
+from control_socket import answers, ask, connect, ends, frame, receive, works
 
 
 def test_slow_writers(environment):

@@ -106,13 +106,12 @@ def test_lock_comes_first(environment):
 SUBSCRIBER = """
 import sys, time
 sys.path[:0] = sys.argv[2:]
-import harness, test_control
+from subscriber import Subscriber
 class Mount: path = sys.argv[1]
-client = test_control.connect(Mount)
-test_control.ask(client, {"request": "subscribe", "wait": True})
+subscriber = Subscriber(Mount, wait=True)
 print("subscribed", flush=True)
 while True:
-    print(test_control.receive(client)["event"], flush=True)
+    print(subscriber.receive()["event"], flush=True)
 """
 
 

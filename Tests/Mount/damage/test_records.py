@@ -5,9 +5,9 @@ import os
 import shutil
 
 import reader
+from checks import fsck, kinds, report
 from harness import CLASSES, get_class, outcome, read_file, set_class, write_file
-from test_repair import fsck, kinds, report
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 RECORD = b".protectfs.dir"
 HEADER = 128

@@ -10,7 +10,7 @@ import subprocess
 import harness
 import reader
 from refusals import code_of
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 
 def made(environment):

@@ -7,7 +7,7 @@ import time
 
 import harness
 import reader
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 AUTHENTICATION, VOLUME = 3, 4
 WEAK, MIDDLING, STRONG = "a", "tr0ub4dor&3", "cargo plum violet ankle"

@@ -6,7 +6,7 @@ import shutil
 
 import harness
 from harness import protectfs, read_file, set_class, write_file
-from test_keybags import change, mount, refused, secret_file, slots
+from keybags import change, mount, refused, secret_file, slots
 
 AUTHENTICATION, DAMAGED = 3, 4
 

@@ -5,7 +5,7 @@ import shutil
 
 from harness import CLASSES, get_class, read_file, run, set_class, write_file
 from porting_table import A
-from test_porting import Examples
+from porting import Examples
 
 
 def place(mount, files):

@@ -10,9 +10,9 @@ import shutil
 
 import harness
 import kills
+from checks import everything, report
 from harness import CLASSES, get_class, read_file, set_class, write_file
 from talk import Program
-from test_repair import everything, report
 
 OLD, NEW = b"old" * 3000, b"new" * 3000
 STRENGTH = "DCBA"

@@ -11,6 +11,7 @@ import time
 import harness
 import reader
 import scan
+from foreground import Foreground
 from harness import Skip, wait_until, write_file
 from subscriber import Subscriber
 from users import OrdinaryUser
@@ -255,17 +256,11 @@ def test_nothing_is_told(environment):
     """Logs in the foreground, answers and events of the control socket, arguments, environment: no secret in any form."""
     prepare(environment)
     volume = environment.volume()
-    point = environment.new_path("mount")
-    os.mkdir(point)
-    log = environment.new_path("log")
     wrong = environment.new_path("secret")
     write_file(wrong, WRONG + b"\n")
-    with open(log, "wb") as target:
-        process = subprocess.Popen(
-            [harness.binary(), "mount", "-f", "--passphrase-file", volume.passphrase_file, volume.path, point],
-            env=volume.environment, stdin=subprocess.DEVNULL, stdout=target, stderr=target)
-    mount = harness.Mount(volume, point, log)
-    wait_until(lambda: mount.is_mounted, what="the mount")
+    mount = Foreground(environment, volume, "--passphrase-file", volume.passphrase_file)
+    mount.wait()
+    process = mount.process
     handles = fill(mount)
     view = reader.unlock(volume)
     secrets = scan.texts({**everything(view, volume, "ABCD"), "wrong passphrase": WRONG})
@@ -305,7 +300,7 @@ def test_nothing_is_told(environment):
     control.close()
     mount.unmount()
     environment.cell("the end", 0, process.wait(harness.PATIENCE))
-    texts["log"] = harness.read_file(log)
+    texts["log"] = harness.read_file(mount.log)
     environment.cell("the log says something", True, b"refused" in texts["log"])
     texts["answers"] = repr(answers).encode()
     texts["commands"] = "".join(done.stdout + done.stderr for done in told).encode()

@@ -7,10 +7,10 @@ import resource
 import time
 
 import harness
+from control_socket import connect
 from frozen import Case
+from late import check_store, lock_late
 from stores import store
-from test_control import connect
-from test_late import check_store, lock_late
 
 SOON = 8
 

@@ -342,10 +342,7 @@ class Cut(Rounds):
         """The daemon's end: killed, or unmounted in vain, which must not say that all went well."""
         if self.choice.random() < 0.3:
             mount.command("unmount", mount.path, ok=False)
-        for pid in harness.daemons(mount.path):
-            os.kill(pid, signal.SIGKILL)
-        harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
-        harness.detach(mount.path)
+        mount.crash()
 
     def close(self):
         """Takes the disk away."""

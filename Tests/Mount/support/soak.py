@@ -12,7 +12,6 @@ import random
 import resource
 import shutil
 import sys
-import tempfile
 import time
 
 import hammer
@@ -20,6 +19,7 @@ import harness
 import soak_compare
 import soak_load
 import soak_measure
+from workplace import workplace
 
 
 class Side:
@@ -180,17 +180,14 @@ def main():
         raise SystemExit("soak: /dev/fuse is missing")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
-    place = tempfile.mkdtemp(prefix="protectfs-soak.")
     seconds = (chosen.minutes if chosen.minutes is not None else chosen.hours * 60) * 60
-    print(f"soak: {seconds / 60:g} minutes, seed {chosen.seed}, below {place}", flush=True)
     problems = []
-    environment = harness.Environment(place, os.path.join(place, "template"), "", lambda *words, **more: problems.append(
-        f"{words}") if words[1:] and words[1] else None, "soak")
-    keep = chosen.keep
-    try:
-        os.makedirs(environment.template)
-        harness.make_template(environment.template)
-        soak = Soak(chosen, place, environment)
+    with workplace("protectfs-soak.") as place:
+        print(f"soak: {seconds / 60:g} minutes, seed {chosen.seed}, below {place.path}", flush=True)
+        place.is_kept = chosen.keep
+        environment = place.environment(mode="soak", report=lambda *words, **more: problems.append(
+            f"{words}") if words[1:] and words[1] else None)
+        soak = Soak(chosen, place.path, environment)
         try:
             took = soak.run(seconds)
         except BaseException:
@@ -207,16 +204,13 @@ def main():
             print("FAILED  " + text)
         print(f"{took / 60:.1f} minutes, {soak.rows[-1]['steps'] if soak.rows else 0} steps, "
               f"{sum(side.locks for side in soak.sides)} locks, {soak.turning.remounts} remounts, seed {chosen.seed}")
-        keep = keep or bool(soak.problems)
-    finally:
+        place.is_kept = place.is_kept or bool(soak.problems)
         environment.close()
-        left = harness.clean_mounts(place, "/sys/fs/fuse/connections")
+        left = harness.clean_mounts(place.path, place.control)
         if left:
             problems.append(f"left mounted: {left}")
-        if keep:
-            print(f"soak: kept {place}")
-        else:
-            shutil.rmtree(place, ignore_errors=True)
+        if place.is_kept:
+            print(f"soak: kept {place.path}")
     print("flat and equal" if not problems else "NOT flat and equal: " + "; ".join(problems)[:2000])
     return 1 if problems else 0
 
