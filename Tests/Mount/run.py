@@ -1,7 +1,8 @@
 """Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--except NAME] [NAME…]
 
-Every function test_* of the files FOLDER/test_*.py is a test; it gets an Environment, in a process and below a directory of
-its own. NAME chooses by part of "file.function", and --except leaves out; no folder is named. The last line is "N passed, N failed, N skipped".
+Every function test_* in a file FOLDER/test_*.py is a test. It gets an Environment, a process and a directory of its own.
+NAME is any part of "file.function", without the folder: "locking" runs all tests of lock/test_locking.py, "late.many_locks"
+one of them. --except leaves out tests in the same way. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse

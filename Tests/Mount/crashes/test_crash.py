@@ -1,4 +1,4 @@
-"""What a crash leaves is tolerated and reported, until fsck has looked at it; then it is tampering again."""
+"""Damage by a crash is tolerated and reported until fsck has run; after that it counts as tampering."""
 
 import mmap
 import os
@@ -136,7 +136,7 @@ def test_daemon_killed_while_writing(environment):
             rest = contents[length:]
             strange = [at for at in range(0, len(rest), 512)
                        if rest[at:at + 512] != whole[length + at:length + at + 512] and rest[at:at + 512].strip(b"\0")]
-            # The page in which the synced end lies, and each later one, is there as it was written once, or not at all.
+            # The page with the synced end, and each later one, is as it was once written, or missing.
             environment.cell(f"{name}: nothing strange behind", True, len(strange) <= len(rest) // 4048 + 1)
             with open(mount / name, "ab") as file:
                 file.write(b"goes on")

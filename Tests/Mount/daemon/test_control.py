@@ -1,4 +1,4 @@
-"""The control socket against clients that mean harm: whatever they send, the mount goes on working."""
+"""The control socket against hostile clients: the mount continues to work whatever they send."""
 
 import contextlib
 import os
@@ -65,7 +65,7 @@ def test_events(environment):
         assert [receive(watching)["event"] for _ in range(2)] == ["willLock", "locked"]
         mount.unlock()
         assert [receive(watching)["event"] for _ in range(2)] == ["willUnlock", "unlocked"]
-        # One who never answers holds a lock up for the grace and no longer.
+        # A client that never answers delays a lock for the grace and no longer.
         started = time.monotonic()
         with connect(mount) as another:
             assert ask(another, {"request": "lock", "grace": 1})["ok"]
@@ -207,7 +207,7 @@ def test_other_user(environment):
             raise AssertionError("another user was answered")
 
     environment.cell("the directory keeps others out", "EACCES", as_user(65534, attempt))
-    # Even where the permissions have been opened, the kernel says who it is.
+    # The socket's permissions are open here; the kernel still names the user.
     os.chmod(directory, 0o755)
     os.chmod(path, 0o666)
     try:

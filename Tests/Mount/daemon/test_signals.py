@@ -148,7 +148,7 @@ def test_detached_by_somebody_else(environment):
     harness.wait_until(lambda: gone(pid), what="the end of the daemon")
     mount = environment.mount(mount.volume, path=mount.path)
     environment.cell("what was written", b"saved at the end", harness.read_file(mount / "C")[:16])
-    # A mount that nobody uses ends at once, whoever unmounts it.
+    # An unused mount ends at once when any program unmounts it.
     pid = mount.pid
     harness.run(*words, mount.path)
     harness.wait_until(lambda: gone(pid), what="the end of an unused mount")

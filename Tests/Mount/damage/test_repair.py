@@ -149,7 +149,7 @@ def test_refusals(environment):
 
 
 def test_progress_on_a_terminal(environment):
-    """Objects, bytes, and how much is left, on one line that is overwritten; nothing of it where there is no terminal."""
+    """Objects, bytes, and how much is left, on one line that is overwritten; nothing of it without a terminal."""
     mount = environment.mount()
     volume = mount.volume
     words = ["fsck", "--recovery-file", volume.code_file, volume.path]

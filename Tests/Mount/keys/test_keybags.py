@@ -72,7 +72,7 @@ def test_another_public_key(environment):
     whole[64:96] = os.urandom(32)
     write_file(reader.keybag_file(volume), bytes(whole), os.O_TRUNC)
     refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
-    # Nor is it believed by who has never seen the right one, or was told to accept.
+    # A machine that has never seen the right one, or was told to accept, does not believe it either.
     refused(environment, volume, DAMAGED, "--accept-keybag", "--recovery-file", volume.code_file)
     refused(environment, another_machine(environment, volume, copy_keys=True), DAMAGED, "--no-unlock")
 
@@ -162,7 +162,7 @@ def test_passphrases(environment):
     done = change(volume, "passphrase", "remove", "--slot", numbers[0], "--recovery-file", volume.code_file, ok=False)
     assert done.returncode != 0 and "only passphrase" in done.stderr, done.stderr
     mount(environment, volume, "--passphrase-file", volume.passphrase_file).unmount()
-    # Nothing half-written lies about.
+    # Nothing half-written is left.
     assert [name for name in os.listdir(volume.path) if name.startswith(".protectfs.tmp")] == []
 
 
@@ -261,7 +261,7 @@ def test_no_device_key(environment):
     volume, made = initialise(environment, "--device-key", "none")
     assert made["deviceKey"] is None, made
     assert [slot["kind"] for slot in slots(volume)] == ["passphrase", "recovery code"]
-    # There is no state before first unlock: mounting asks.
+    # Such a volume has no state before first unlock: mounting asks.
     assert "has no device key" in refused(environment, volume, USAGE, "--no-unlock")
     one = mount(environment, volume, "--passphrase-file", volume.passphrase_file)
     assert one.state() == "unlocked"

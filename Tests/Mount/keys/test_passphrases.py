@@ -81,7 +81,7 @@ def test_terminal(environment):
 
 
 def swollen(keybag, count):
-    """The keybag with slots of the highest cost in front of the others, as somebody adds them who has the store."""
+    """The keybag with slots of the highest cost before the others, as an attacker with the store can add them."""
     slots, extensions = struct.unpack_from("<HH", keybag, 100)
     added = b""
     for number in range(count):

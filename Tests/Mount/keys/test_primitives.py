@@ -11,7 +11,7 @@ BROKEN = {"BLAKE": "BLAKE2b", "IPSEC_MB": "AES-256-GCM (Intel IPsec-MB)"}
 
 
 def library(environment, macro):
-    """The library that stands in front of the real one."""
+    """The library that is loaded before the real one."""
     compiler = next(filter(None, map(shutil.which, ("cc", "clang"))), None)
     if not compiler:
         raise harness.Skip("no C compiler")

@@ -25,7 +25,7 @@ def cached(path, seed):
 
 
 def load(mapped):
-    """'works' where a page can be read through the mapping, else the signal that ends who tries."""
+    """'works' where a page can be read through the mapping, else the signal that ends the reader."""
     return in_child(lambda: mapped[5 * PAGE], seconds=60)
 
 

@@ -25,7 +25,7 @@ class Directory:
 
 
 class Begun:
-    """The new content or its beginning, as whoever writes in place leaves it."""
+    """The new content or its beginning, as a write in place leaves it."""
 
 
 class Case:
@@ -72,7 +72,7 @@ class Case:
 
 
 def look(folder):
-    """(what lies in the folder by path, what lies in staging directories)."""
+    """(objects in the folder by path, objects in staging directories)."""
     found, staged = {}, []
     for place, directories, files in os.walk(folder):
         for name in directories + files:

@@ -57,7 +57,7 @@ def fill(mount):
 
 
 def test_in_locked_memory_only(environment):
-    """Unlocked and at work: each copy of each key lies in memory that is locked and goes into no core file and no fork."""
+    """Unlocked and at work: each copy of each key is in locked memory that no core file and no fork gets."""
     prepare(environment)
     mount = environment.mount(unlock=False)
     mount.command("unlock", "--passphrase-file", mount.volume.passphrase_file, mount.path)
@@ -199,7 +199,7 @@ def test_core_files(environment):
     marks = {"plaintext of class A": b"x" + harness.pattern(10_000, seed=ord("A"))[6:60]}
     view = reader.unlock(mount.volume)
     secrets = {**everything(view, mount.volume, "ABCD"), **marks}
-    # What a core file would hold, whoever writes it.
+    # The content of a core file, whichever program writes it.
     environment.cell("in memory that core files take", {}, scan.unprotected(mount.pid, secrets, flags=("dd",)))
     core = core_of(mount.pid, environment)
     if core is None:

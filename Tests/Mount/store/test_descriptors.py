@@ -34,7 +34,7 @@ def open_all(paths, flags=os.O_RDWR):
 
 
 def below(volume):
-    """Everything that lies in the store."""
+    """Every path in the store."""
     return sorted(os.path.join(place, name) for place, directories, files in os.walk(volume.path)
                   for name in directories + files)
 

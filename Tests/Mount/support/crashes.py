@@ -276,7 +276,7 @@ class Cut(Rounds):
         self.renew()
 
     def renew(self):
-        """A new file system with a new volume; in every second one the device key and state file lie on it as well."""
+        """A new file system with a new volume; in every second round with the device key and state file on it."""
         self.close()
         self.earlier = {}
         self.image = device.load_image(self.image_file)

@@ -33,7 +33,7 @@ VISIT = f'(find-file "{FILE}") (goto-char (point-max)) (insert "more")'
 
 
 def letter(path):
-    """The class as its letter; of what is no file, nothing."""
+    """The class as its letter; None without a file."""
     try:
         return LETTERS[get_class(path)] if os.path.isfile(path) and not os.path.islink(path) else None
     except OSError:

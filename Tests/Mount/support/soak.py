@@ -23,7 +23,7 @@ from workplace import workplace
 
 
 class Side:
-    """A volume, its mount, its plain directory, and who works in both."""
+    """A volume, its mount, its plain directory, and the workers in both."""
 
     def __init__(self, title, environment, place, seed, duty):
         self.title, self.environment = title, environment

@@ -12,7 +12,7 @@ from checks import errors
 
 
 class Store:
-    """A file system on a disk of `device`, with a volume on it; device key and state file lie elsewhere."""
+    """A file system on a disk of `device`, with a volume on it; device key and state file are elsewhere."""
 
     def __init__(self, environment, kind="ext4", size=None, options=""):
         self.environment, self.kind, self.options = environment, kind, options

@@ -22,7 +22,7 @@ COMPLAINTS = 100
 
 
 class Crowd(hammer.Gang):
-    """A gang of which nobody stands still because there is a lot to complain of; it counts all of it."""
+    """A gang that continues after any number of complaints and counts them."""
 
     def __init__(self):
         super().__init__()
