@@ -152,11 +152,12 @@ def run_test(name, function, limit, totals, place, template, control, mode):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--binary")
-    parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted")
-    parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 2)[2],
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="tests to run (default: all)")
+    parser.add_argument("--binary", metavar="FILE", help="the program to test (default: the release build, else the debug build)")
+    parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted", help="tests to leave out")
+    parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full", help="how long the tests take (default: full)")
     arguments = parser.parse_args()
     # Started in the background or under nohup(1), this process has inherited that signals are ignored; programs would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Every cell of the table "changing the class", and everything around setxattr of user.protection."""
+"""Changes of class: every cell of the table, and every way to set user.protection."""
 
 import json
 import mmap

@@ -1,4 +1,4 @@
-"""Classes through renames: a save by rename keeps the class, and a staging directory gives one before the first byte."""
+"""Classes and renames: a save by rename keeps the class; a staging directory gives one before the first byte."""
 
 import os
 

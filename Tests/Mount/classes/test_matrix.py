@@ -1,4 +1,4 @@
-"""Every cell of the table "what each class allows, in each state", through system calls on a mount."""
+"""The class × state table: every cell, through system calls on a mount."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Every command as a person or a script uses it: what it prints, what --json says, and the exit codes."""
+"""Every command as a person or a script uses it: output, --json, exit codes."""
 
 import json
 import os

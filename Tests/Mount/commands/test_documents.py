@@ -1,4 +1,4 @@
-"""The manual page, the completions and the README say what the program does."""
+"""The manual page, the completions and the README agree with the program."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`protectfs secret`: in every state of the volume, by several at once, and after a writer was killed."""
+"""`protectfs secret`: in every state of the volume, several at once, and after a writer was killed."""
 
 import json
 import os

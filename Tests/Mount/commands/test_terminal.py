@@ -1,4 +1,4 @@
-"""Passphrases typed at a terminal: not echoed, asked for twice when new, and ^C leaves the terminal as it was."""
+"""Passphrases typed at a terminal: not echoed, asked for twice when new; ^C restores the terminal."""
 
 import os
 

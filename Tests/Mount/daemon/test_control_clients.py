@@ -1,4 +1,4 @@
-"""Clients of the control socket that are slow, that go away in the middle, or that ask and never read."""
+"""Clients of the control socket that are slow, disconnect in the middle of a request, or never read."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A daemon that is told to end, or whose mount is taken away, while files are open: it locks first, and keeps no keys."""
+"""A daemon that is told to end, or whose mount is detached, while files are open: it locks first and keeps no keys."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Backing files cut at every place that matters: an error or the right bytes, and never fewer without an error."""
+"""Truncated backing files: every cut gives an error or the right bytes, never fewer bytes without an error."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""A volume that a sync client changes while it is mounted: nothing crashes, and nobody is given what belongs to another file."""
+"""A sync client changes a volume while it is mounted: nothing crashes, and no file gets content of another."""
 
 import json
 import os

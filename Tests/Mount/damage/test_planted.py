@@ -1,4 +1,4 @@
-"""Links, FIFOs, sockets and devices that somebody plants in the backing store: never followed, never waited for."""
+"""Links, FIFOs, sockets and devices planted in the backing store: never followed, never waited for."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A store without any key takes no class from new files and presents no name of its choice: lost records, laid-over headers."""
+"""A store without keys cannot weaken the class of new files or present a name of its choice: lost records, replaced headers."""
 
 import base64
 import os

@@ -1,4 +1,4 @@
-"""fsck on a damaged volume: what it says, what --repair and --quarantine do, and that it may be interrupted."""
+"""fsck on a damaged volume: its report, --repair, --quarantine, and interruptions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""erase: the keys are destroyed, nothing opens the volume any more, and half of it is finished by a second run."""
+"""erase destroys the keys: nothing opens the volume any more, and a second run completes an interrupted one."""
 
 import contextlib
 import json

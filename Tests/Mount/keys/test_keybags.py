@@ -1,4 +1,4 @@
-"""Keybags that were rolled back, swapped or cut, passphrases of every kind, and a volume taken to a new machine."""
+"""Keybags that were rolled back, swapped or cut, all kinds of passphrases, and a volume on a new machine."""
 
 import json
 import os

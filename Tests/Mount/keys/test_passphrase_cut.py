@@ -1,4 +1,4 @@
-"""A change of the passphrase that is killed, or loses power, at any of its calls: the old passphrase opens or the new one."""
+"""A passphrase change, killed or without power at any of its calls: the old passphrase opens or the new one."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Passphrases that are easy to guess, and keybags that ask for more work than anybody has time for."""
+"""Passphrases that are easy to guess, and keybags that demand too much work."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What this machine remembers of a keybag: only what an unlock has verified, and never less than before."""
+"""The pins of this machine: only values that an unlock has verified, and never lower than before."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A library whose results are wrong is used for nothing: no volume is made, mounted, changed or checked with it."""
+"""A cryptographic library with wrong results: no command makes, mounts, changes or checks a volume with it."""
 
 import os
 import shutil

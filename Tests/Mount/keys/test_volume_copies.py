@@ -1,4 +1,4 @@
-"""Copies of a volume on one machine: what is done to one leaves the keys, and what is known, of the other alone."""
+"""Copies of a volume on one machine: a change of one leaves the keys and pins of the other alone."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Late records: what was written after the keys were gone is there after the unlock, and nobody else's records are."""
+"""Late records: data written after the keys were gone is in its file after the unlock."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Late files that somebody else has made or changed: none of what is false reaches a file, and it is told of."""
+"""Late files that an attacker has made or changed: none is applied, and each is reported."""
 
 import errno
 import os

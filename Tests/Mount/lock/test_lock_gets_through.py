@@ -1,4 +1,4 @@
-"""A lock gets through: whatever others of the same user do with the control socket, and without threads to spare."""
+"""A lock gets through although other programs crowd the control socket or no thread is left."""
 
 import os
 import resource

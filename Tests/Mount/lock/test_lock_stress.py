@@ -1,4 +1,4 @@
-"""33 programs write in eight ways under hogs, stops, class changes and a frozen store: a lock loses none of their bytes."""
+"""33 programs write in eight ways under load, stops, class changes and a frozen store: a lock loses none of their bytes."""
 
 import contextlib
 import glob

@@ -1,4 +1,4 @@
-"""A lock under which a store hangs ends at once, says that it sweeps, and leaves no clean file readable."""
+"""A lock with a store that hangs: it ends at once, reports `sweeping`, and leaves no clean file readable."""
 
 import contextlib
 import json

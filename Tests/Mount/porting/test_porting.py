@@ -1,4 +1,4 @@
-"""Programs that import FileProtection, beyond the documents' examples: trees, policies, many writers, what dead ones leave."""
+"""Programs with FileProtection, beyond the documents' examples: trees, policies, many writers, leftovers of killed ones."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Programs that import FileProtection, at the edges of Foundation's promises: nothing is lost that Foundation would keep."""
+"""Programs with FileProtection at the limits of Foundation's promises: nothing is lost that Foundation would keep."""
 
 import os
 import shutil

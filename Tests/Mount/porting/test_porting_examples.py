@@ -1,4 +1,4 @@
-"""The documents' examples, as programs that import FileProtection, on a mount that is unlocked, locked, not yet unlocked."""
+"""The documents' examples as programs, on a mount that is unlocked, locked, or not yet unlocked."""
 
 import os
 import shutil

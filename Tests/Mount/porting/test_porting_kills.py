@@ -1,8 +1,8 @@
-"""A program killed at every system call of a write through FileProtection: nothing is in part, or in a weaker class.
+"""A program killed at every system call of a write through FileProtection: no partial file, and no weaker class.
 
-Each case says what is there before the call and after it. At whatever call the program is killed, every path has to be as
-before or as after, with its class; only where Foundation writes in place may the content be the beginning of the new one.
-What lies in staging has its class before its first byte, and is gone after the next write beside it.
+Each case has the files before the call and after it. At whichever call the program is killed, every path must be as before
+or as after, with its class. Only where Foundation writes in place may the content be the beginning of the new one. A file
+in staging has its class before its first byte, and is gone after the next write beside it.
 """
 
 import os

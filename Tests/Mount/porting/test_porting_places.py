@@ -1,4 +1,4 @@
-"""Programs that import FileProtection write where the protection is: links, `..`, and names that somebody else has taken."""
+"""Programs with FileProtection write only inside the mount: links, `..`, and names that others have taken."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a mount's root says and keeps for programs: its state for other users, the volume's default class, raw values."""
+"""The root of a mount for programs: its state for other users, the volume's default class, raw values."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""ProtectedData and UIKitCompat against real mounts: state, events, answers to willLock, and a daemon that goes and comes."""
+"""ProtectedData and UIKitCompat on real mounts: state, events, answers to willLock, daemons that end and restart."""
 
 import json
 import os

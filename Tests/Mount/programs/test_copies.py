@@ -1,4 +1,4 @@
-"""Copies of files that are open for writing, with what was written in the kernel's page cache only: never a hole."""
+"""Copies of files that are open for writing, whose data is only in the page cache: never a hole."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Programs killed while they change a file: the next one that opens it notices nothing of that."""
+"""Programs killed while they change a file: the next program that opens it notices nothing."""
 
 import os
 import random

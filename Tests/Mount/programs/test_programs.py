@@ -1,4 +1,4 @@
-"""Ordinary programs on a mount, compared with the same on the file system below."""
+"""Ordinary programs on a mount, compared with the same programs on the file system below."""
 
 import dbm.dumb
 import hashlib

@@ -1,4 +1,4 @@
-"""What others could learn without any key: names in the log, commands in the list of processes, copies in the guard."""
+"""Leaks that need no key: names in the log, commands in the process list, copies in the guard."""
 
 import contextlib
 import os

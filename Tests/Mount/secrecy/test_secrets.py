@@ -1,4 +1,4 @@
-"""Secrets stay in locked memory while they are needed, and are nowhere else: not in logs, arguments, core files, answers."""
+"""Secrets are in locked memory while needed and nowhere else: no log, argument, core file or answer has them."""
 
 import functools
 import os

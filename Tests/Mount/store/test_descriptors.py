@@ -1,4 +1,4 @@
-"""A daemon whose descriptors are used up by open files: it is reached, locked and unlocked, and nothing half-made is left."""
+"""A daemon without free descriptors: it still answers, locks and unlocks, and leaves nothing half-made."""
 
 import contextlib
 import errno

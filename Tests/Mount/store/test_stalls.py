@@ -1,4 +1,4 @@
-"""A file that is busy holds up no other: after a crash, with a store that does not answer, with a long change of class."""
+"""A busy file delays no other file: after a crash, with a store that hangs, during a long change of class."""
 
 import contextlib
 import ctypes

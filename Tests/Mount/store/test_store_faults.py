@@ -1,5 +1,7 @@
-"""Real faults below: a full disk, a quota, a disk that fails, a store that turns read-only; with the right errno, and no
-damage to what is not concerned."""
+"""Real faults below: a full disk, a quota, a failing disk, a store that turns read-only.
+
+Each gives the right errno and damages no other file.
+"""
 
 import errno
 import os

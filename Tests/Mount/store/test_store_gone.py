@@ -1,4 +1,4 @@
-"""Stores that go away: files deleted underneath, a directory unmounted, a disk that hangs, no descriptors, no memory."""
+"""Stores that disappear: deleted files, an unmounted directory, a disk that hangs, no descriptors, no memory."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""What fsck says of a volume, and everything that is on its store."""
+"""fsck's report of a volume, and every byte of its store."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Rounds of crashes: loads on a mount, the daemon killed or its disk cut off, and everything promised compared after it."""
+"""Rounds of crashes: loads on a mount, the daemon killed or its disk cut off, then a comparison with every promise."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""A store that is frozen while the volume is locked, so that acknowledged writes of a file come after its keys are gone."""
+"""A store that is frozen while the volume is locked: acknowledged writes reach it after the keys are gone."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Writers and readers that run beside lock and unlock, and keep account of every byte that they were told is written."""
+"""Writers and readers that run across locks and unlocks and keep account of every acknowledged byte."""
 
 import errno
 import mmap

@@ -1,4 +1,4 @@
-"""Commands that change a keybag, mounts that it may refuse, and a volume with every keybag that it had."""
+"""Commands that change a keybag, mounts that may be refused, and a volume with all keybags that it has had."""
 
 import contextlib
 import glob

@@ -1,4 +1,4 @@
-"""Late records: how a test makes one, and what is on the store then."""
+"""Late records: how a test makes one, and their state on the store."""
 
 import contextlib
 import glob

@@ -1,4 +1,4 @@
-"""Everyday saves of real programs: what each leaves in a directory, in which class, and how it went about it.
+"""Everyday saves by real programs: the files that each leaves, their classes, and the steps of the save.
 
 Run alone, it prints the table of docs/saves.md:  python3 Tests/Mount/support/saves.py
 """

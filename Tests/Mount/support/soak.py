@@ -1,8 +1,9 @@
-"""A mixed load on two mounts for hours, beside plain directories: flat in memory, descriptors, latency; equal in contents.
+"""Runs a mixed load for hours on two mounts, and the same steps in plain directories.
 
-One volume stays mounted from the beginning to the end, and is locked and unlocked under the load; memory, descriptors and
-latency are measured on it. The other is locked too, and unmounted and mounted again and again. Every row of the table is
-a minute. The last line is "flat and equal" or what is not; the exit code is 0 or 1. The same seed gives the same steps.
+Memory, descriptors and latency must stay flat, and the contents equal. One volume stays mounted from the beginning to the
+end, and is locked and unlocked under the load; it is the one that is measured. The other is locked too, and unmounted and
+mounted again and again. Every row of the table is a minute. The last line is "flat and equal" or the list of problems; the
+exit code is 0 or 1. The same seed gives the same steps.
 """
 
 import argparse
@@ -166,11 +167,11 @@ class Soak:
 
 def arguments():
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("hours", nargs="?", type=float, default=2.0, metavar="HOURS")
-    parser.add_argument("--minutes", type=float)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--duty", type=float, default=1.0, help="cores' worth of load, about (1.0)")
-    parser.add_argument("--keep", action="store_true", help="leave the volumes and directories there")
+    parser.add_argument("hours", nargs="?", type=float, default=2.0, metavar="HOURS", help="default: 2")
+    parser.add_argument("--minutes", type=float, help="minutes in place of HOURS")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="for the same steps as in an earlier run")
+    parser.add_argument("--duty", type=float, default=1.0, metavar="PART", help="load, in processors (default: 1.0)")
+    parser.add_argument("--keep", action="store_true", help="keep the volumes and directories")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Whether the mount and the plain directory of a soak hold the same."""
+"""Compares the mount and the plain directory of a soak."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A program that hears of the lock's events over the control socket."""
+"""A program that gets the lock's events over the control socket."""
 
 from control_socket import ask, connect, frame, receive
 

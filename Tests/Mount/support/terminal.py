@@ -1,4 +1,4 @@
-"""A command at a terminal, with a person who types answers."""
+"""A command at a terminal, with answers typed to its prompts."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""The directory in which a run of tests or a measurement has its volumes and mounts, and nothing else of the machine."""
+"""The directory with all volumes and mounts of one run of tests or measurements."""
 
 import contextlib
 import os
