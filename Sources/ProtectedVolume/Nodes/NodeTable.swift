@@ -1,6 +1,6 @@
 // The nodes that the kernel knows, by number and by backing inode, with their counts.
 //
-// Lock order (outermost first), for Names, Nodes and Volume:
+// Lock order (outermost first), for Nodes and Operations:
 //   directories' `structure` locks (smaller node number first) → a file's opening stripe → KeyRing's state lock →
 //   NodeTable → Node.state → DirectoryState.contents, DirectoryCache, Volume.opened.
 // Only `structure` locks and stripes are held across the backing store's I/O. Nobody asks for the KeyRing's state lock

@@ -139,7 +139,7 @@ package final class Volume: Sendable {
         rootDirectory = directory
         let reserved: BackingDirectory
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
-        late = LateRecords(root: reserved, states: states, keys: keys, report: report)
+        late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
         names = NameCipher(keys: keys.metadata)
         content = ContentContext(
             keys: keys, epochs: epochs, isReadOnly: options.isReadOnly, cutNeedsSync: !directory.keepsOrder,
