@@ -55,7 +55,7 @@ def test_install(environment):
 
 
 def test_mount_helper(environment):
-    helper = os.path.join(REPOSITORY, "mount-scripts", "mount.fuse.protectfs")
+    helper = os.path.join(REPOSITORY, "mount-scripts", "packaging", "mount.fuse.protectfs")
     volume = environment.volume()
     path = environment.new_path("mount")
     os.makedirs(path)

@@ -155,7 +155,7 @@ def test_closed_streams_of_mount8(environment):
     volume = environment.volume()
     path = environment.new_path("mount")
     os.mkdir(path)
-    helper = os.path.join(harness.REPOSITORY, "mount-scripts/mount.fuse.protectfs")
+    helper = os.path.join(harness.REPOSITORY, "mount-scripts/packaging/mount.fuse.protectfs")
     where = {**volume.environment, "PATH": os.path.dirname(harness.binary()) + ":" + os.environ["PATH"]}
     for streams in COMBINATIONS:
         label = "without " + ",".join(map(str, streams))

@@ -1,6 +1,5 @@
-// The code examples of the documents as programs: `porting-examples NAME DIRECTORY [WORD…]`, run by Tests/Mount. The examples
-// themselves, in Examples, are as the documents write them, but for the import; here they are called, and it is told what
-// came of it.
+// The code examples of the documents as programs: `porting-examples NAME DIRECTORY [WORD…]`, run by Tests/Mount. The files
+// Example*.swift are as the documents write them, but for the import. Here they are called, and their outcome is printed.
 
 import UIKitCompat
 

@@ -1,4 +1,4 @@
-// Drives ProtectedData for Tests/Mount/test_porting_state.py: prints what it is told, a line each.
+// Drives ProtectedData for Tests/Mount/porting/test_porting_state.py: prints what it is told, a line each.
 
 import Dispatch
 import UIKitCompat

@@ -9,7 +9,7 @@ import subprocess
 import harness
 
 DOCS = os.path.join(harness.REPOSITORY, "docs")
-COMPLETIONS = os.path.join(harness.REPOSITORY, "mount-scripts", "completions")
+COMPLETIONS = os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "completions")
 
 
 def read(path):

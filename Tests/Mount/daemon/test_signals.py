@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import harness
@@ -84,7 +85,7 @@ def test_lock_comes_first(environment):
     """The lock does not wait for programs that asked to be waited for, nor for an earlier lock's grace."""
     mount, handles = filled(environment)
     pid = mount.pid
-    subscriber = subprocess.Popen(["/usr/bin/python3", "-c", SUBSCRIBER, mount.path, os.path.dirname(__file__)],
+    subscriber = subprocess.Popen(["/usr/bin/python3", "-c", SUBSCRIBER, mount.path, *sys.path],
                                   stdout=subprocess.PIPE, text=True)
     assert subscriber.stdout.readline() == "subscribed\n"
     locking = subprocess.Popen([harness.binary(), "lock", "--grace", harness.GRACE, mount.path],
@@ -104,7 +105,7 @@ def test_lock_comes_first(environment):
 
 SUBSCRIBER = """
 import sys, time
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 import harness, test_control
 class Mount: path = sys.argv[1]
 client = test_control.connect(Mount)

@@ -15,7 +15,7 @@ def test_soak(environment):
     if shutil.disk_usage(environment.base).free < 2 << 30:
         raise Skip("this needs 2 GiB of disk")
     done = subprocess.run(
-        [os.path.join(REPOSITORY, "mount-scripts", "soak"), "--minutes", str(MINUTES[environment.mode])],
+        [os.path.join(REPOSITORY, "mount-scripts", "measure", "soak"), "--minutes", str(MINUTES[environment.mode])],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         env={**os.environ, "PROTECTFS": binary(), "TMPDIR": environment.base})
     lines = done.stdout.strip().split("\n")

@@ -5,7 +5,7 @@ import shutil
 
 import harness
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "broken_primitive.c")
+SOURCE = os.path.join(harness.SUPPORT, "broken_primitive.c")
 # What is broken: what the message names.
 BROKEN = {"BLAKE": "BLAKE2b", "IPSEC_MB": "AES-256-GCM (Intel IPsec-MB)"}
 

@@ -1,4 +1,4 @@
-// One call of FileProtection for Tests/Mount/test_porting_kills.py, which stops and kills it at each of its system calls.
+// One call of FileProtection for Tests/Mount/porting/test_porting_kills.py, which stops and kills it at each of its system calls.
 //
 // `porting-kills WORD…` does it and ends; the test learns from SIGSTOP where it begins. `porting-kills serve` does a line
 // of words after the other, and answers each with what came of it.

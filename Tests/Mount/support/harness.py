@@ -10,7 +10,8 @@ import signal
 import subprocess
 import time
 
-REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SUPPORT = os.path.dirname(os.path.abspath(__file__))
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(SUPPORT)))
 PAGE = 4096
 CLASSES = {
     "A": "complete",

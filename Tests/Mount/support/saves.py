@@ -1,6 +1,6 @@
 """Everyday saves of real programs: what each leaves in a directory, in which class, and how it went about it.
 
-Run alone, it prints the table of docs/saves.md:  python3 Tests/Mount/saves.py
+Run alone, it prints the table of docs/saves.md:  python3 Tests/Mount/support/saves.py
 """
 
 import ctypes

@@ -10,7 +10,7 @@ from harness import CLASSES, PATIENCE, get_class, in_child, program, set_class, 
 
 
 class Pitfall:
-    """Tests/PortingPitfalls with a file of a class; everything it prints is in `said`."""
+    """Tests/Porting/Pitfalls with a file of a class; everything it prints is in `said`."""
 
     def __init__(self, mount, *words, name="A"):
         path = mount / f"{'-'.join(words)}.{name}"
