@@ -27,7 +27,7 @@ struct VolumeAccess {
         do throws(Errno) {
             directory = try HostDirectory.open(path: text)
         } catch {
-            throw Explain.store(error, path)
+            throw ErrorMessages.store(error, path)
         }
         let store = try StateFileLayout.Store(directory, path)
         try self.init(path, directory, store, typedPath: Self.plainAbsolute(path), usePrevious: usePrevious)
@@ -51,14 +51,14 @@ struct VolumeAccess {
             let name = usePrevious ? ".protectfs.keybag.old" : ".protectfs.keybag"
             throw .init(.volume, "\(path): its \(name) is no regular file; somebody has replaced it")
         } catch {
-            throw Explain.store(error, path)
+            throw ErrorMessages.store(error, path)
         }
-        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw Explain.keybag(error, path) }
+        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
     }
 
     /// Says, for a command that only shows the keybag, that this machine would not use it.
     func warnIfRefused() {
-        do throws(CommandFailure) { _ = try KnownState.standing(of: self, accept: false) } catch {
+        do throws(CommandFailure) { _ = try LocalState.standing(of: self, accept: false) } catch {
             Output.error(error.message)
         }
     }
@@ -97,9 +97,4 @@ struct VolumeAccess {
 
     /// This store among the copies of the volume that this machine has seen.
     func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store, typedPath) }
-}
-
-/// The cost of a new passphrase's hash on this machine.
-func calibratedCost() throws(CommandFailure) -> Argon2Parameters {
-    do throws(SodiumError) { return try PasswordHash.calibrated() } catch { throw Explain.memory(error) }
 }

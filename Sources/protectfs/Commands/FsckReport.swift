@@ -8,7 +8,7 @@ import SodiumKit
 import VolumeFormat
 
 /// The report of one check. Its functions are called from any thread, findings and repairs one at a time.
-final class CheckReport: Sendable {
+final class FsckReport: Sendable {
     private let isJSON: Bool
     private let repairs: Bool
     let progress = Progress()

@@ -4,7 +4,7 @@ import Glibc
 import HostSystem
 
 /// Lookups in the mount table.
-enum Mounted {
+enum MountLookup {
     /// All mounts of this program, or none when the table cannot be read.
     static func all() -> [MountEntry] { ((try? MountTable.read()) ?? []).filter(\.isProtectfs) }
 
@@ -52,7 +52,7 @@ enum Mounted {
             if let whole = try? path.resolved() { result.append(whole) }
             return result
         } catch {
-            throw Explain.system(error)
+            throw ErrorMessages.system(error)
         }
     }
 
@@ -64,5 +64,12 @@ enum Mounted {
             if part.elementsEqual("..".utf8) { _ = parts.popLast() } else { parts.append(part) }
         }
         return HostPath(bytes: [UInt8(ascii: "/")] + parts.joined(separator: [UInt8(ascii: "/")]))
+    }
+
+    /// Whether the mount's daemon has died: the kernel then answers what it has not cached with ENOTCONN.
+    static func isDead(_ entry: MountEntry) -> Bool {
+        var statistics = statvfs()
+        return unsafe entry.mountPoint.withCString { unsafe statvfs($0, &statistics) } != 0
+            && (errno == ENOTCONN || errno == ECONNABORTED)
     }
 }

@@ -7,9 +7,6 @@ import VolumeFormat
 
 /// Reading and writing of device key files.
 enum DeviceKeyFile {
-    /// Where a volume's device key lies unless told otherwise.
-    static func defaultPath(_ volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).key") }
-
     /// Reads a device key; nil when the file is not there and `isOptional`.
     static func read(_ path: HostPath, isOptional: Bool) throws(CommandFailure) -> SecretKey? {
         if isOptional, unsafe path.withCString({ unsafe access($0, F_OK) }) != 0, errno == ENOENT { return nil }
@@ -31,11 +28,11 @@ enum DeviceKeyFile {
 
     /// A new random key.
     static func random() throws(CommandFailure) -> SecretKey {
-        do throws(SodiumError) { return try SecretKey.random() } catch { throw Explain.memory(error) }
+        do throws(SodiumError) { return try SecretKey.random() } catch { throw ErrorMessages.memory(error) }
     }
 
     private static func empty() throws(CommandFailure) -> SecretKey {
-        do throws(SodiumError) { return try SecretKey() } catch { throw Explain.memory(error) }
+        do throws(SodiumError) { return try SecretKey() } catch { throw ErrorMessages.memory(error) }
     }
 
     /// Opens what can be a device key: a regular file of 32 bytes.
@@ -87,4 +84,21 @@ enum DeviceKeyFile {
 
     /// Takes away a key that was written for something that then failed.
     static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
+
+    /// Moves a key that is to be replaced aside, under a name at which nothing lies: copies of the volume may need it.
+    ///
+    /// - Returns: its new name; nil where there was none.
+    static func setAside(_ path: HostPath) throws(CommandFailure) -> HostPath? {
+        for number in 1...1000 {
+            let old = LocalFile.replacedKey(path, attempt: number)
+            do throws(SystemError) {
+                try FileChange.rename(path, to: old, replacing: false)
+                return old
+            } catch {
+                if error.code == ENOENT { return nil }
+                guard error.code == EEXIST else { throw .init(.failure, "device key \(path): \(error.reason)") }
+            }
+        }
+        throw .init(.failure, "device key \(path): a thousand old ones lie beside it; remove some")
+    }
 }

@@ -3,7 +3,7 @@
 import HostSystem
 import VolumeFormat
 
-extension Classes {
+extension ClassCommands {
     /// How a file's class stands to the one that new files get in its directory.
     enum Difference {
         case same, weaker, stronger

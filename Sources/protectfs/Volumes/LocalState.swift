@@ -8,7 +8,7 @@ import ProtectedVolume
 import VolumeFormat
 
 /// The state file as commands and the daemon use it.
-enum KnownState {
+enum LocalState {
     /// Where the state file of a volume's store is kept.
     static func store(_ access: VolumeAccess) throws(CommandFailure) -> StateFileStore {
         try store(access.bag.volumeID, access.place().number)
@@ -17,7 +17,7 @@ enum KnownState {
     /// Where the state file of a volume with this number is kept.
     static func store(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFileStore {
         let path = SystemPaths.data
-        do throws(SystemError) { try makeDirectories(path) } catch { throw Explain.system(error) }
+        do throws(SystemError) { try makeDirectories(path) } catch { throw ErrorMessages.system(error) }
         let text = try VolumeAccess.text(path)
         do throws(Errno) {
             let directory = try HostDirectory.open(path: text)
@@ -129,8 +129,8 @@ enum KnownState {
     }
 
     private static func explain(_ error: VolumeError, _ volume: VolumeID, _ number: Int) -> CommandFailure {
-        let path = SystemPaths.data.appending(StateFileStore.fileName(volume, number))
-        guard case .damaged = error else { return Explain.volume(error, path) }
+        let path = LocalFile.state(of: volume, number: number)
+        guard case .damaged = error else { return ErrorMessages.volume(error, path) }
         return .init(
             .volume,
             "\(path): this state file, in which the machine remembers the volume, is damaged; remove it to accept the volume as it is: then an older keybag is not noticed, and crash damage is tolerated until a complete fsck"
@@ -159,47 +159,6 @@ enum KnownState {
                 .volume,
                 "\(volume): the keybag differs from the one seen before under the same number; --accept-keybag accepts it if you know why"
             )
-        }
-    }
-}
-
-/// Keeps two commands from changing one keybag at the same time on this machine.
-final class KeybagLock {
-    private let file: Descriptor
-
-    /// Waits for the lock.
-    init(_ volume: VolumeID) throws(CommandFailure) {
-        let file = try Self.open(Self.path(volume))
-        try Self.wait(file)
-        self.file = file
-    }
-
-    /// Takes the lock; nil where a command has it, or it cannot be had.
-    init?(ifFree volume: VolumeID) {
-        guard let file = try? Self.open(Self.path(volume)), flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
-            return nil
-        }
-        self.file = file
-    }
-
-    private static func path(_ volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).keybag.lock") }
-
-    private static func wait(_ file: borrowing Descriptor) throws(CommandFailure) {
-        while flock(file.number, LOCK_EX) != 0 {
-            if errno != EINTR { throw Explain.system(.last("flock")) }
-        }
-    }
-
-    private static func open(_ path: HostPath) throws(CommandFailure) -> Descriptor {
-        do throws(SystemError) {
-            try makeDirectories(SystemPaths.data)
-            let file = try Descriptor(opening: path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode: 0o600)
-            guard try file.status().st_mode & S_IFMT == S_IFREG else {
-                throw SystemError(code: EINVAL, call: "open", subject: path.description)
-            }
-            return file
-        } catch {
-            throw Explain.system(error)
         }
     }
 }

@@ -7,7 +7,7 @@ import PassphraseStrength
 import SodiumKit
 
 /// Reads secrets straight into locked memory.
-enum SecretInput {
+enum CredentialInput {
     /// A file that holds a passphrase is not larger than this.
     static let largestFile: off_t = 65536
 
@@ -67,7 +67,7 @@ enum SecretInput {
     ) throws(CommandFailure) -> SecretBytes {
         let strength: PassphraseStrength
         do throws(SodiumError) { strength = try PassphraseStrength(of: passphrase) } catch {
-            throw Explain.memory(error)
+            throw ErrorMessages.memory(error)
         }
         let advice = "four or more unusual words are better"
         if strength < .minimum, !mayBeWeak {
@@ -114,7 +114,7 @@ enum SecretInput {
                     .authentication,
                     "there is no terminal to ask for the \(what); give --\(option) or its command twin")
             case EINTR: throw .init(.authentication, "interrupted; nothing was changed")
-            default: throw Explain.system(error)
+            default: throw ErrorMessages.system(error)
             }
         }
     }
@@ -180,7 +180,7 @@ enum SecretInput {
     /// Reads what a command prints after its first line, which may be secret too, so that it does not die of SIGPIPE.
     private static func drain(_ reading: borrowing Descriptor) throws {
         var rest: SecretBytes
-        do throws(SodiumError) { rest = try SecretBytes(byteCount: 4096) } catch { throw Explain.memory(error) }
+        do throws(SodiumError) { rest = try SecretBytes(byteCount: 4096) } catch { throw ErrorMessages.memory(error) }
         for _ in 0..<256 {
             let count = try rest.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
                 try reading.read(into: &span)
@@ -195,7 +195,7 @@ enum SecretInput {
     ) throws -> SecretBytes {
         var secret: SecretBytes
         do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {
-            throw Explain.memory(error)
+            throw ErrorMessages.memory(error)
         }
         let count: Int
         do throws(SystemError) {
@@ -215,4 +215,9 @@ enum SecretInput {
         secret.shorten(to: count)
         return secret
     }
+}
+
+/// The cost of a new passphrase's hash on this machine.
+func calibratedCost() throws(CommandFailure) -> Argon2Parameters {
+    do throws(SodiumError) { return try PasswordHash.calibrated() } catch { throw ErrorMessages.memory(error) }
 }

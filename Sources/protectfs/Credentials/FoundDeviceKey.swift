@@ -74,7 +74,8 @@ extension VolumeAccess {
         let volume = bag.volumeID
         let own = try place().deviceKey(volume)
         var problem: CommandFailure?
-        for path in [own] + DeviceKeyFile.all(of: volume).filter({ $0 != own }) {
+        let others = LocalFile.deviceKeys(of: volume).filter { !$0.isBeingErased && $0.path != own }.map(\.path)
+        for path in [own] + others {
             do throws(CommandFailure) {
                 guard let key = try DeviceKeyFile.read(path, isOptional: true) else { continue }
                 if let refusal = opens(with: key) {
@@ -95,8 +96,7 @@ extension VolumeAccess {
         let (volume, place) = (bag.volumeID, try place())
         let own = place.deviceKey(volume)
         guard let key = try? DeviceKeyFile.read(own, isOptional: true), opens(with: key) != nil else { return own }
-        let taken = StorePlace.numbers(of: volume, suffix: "key")
-        return SystemPaths.data.appending("\(volume).\((taken.last ?? 1) + 1).key")
+        return LocalFile.deviceKey(of: volume, number: (LocalFile.deviceKeyNumbers(of: volume).last ?? 1) + 1)
     }
 
     /// Nil for a key that is this keybag's, even if the keybag is damaged: that is found out by who uses it.
@@ -105,42 +105,9 @@ extension VolumeAccess {
             _ = try bag.open(deviceKey: key)
             return nil
         } catch .wrongDeviceKey {
-            return Explain.keybag(.wrongDeviceKey, path)
+            return ErrorMessages.keybag(.wrongDeviceKey, path)
         } catch {
             return nil
         }
-    }
-}
-
-extension DeviceKeyFile {
-    /// The files in the usual place that hold device keys of a volume: `UUID.key`, `UUID.N.key`, and what `recovery use` has
-    /// replaced, which opens copies of before. In this order, and each kind by its name.
-    static func all(of volume: VolumeID) -> [HostPath] {
-        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
-        let start = Array("\(volume).".utf8)
-        let found = names.filter { (name: HostPath) in
-            let parts = name.bytes.dropFirst(start.count).split(separator: UInt8(ascii: ".")).map(Array.init)
-            return name.bytes.starts(with: start) && parts.contains(Array("key".utf8))
-                && parts.last != Array("erasing".utf8)
-        }
-        let isOld = { (name: HostPath) in !name.bytes.suffix(4).elementsEqual(".key".utf8) }
-        return (found.filter { !isOld($0) } + found.filter(isOld)).map { SystemPaths.data.appending(bytes: $0.bytes) }
-    }
-
-    /// Moves a key that is to be replaced aside, under a name at which nothing lies: copies of the volume may need it.
-    ///
-    /// - Returns: its new name; nil where there was none.
-    static func setAside(_ path: HostPath) throws(CommandFailure) -> HostPath? {
-        for number in 1...1000 {
-            let old = HostPath(bytes: path.bytes + Array((number == 1 ? ".old" : ".old.\(number)").utf8))
-            do throws(SystemError) {
-                try FileChange.rename(path, to: old, replacing: false)
-                return old
-            } catch {
-                if error.code == ENOENT { return nil }
-                guard error.code == EEXIST else { throw .init(.failure, "device key \(path): \(error.reason)") }
-            }
-        }
-        throw .init(.failure, "device key \(path): a thousand old ones lie beside it; remove some")
     }
 }

@@ -9,7 +9,7 @@ import SodiumKit
 import VolumeFormat
 
 /// Turns the errors of the other modules into a command's failure.
-enum Explain {
+enum ErrorMessages {
     /// A failed system call of the command itself.
     static func system(_ error: SystemError, _ code: ExitCode = .failure) -> CommandFailure {
         .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")

@@ -39,7 +39,7 @@ enum Initialisation {
         do throws(CommandFailure) {
             try tryStore(directory, path)
             if let text = StoreWarning.smallBlocks(below: directory, path) { Output.error(text) }
-            let passphrase = try SecretInput.newPassphrase(
+            let passphrase = try CredentialInput.newPassphrase(
                 arguments, isBound: !noDeviceKey && !arguments.has("portable"), orPlain: true)
             let cost = try calibratedCost()
             if noDeviceKey {
@@ -55,7 +55,7 @@ enum Initialisation {
                     suite: suite, passphrase: passphrase, portable: arguments.has("portable"), deviceKey: key,
                     cost: cost)
             }
-            let keyPath = arguments.path("device-key") ?? DeviceKeyFile.defaultPath(made.bag.volumeID)
+            let keyPath = arguments.path("device-key") ?? LocalFile.deviceKey(of: made.bag.volumeID)
             try DeviceKeyFile.refuseInside(keyPath, path)
             try DeviceKeyFile.write(key, to: keyPath)
             do throws(CommandFailure) {
@@ -74,7 +74,7 @@ enum Initialisation {
     private static func make(
         _ path: HostPath, _ body: () throws(KeybagError) -> NewKeybag
     ) throws(CommandFailure) -> NewKeybag {
-        do throws(KeybagError) { return try body() } catch { throw Explain.keybag(error, path) }
+        do throws(KeybagError) { return try body() } catch { throw ErrorMessages.keybag(error, path) }
     }
 
     private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> BlockSuite {
@@ -123,7 +123,7 @@ enum Initialisation {
             return (directory, isNew)
         } catch let error as Errno {
             if error == .ENOTDIR { throw .init(.usage, "\(path): not a directory") }
-            throw Explain.store(error, path)
+            throw ErrorMessages.store(error, path)
         } catch let error as CommandFailure {
             throw error
         } catch {
@@ -136,7 +136,7 @@ enum Initialisation {
     }
 
     private static func tryStore(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
-        do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw Explain.volume(error, path) }
+        do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw ErrorMessages.volume(error, path) }
     }
 
     /// The root's record first, the keybag last: what has a keybag is a whole volume. The recovery code is shown in between:
@@ -148,7 +148,7 @@ enum Initialisation {
         do throws(VolumeError) {
             try Volume.writeRootRecord(in: directory, keys: try metadata(made, path))
         } catch {
-            throw Explain.volume(error, path)
+            throw ErrorMessages.volume(error, path)
         }
         do throws(CommandFailure) {
             try show(made, path, key: key, arguments)
@@ -170,10 +170,10 @@ enum Initialisation {
             try KeybagFile.create(bag.bytes, in: directory)
         } catch {
             KeybagFile.remove(in: directory)
-            throw Explain.store(error, path)
+            throw ErrorMessages.store(error, path)
         }
         do throws(CommandFailure) {
-            try KnownState.create(bag, StateFileLayout.Store(directory, path))
+            try LocalState.create(bag, StateFileLayout.Store(directory, path))
         } catch {
             KeybagFile.remove(in: directory)
             throw error

@@ -37,11 +37,11 @@ extension Command {
             Option("repair", help: "repair what can be decided, and salvage damaged files"),
             Option("quarantine", help: "with --repair: move what cannot be decrypted to .protectfs.lost+found"),
             .deviceKey,
-        ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag], run: Checking.run)
+        ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag], run: Fsck.run)
 }
 
 /// The work of `fsck`.
-enum Checking {
+enum Fsck {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = try arguments.operands("VOLUME")[0]
         if arguments.has("quarantine"), !arguments.has("repair") {
@@ -59,7 +59,7 @@ enum Checking {
 
     private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let isReadOnly = arguments.has("read-only")
-        let report = CheckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
+        let report = FsckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
         let confirmed = try ConfirmedNames(arguments, progress: report.progress)
         let access = try CheckedVolume(path, .init(arguments))
         // Before a passphrase is asked for; the claim is held from here on.
@@ -70,8 +70,8 @@ enum Checking {
             try access.pin()
             if let text = access.endChange() { Output.error(text) }
         }
-        let isKnown = try KnownState.load(access.found) != nil
-        let states = isReadOnly && !isKnown ? nil : try KnownState.store(access.found)
+        let isKnown = try LocalState.load(access.found) != nil
+        let states = isReadOnly && !isKnown ? nil : try LocalState.store(access.found)
         let interrupted = Interruption()
         var options = CheckOptions()
         options.mends = !isReadOnly
@@ -89,7 +89,7 @@ enum Checking {
         } catch .refused(.EBUSY) {
             throw busy(path)
         } catch {
-            throw Explain.volume(error, path)
+            throw ErrorMessages.volume(error, path)
         }
         let isSaid = report.end(summary)
         return .check(
@@ -111,12 +111,12 @@ enum Checking {
         } catch .refused(.EBUSY) {
             throw busy(access.path)
         } catch {
-            throw Explain.volume(error, access.path)
+            throw ErrorMessages.volume(error, access.path)
         }
     }
 
     private static func busy(_ path: HostPath) -> CommandFailure {
-        guard let mount = Mounted.of(volume: path).first else {
+        guard let mount = MountLookup.of(volume: path).first else {
             return .init(.busy, "\(path): the volume is in use by another command; wait until it has ended")
         }
         return .init(
@@ -129,7 +129,7 @@ enum Checking {
         _ arguments: Arguments, _ access: CheckedVolume
     ) throws(CommandFailure) -> Credential? {
         guard arguments.has("no-unlock") else {
-            return try SecretInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
+            return try CredentialInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
         }
         let deviceKey = try access.found.deviceKey(.init(arguments))
         if let failure = deviceKey.missing("so without unlocking nothing can be checked") { throw failure }

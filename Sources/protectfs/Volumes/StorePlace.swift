@@ -42,9 +42,7 @@ struct StorePlace {
     }
 
     /// Where a device key that is made for this store lies.
-    func deviceKey(_ volume: VolumeID) -> HostPath {
-        SystemPaths.data.appending(number == 1 ? "\(volume).key" : "\(volume).\(number).key")
-    }
+    func deviceKey(_ volume: VolumeID) -> HostPath { LocalFile.deviceKey(of: volume, number: number) }
 
     /// What a person has to know before this store's keys are changed; nil where there is nothing.
     func note(_ path: HostPath) -> String? {
@@ -78,26 +76,12 @@ struct StorePlace {
     ) -> (known: [(number: Int, state: StateFile)], damage: CommandFailure?) {
         var known: [(number: Int, state: StateFile)] = []
         var damage: CommandFailure?
-        for number in numbers(of: volume, suffix: "state") {
+        for number in LocalFile.stateNumbers(of: volume) {
             do throws(CommandFailure) {
-                if let state = try KnownState.load(volume, number) { known.append((number, state)) }
+                if let state = try LocalState.load(volume, number) { known.append((number, state)) }
             } catch { damage = error }
         }
         return (known, damage)
-    }
-
-    /// The numbers under which a volume has files called `UUID.suffix` and `UUID.N.suffix`, in ascending order.
-    static func numbers(of volume: VolumeID, suffix: String) -> [Int] {
-        // Without the directory there are none.
-        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
-        return names.compactMap { (name: HostPath) -> Int? in
-            let parts = name.bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-            let texts = parts.map { String(decoding: $0, as: UTF8.self) }
-            guard texts.first == "\(volume)", texts.last == suffix else { return nil }
-            if texts.count == 2 { return 1 }
-            guard texts.count == 3, let number = Int(texts[1]), number > 1, texts[1] == "\(number)" else { return nil }
-            return number
-        }.sorted()
     }
 }
 
@@ -105,9 +89,9 @@ extension StateFileLayout.Store {
     /// A volume's directory as it is now, seen at `path`.
     init(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
         let identity: DirectoryIdentity
-        do throws(Errno) { identity = try directory.identity() } catch { throw Explain.store(error, path) }
+        do throws(Errno) { identity = try directory.identity() } catch { throw ErrorMessages.store(error, path) }
         let resolved: HostPath
-        do throws(SystemError) { resolved = try path.resolved() } catch { throw Explain.system(error) }
+        do throws(SystemError) { resolved = try path.resolved() } catch { throw ErrorMessages.system(error) }
         self.init(
             inode: identity.inode, born: (identity.born.seconds, UInt32(clamping: identity.born.nanoseconds)),
             fileSystem: identity.fileSystem, path: resolved.bytes)

@@ -49,7 +49,7 @@ struct CheckedVolume {
         self.found = found
         self.terms = terms
         self.isPrevious = isPrevious
-        (outcome, isPublicKeyPinned) = try KnownState.standing(of: found, accept: terms.accept)
+        (outcome, isPublicKeyPinned) = try LocalState.standing(of: found, accept: terms.accept)
     }
 
     /// Reads and compares the keybag anew, through the same directory: it may have been changed meanwhile.
@@ -78,16 +78,16 @@ struct CheckedVolume {
             case .none: return try bag.unlock(credential)
             }
         } catch .deviceKeyNeeded {
-            throw deviceKey.problem ?? Explain.keybag(.deviceKeyNeeded, path)
+            throw deviceKey.problem ?? ErrorMessages.keybag(.deviceKeyNeeded, path)
         } catch {
-            throw Explain.keybag(error, path)
+            throw ErrorMessages.keybag(error, path)
         }
     }
 
     /// Pins the keybag, which has been unlocked.
     func pin() throws(CommandFailure) {
         guard outcome != .current else { return }
-        try KnownState.pin(found, accept: outcome == .accepted)
+        try LocalState.pin(found, accept: outcome == .accepted)
     }
 
     /// Ends a change of the keybag that was cut off: this one has been unlocked, so what that has left is destroyed. Where a
@@ -117,7 +117,7 @@ struct CheckedVolume {
         do throws(Errno) {
             left = try KeybagFile.replace(.init(bag.bytes, isPrevious: isPrevious), with: next.bytes, in: directory)
         } catch {
-            throw Explain.store(error, path)
+            throw ErrorMessages.store(error, path)
         }
         var code = ExitCode.success
         if let left {
@@ -125,7 +125,7 @@ struct CheckedVolume {
             code = .failure
         }
         do throws(CommandFailure) {
-            try KnownState.pin(VolumeAccess(found, holding: next), accept: outcome == .accepted)
+            try LocalState.pin(VolumeAccess(found, holding: next), accept: outcome == .accepted)
         } catch {
             Output.error("the keybag is changed, but this machine could not note it: \(error.message)")
             code = .failure

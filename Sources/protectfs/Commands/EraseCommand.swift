@@ -85,7 +85,7 @@ enum Erasing {
     /// The device key is that of every copy of the volume: one that is mounted would be lost when it is unmounted.
     private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
-        for mount in Mounted.all() {
+        for mount in MountLookup.all() {
             guard let other = try? VolumeAccess(mount.source), other.bag.volumeID == volume else { continue }
             throw .init(
                 .busy,
@@ -152,9 +152,9 @@ enum Erasing {
 
     /// The empty files that lock the others; those of a volume of which something is left are kept.
     private static func removeLocks(of volume: VolumeID, _ target: Target) {
-        let isLeft = !target.spared.isEmpty || files(of: volume) { $0.last == "state" }.contains(where: isThere)
+        let isLeft = !target.spared.isEmpty || LocalFile.all(of: volume).contains { $0.isState && isThere($0.path) }
         guard !isLeft else { return }
-        for name in ["lock", "keybag.lock"] { remove(SystemPaths.data.appending("\(volume).\(name)")) }
+        for path in [LocalFile.stateLock(of: volume), LocalFile.keybagLock(of: volume)] { remove(path) }
     }
 
     private static func failure(_ error: Errno, _ path: HostPath) -> CommandFailure {
@@ -177,14 +177,11 @@ enum Erasing {
     private static func verify(_ target: Target, _ report: Report) throws(CommandFailure) {
         let keybags = KeybagFile.allNames.map { target.path.appending(bytes: Array($0.bytes)) }
         for path in keybags + target.deviceKeys + target.states + target.links {
-            for path in [path, marked(path)] where isThere(path) {
+            for path in [path, LocalFile.beingErased(path)] where isThere(path) {
                 throw .init(.failure, "\(path): it is there again: something, a sync client perhaps, has put it back")
             }
         }
     }
-
-    /// The name that a file has while it is being destroyed.
-    static func marked(_ path: HostPath) -> HostPath { HostPath(bytes: path.bytes + Array(".erasing".utf8)) }
 
     /// Whether anything has this name, a link that leads nowhere included.
     static func isThere(_ path: HostPath) -> Bool { (try? FileStatus.read(path)) != nil }

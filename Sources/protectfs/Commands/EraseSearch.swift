@@ -14,7 +14,9 @@ extension Erasing {
     static func find(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> Target {
         let text = try VolumeAccess.text(path)
         let directory: HostDirectory
-        do throws(Errno) { directory = try HostDirectory.open(path: text) } catch { throw Explain.store(error, path) }
+        do throws(Errno) { directory = try HostDirectory.open(path: text) } catch {
+            throw ErrorMessages.store(error, path)
+        }
         let names = KeybagFile.allNames
         func hasAny(_ names: [EntryName]) -> Bool { names.contains { (try? directory.status(of: $0)) != nil } }
         guard hasAny(names + names.compactMap(Eraser.marked)) else {
@@ -37,30 +39,15 @@ extension Erasing {
         return target
     }
 
-    /// The paths beside the device keys of the files that are called after a volume, without what erase appends: those
-    /// whose name, cut at its dots, is wanted.
-    static func files(of volume: VolumeID, _ isWanted: ([String]) -> Bool) -> [HostPath] {
-        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
-        var found: [HostPath] = []
-        for name in names {
-            var parts = name.bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-                .map { String(decoding: $0, as: UTF8.self) }
-            if parts.last == "erasing" { parts.removeLast() }
-            let path = SystemPaths.data.appending(parts.joined(separator: "."))
-            if parts.first == "\(volume)", isWanted(parts), !found.contains(path) { found.append(path) }
-        }
-        return found
-    }
-
     private static func claim(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
         do throws(VolumeError) {
             try Volume.claim(directory, VolumeOptions())
         } catch .refused(.EBUSY) {
             let place =
-                Mounted.of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "in use by another command"
+                MountLookup.of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "in use by another command"
             throw .init(.busy, "\(path): the volume is \(place); unmount it first. Nothing was destroyed")
         } catch {
-            throw Explain.volume(error, path)
+            throw ErrorMessages.volume(error, path)
         }
     }
 }
@@ -76,8 +63,11 @@ private struct DeviceKeySearch {
     let choice: Choice
     /// All of one volume, the current one first.
     let remains: [KeybagRemains]
-    /// What has the name of a device key of the volume: those in use first, then those that were replaced.
-    private let named: [HostPath]
+    /// What has the name of a device key of the volume that is in use.
+    private let current: [HostPath]
+    /// What has the name of a device key of the volume that was replaced.
+    private let replaced: [HostPath]
+    private var named: [HostPath] { current + replaced }
     /// The state files that remember this store, with this UUID and public key; those of its copies are not among them.
     private let states: [HostPath]
 
@@ -88,9 +78,10 @@ private struct DeviceKeySearch {
         case .some(let path): choice = .file(path)
         }
         remains = found.filter { $0.volumeID == found[0].volumeID }
-        let keys = found.first.map { Erasing.files(of: $0.volumeID) { $0.contains("key") } } ?? []
-        named = keys.filter { !Self.isOld($0) } + keys.filter(Self.isOld)
-        states = (found.first.map { Erasing.files(of: $0.volumeID) { $0.last == "state" } } ?? []).filter { path in
+        let files = found.first.map { LocalFile.all(of: $0.volumeID) } ?? []
+        current = Self.paths(files.filter { $0.isDeviceKey && !$0.isReplacedKey })
+        replaced = Self.paths(files.filter(\.isReplacedKey))
+        states = Self.paths(files.filter(\.isState)).filter { path in
             guard let bytes = try? readFile(path), let state = try? StateFile(parsing: bytes) else { return false }
             let owner = state.layout.store
             guard owner.map({ $0.isSameDirectory(as: store) || $0.path == store.path }) ?? true else { return false }
@@ -98,16 +89,19 @@ private struct DeviceKeySearch {
         }
     }
 
-    private static func isOld(_ path: HostPath) -> Bool { !path.bytes.suffix(4).elementsEqual(".key".utf8) }
+    /// Each path once: a file may be there beside what a former run has left of one with its name.
+    private static func paths(_ files: [LocalFile]) -> [HostPath] {
+        files.reduce(into: []) { found, file in if !found.contains(file.path) { found.append(file.path) } }
+    }
 
     func run(_ target: inout Erasing.Target) throws(CommandFailure) {
         target.isProven = !states.isEmpty
-        var old = named.filter(Self.isOld)
+        var old = replaced
         if case .file(let given) = choice {
             try take(given, &target, isGiven: true)
-            old.append(HostPath(bytes: given.bytes + Array(".old".utf8)))
+            old.append(LocalFile.replacedKey(given, attempt: 1))
         }
-        for path in named where !Self.isOld(path) {
+        for path in current {
             let isTaken = target.deviceKeys.contains { isSame($0, path) }
             if !isTaken || isLink(path) { try take(path, &target, isGiven: false) }
         }
@@ -136,7 +130,7 @@ private struct DeviceKeySearch {
 
     /// State files that a former run has begun with.
     private func leftovers(of volume: VolumeID) -> [HostPath] {
-        Erasing.files(of: volume) { $0.last == "state" }.filter { !Erasing.isThere($0) }
+        Self.paths(LocalFile.all(of: volume).filter(\.isState)).filter { !Erasing.isThere($0) }
     }
 
     private func isSame(_ one: HostPath, _ other: HostPath) -> Bool {
@@ -147,7 +141,7 @@ private struct DeviceKeySearch {
     /// The device key at `path`, or what a former run has left of it.
     private func take(_ path: HostPath, _ target: inout Erasing.Target, isGiven: Bool) throws(CommandFailure) {
         guard Erasing.isThere(path) else {
-            if Erasing.isThere(Erasing.marked(path)) { return target.deviceKeys.append(path) }
+            if Erasing.isThere(LocalFile.beingErased(path)) { return target.deviceKeys.append(path) }
             if isGiven { _ = try DeviceKeyFile.read(path, isOptional: false) }
             return
         }
@@ -178,7 +172,7 @@ private struct DeviceKeySearch {
         // What a person has named goes, and nothing else with it.
         if canTell || choice != .usual { return false }
         // Copies of a volume have one UUID and one public key.
-        if isRemembered, named.count(where: { !Self.isOld($0) }) == 1 { return true }
+        if isRemembered, current.count == 1 { return true }
         throw .init(
             .volume,
             "the keybag is damaged, so that it cannot be told whether \(path) is its device key: give --device-key \(path) to destroy it too, or --device-key none to leave it. Nothing was destroyed"
@@ -189,14 +183,14 @@ private struct DeviceKeySearch {
     /// one that has replaced it.
     private func takeOld(_ path: HostPath, _ target: inout Erasing.Target) throws(CommandFailure) {
         guard Erasing.isThere(path) else {
-            if Erasing.isThere(Erasing.marked(path)) { target.deviceKeys.append(path) }
+            if Erasing.isThere(LocalFile.beingErased(path)) { target.deviceKeys.append(path) }
             return
         }
         if choice == .none { return target.spared.append((path, "--device-key none was given")) }
         try refuseLinks(path)
         guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
         let isReplaced = target.deviceKeys.contains { path.bytes.starts(with: $0.bytes + [UInt8(ascii: ".")]) }
-        let isAlone = !named.contains { !Self.isOld($0) }
+        let isAlone = current.isEmpty
         let isOwn = try opens(key)
         if isOwn || isReplaced || (isAlone && target.isProven) { return target.deviceKeys.append(path) }
         target.spared.append((path, "it does not open this volume's keybag"))
@@ -206,7 +200,7 @@ private struct DeviceKeySearch {
         for one in remains {
             do throws(KeybagError) {
                 if try one.belongs(to: key) { return true }
-            } catch .memory(let error) { throw Explain.memory(error) } catch { continue }
+            } catch .memory(let error) { throw ErrorMessages.memory(error) } catch { continue }
         }
         return false
     }

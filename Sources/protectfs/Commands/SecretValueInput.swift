@@ -7,7 +7,7 @@ import SecretStore
 import SodiumKit
 
 /// Reads a secret for `secret set` straight into locked memory.
-enum StoredSecretInput {
+enum SecretValueInput {
     /// By the options, or the terminal where standard input is one.
     static func read(_ arguments: Arguments, account: HostPath) throws(CommandFailure) -> SecretBytes {
         let source: String
@@ -16,7 +16,7 @@ enum StoredSecretInput {
             source = "--file \(path)"
             secret = try all(of: try open(path, source), source)
         } else if Terminal.isTerminal(0) {
-            return try SecretInput.twice(prompt: "Secret for \(account): ", option: "file", what: "secret")
+            return try CredentialInput.twice(prompt: "Secret for \(account): ", option: "file", what: "secret")
         } else {
             source = "standard input"
             let input = Descriptor(taking: 0)
@@ -81,6 +81,6 @@ enum StoredSecretInput {
     }
 
     private static func room(_ count: Int) throws(CommandFailure) -> SecretBytes {
-        do throws(SodiumError) { return try SecretBytes(byteCount: count) } catch { throw Explain.memory(error) }
+        do throws(SodiumError) { return try SecretBytes(byteCount: count) } catch { throw ErrorMessages.memory(error) }
     }
 }

@@ -6,7 +6,7 @@ import HostSystem
 import Keybag
 
 /// Connections to the daemons of mounts.
-enum Daemons {
+enum DaemonConnection {
     /// Connects to the daemon of a mount.
     ///
     /// Root reaches the mounts of others as well, by the user that the mount table names.
@@ -24,7 +24,7 @@ enum Daemons {
                 throw explain(error, path)
             }
         }
-        if Mounted.isDead(entry) {
+        if MountLookup.isDead(entry) {
             throw .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount \(path)")
         }
         if let owner = entry.number(of: "user_id"), owner != geteuid() {
@@ -61,7 +61,7 @@ enum Daemons {
         case .closed: return .init(.notMounted, "\(path): the mount's daemon has ended")
         case .protocolViolation:
             return .init(.failure, "\(path): the mount's daemon is of another version of protectfs")
-        case .system(let error): return Explain.system(error)
+        case .system(let error): return ErrorMessages.system(error)
         case .unusableSecret: return .init(.authentication, "a passphrase has 1 to \(Credential.maximumLength) bytes")
         }
     }
@@ -91,14 +91,5 @@ enum Daemons {
         let owner = try directory.status().st_uid
         guard entry.number(of: "user_id") == geteuid() || entry.number(of: "user_id") == owner else { return }
         _ = fchmod(directory.number, mode & 0o7777)
-    }
-}
-
-extension Mounted {
-    /// Whether the mount's daemon has died: the kernel then answers what it has not cached with ENOTCONN.
-    static func isDead(_ entry: MountEntry) -> Bool {
-        var statistics = statvfs()
-        return unsafe entry.mountPoint.withCString { unsafe statvfs($0, &statistics) } != 0
-            && (errno == ENOTCONN || errno == ECONNABORTED)
     }
 }
