@@ -157,7 +157,7 @@ struct LockSequence {
 
     /// Class A, and class B without an open handle, with pages.
     private var targets: [Node] {
-        system.volume.pageHolders.filter { node in
+        system.volume.nodesWithCachedPages.filter { node in
             switch node.protectionClass {
             case .complete: true
             case .completeUnlessOpen: node.openHandles == 0
@@ -178,7 +178,7 @@ struct LockSequence {
 
     /// Class A files behind which somebody may be in the middle of a write(2) to the cache: opened as another class.
     private var cachedWriters: [Node] {
-        system.volume.pageHolders.filter {
+        system.volume.nodesWithCachedPages.filter {
             $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
         }
     }

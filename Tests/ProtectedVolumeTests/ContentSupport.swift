@@ -65,7 +65,7 @@ final class ContentKeys: Sendable {
         }
     }
 
-    let departures = Lock<[Departure]>([])
+    let departures = Lock<[CrashEvidence]>([])
 }
 
 extension MemoryStore {

@@ -21,7 +21,7 @@ package final class ContentContext: Sendable {
     /// their changes: what it writes back must not move them then.
     package let kernelKeepsTimes: Bool
     /// Takes what was found and tolerated.
-    package let report: @Sendable (Departure) -> Void
+    package let report: @Sendable (CrashEvidence) -> Void
 
     /// Blocks up to which a file that a crash has left is mended whole before its first modification. Of longer ones the
     /// ends are, and the middle later (`FileContent.mendSome`).
@@ -43,7 +43,7 @@ package final class ContentContext: Sendable {
         kernelKeepsTimes: Bool = true,
         mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,
         scratch: BufferPool = .shared,
-        report: @escaping @Sendable (Departure) -> Void = { _ in }
+        report: @escaping @Sendable (CrashEvidence) -> Void = { _ in }
     ) {
         self.keys = keys
         self.epochs = epochs

@@ -15,7 +15,9 @@ extension Volume {
     ) throws(VolumeError) -> ProtectionClass {
         var strongest = try classForNewFile(in: parent)
         guard options.keepsFamilyClass, strongest != .complete else { return strongest }
-        if let former = vacated.protectionClass(of: entry), former.isStronger(than: strongest) { strongest = former }
+        if let former = recentlyFreed.protectionClass(of: entry), former.isStronger(than: strongest) {
+            strongest = former
+        }
         let sources = unsafe NameFamily.derivation(of: name.span.bytes).sources.map { Array(name[$0]) }
         let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
         guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
@@ -32,7 +34,7 @@ extension Volume {
     private func relativeClass(_ name: EntryName, _ directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
             guard let status = try status(of: name, in: directory) else {
-                return vacated.protectionClass(of: name)
+                return recentlyFreed.protectionClass(of: name)
             }
             return keptClass(of: name, status, in: directory)
         } catch {
@@ -59,12 +61,12 @@ extension Volume {
 
     /// A file is about to lose a name: remembers its class for whoever makes the name anew. Before the name is gone, so
     /// that no creation comes between.
-    func nameLeaves(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
+    func rememberFreed(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
         guard options.keepsFamilyClass, status.kind == .regular,
             let inherited = try? classForNewFile(in: parent), inherited != .complete
         else { return }
         let kept = keptClass(of: name, status, in: directory)
-        vacated.leave(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
+        recentlyFreed.remember(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
     }
 
     // MARK: patterns in use
@@ -101,7 +103,7 @@ extension Volume {
     }
 
     /// A name is about to come into a directory.
-    func nameComes(_ name: [UInt8], in parent: Node) {
+    func rememberFamily(_ name: [UInt8], in parent: Node) {
         guard options.keepsFamilyClass, !options.isShared,
             unsafe !NameFamily.derivation(of: name.span.bytes).roots.isEmpty
         else { return }
