@@ -1,6 +1,5 @@
 // Locking in place: keys out, and the plaintext out of the kernel too, losing no write that a program was told of.
 
-internal import FuseBridge
 internal import HostSystem
 internal import Keybag
 internal import HostSystem
