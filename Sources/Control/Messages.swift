@@ -36,7 +36,7 @@ package struct StatusReport: Sendable, Equatable {
     /// Open handles by class.
     package var openHandles: [ProtectionClass: Int] = [:]
     /// The class of new files in directories without a default.
-    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
+    package var defaultClass = ProtectionClass.volumeDefault
     /// Whether the mount is read-only.
     package var isReadOnly = false
     /// Seconds without use after which the volume locks; nil: never.
@@ -220,7 +220,7 @@ package struct ClassProgress: Sendable, Equatable {
 
 extension VolumeState {
     init?(_ json: JSONValue?) {
-        guard let text = json?.text, let state = Self.allCases.first(where: { "\($0.attributeValue)" == text }) else {
+        guard let text = json?.text, let state = Self(attributeValue: text) else {
             return nil
         }
         self = state

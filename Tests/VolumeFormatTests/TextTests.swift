@@ -22,6 +22,23 @@ import VolumeFormat
         }
     }
 
+    @Test func stagingNames() {
+        let name = StagingName.of(user: 1000)
+        #expect(name == ".protectfs-staging-1000")
+        let right = Array(name.utf8)
+        #expect(StagingName.matches(unsafe right.span.bytes) as Bool)
+        for wrong in [".protectfs-staging-", ".protectfs-staging-1a", "x.protectfs-staging-1", ".protectfs-staging 1"] {
+            let bytes = Array(wrong.utf8)
+            #expect(!StagingName.matches(unsafe bytes.span.bytes) as Bool)
+        }
+    }
+
+    @Test func stateNames() {
+        for state in VolumeState.allCases { #expect(VolumeState(attributeValue: "\(state.attributeValue)") == state) }
+        #expect(VolumeState(attributeValue: "absent") == nil)
+        #expect(VolumeState(attributeValue: "Unlocked") == nil)
+    }
+
     @Test func recoveryCode() {
         let secret = (0..<16).map { UInt8($0 * 17) }
         let text = ParserTests.bytes(35) {
