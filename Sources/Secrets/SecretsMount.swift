@@ -26,7 +26,7 @@ public enum SecretsMount {
         if let chosen = chosen.withLock({ $0 }) { return chosen }
         if let found = holding(SystemPaths.home) ?? holding(HostPath(".")) { return found }
         let all = ((try? MountTable.read()) ?? []).filter {
-            $0.isProtectfs && $0.number(of: "user_id") == SystemPaths.user
+            $0.isProtectfs && $0.owner == SystemPaths.user
         }
         return all.count == 1 ? all.first?.mountPoint : nil
     }

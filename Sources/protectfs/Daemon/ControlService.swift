@@ -19,7 +19,7 @@ final class ControlService: ControlHandler, Sendable {
         self.mount = mount
         try Self.checkPlace()
         do throws(SystemError) {
-            socket = SystemPaths.controlSocket(major: mount.entry.major, minor: mount.entry.minor)
+            socket = SystemPaths.controlSocket(of: mount.entry)
             // Device numbers are used again: what is there belongs to a mount that is gone.
             _ = unsafe socket.withCString { unsafe unlink($0) }
             let record = Self.modeRecord(socket)
