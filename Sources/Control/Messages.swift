@@ -226,22 +226,3 @@ extension VolumeState {
         self = state
     }
 }
-
-/// Bytes that need not be UTF-8, as hexadecimal digits.
-enum Hexadecimal {
-    static func encode(_ bytes: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-    }
-
-    static func decode(_ text: String) -> [UInt8]? {
-        let digits = text.utf8.map { Character(Unicode.Scalar($0)).hexDigitValue }
-        guard digits.count % 2 == 0 else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return nil }
-            bytes.append(UInt8(high << 4 | low))
-        }
-        return bytes
-    }
-}

@@ -22,6 +22,16 @@ import VolumeFormat
         }
     }
 
+    @Test func hexadecimalDigits() {
+        let bytes = (0...255).map { UInt8($0) }
+        let text = Hexadecimal.text(bytes)
+        #expect(text.hasPrefix("000102030405060708090a0b") && text.hasSuffix("fdfeff"))
+        #expect(Hexadecimal.decode(text.utf8) == bytes)
+        #expect(Hexadecimal.decode(text.uppercased().utf8) == bytes)
+        #expect(Hexadecimal.decode("".utf8) == [])
+        for wrong in ["0", "0g", "-1", "00 ", "é0"] { #expect(Hexadecimal.decode(wrong.utf8) == nil) }
+    }
+
     @Test func stagingNames() {
         let name = StagingName.of(user: 1000)
         #expect(name == ".protectfs-staging-1000")
