@@ -1,5 +1,6 @@
 // What is said over the control socket, as Swift values and as JSON.
 
+package import Keybag
 package import VolumeFormat
 
 /// A request that was refused: a stable word, and what a program may want to know beside it.
@@ -97,24 +98,7 @@ package struct StatusReport: Sendable, Equatable {
     }
 }
 
-/// What `lock` answers.
-package struct LockReport: Sendable, Equatable {
-    /// Open handles of class A that lost access.
-    package var cutOff = 0
-    /// The processes that hold them, where the kernel tells.
-    package var processes: [Int32] = []
-    /// How long it took.
-    package var milliseconds: Int64 = 0
-    /// The state after it: `locked`, `sweeping`, or before first unlock.
-    package var state = VolumeState.locked
-    /// Files of which the kernel still holds plaintext: above 0 in the state `sweeping` only.
-    package var files = 0
-    /// Whether there was nothing to do.
-    package var wasLocked = false
-
-    /// An empty report, to be filled in.
-    package init() {}
-
+extension LockReport {
     /// The report as the socket has it.
     package var json: JSONValue {
         [
@@ -127,6 +111,7 @@ package struct LockReport: Sendable, Equatable {
     /// Reads a report; nil when it is none.
     package init?(_ json: JSONValue) {
         guard let cutOff = json["cutOff"]?.integer else { return nil }
+        self.init()
         self.cutOff = Int(clamping: cutOff)
         processes = json["processes"]?.elements?.compactMap { $0.integer.map { Int32(clamping: $0) } } ?? []
         milliseconds = json["milliseconds"]?.integer ?? 0

@@ -3,7 +3,6 @@
 internal import FuseBridge
 internal import HostSystem
 internal import Keybag
-internal import HostSystem
 internal import ProtectedVolume
 internal import VolumeFormat
 

@@ -1,7 +1,6 @@
 // Which mount the items lie in: named by the program, else found by where the program runs.
 
 internal import HostSystem
-internal import HostSystem
 internal import SecretStore
 
 /// The mount that `SecItemAdd` and its like speak of.

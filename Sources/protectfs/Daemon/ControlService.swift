@@ -69,7 +69,7 @@ final class ControlService: ControlHandler, Sendable {
 
     func status() -> StatusReport { mount.status() }
 
-    func lock(grace: Double?) throws(ControlFailure) -> Control.LockReport { mount.lock(grace: grace) }
+    func lock(grace: Double?) throws(ControlFailure) -> LockReport { mount.lock(grace: grace) }
 
     func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
         do throws(CommandFailure) { return try mount.unlock(credential) } catch { throw Self.failure(error) }
