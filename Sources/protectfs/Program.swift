@@ -58,7 +58,7 @@ enum Program {
             }
             if command.usesKeys {
                 do throws(SelfTestFailure) { try SelfTest.run() } catch {
-                    let failure = Explain.primitive(error)
+                    let failure = ErrorMessages.primitive(error)
                     throw CommandFailure(usage == .checkUsage ? .checkFailed : failure.code, failure.message)
                 }
             }

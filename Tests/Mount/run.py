@@ -1,7 +1,7 @@
 """Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--except NAME] [NAME…]
 
-Every function test_* of the files test_*.py is a test; it gets an Environment, in a process and below a directory of its
-own. NAME chooses by part of "file.function", and --except leaves out. The last line is "N passed, N failed, N skipped".
+Every function test_* of the files FOLDER/test_*.py is a test; it gets an Environment, in a process and below a directory of
+its own. NAME chooses by part of "file.function", and --except leaves out; no folder is named. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -19,7 +19,11 @@ import tempfile
 import time
 import traceback
 
-import harness
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Every folder, so that a module imports another one by its name alone, wherever both are.
+sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
+
+import harness  # noqa: E402
 
 TIME_LIMIT = 900
 LEAVING = 60  # seconds in which a test's daemons are to end after it
@@ -42,8 +46,7 @@ class Totals:
 
 def tests(wanted, unwanted):
     """(name, function, time limit) of every test chosen."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    for path in sorted(glob.glob(os.path.join(here, "test_*.py"))):
+    for path in sorted(glob.glob(os.path.join(HERE, "*", "test_*.py"))):
         title = os.path.basename(path)[5:-3]
         spec = importlib.util.spec_from_file_location(f"test_{title}", path)
         module = importlib.util.module_from_spec(spec)

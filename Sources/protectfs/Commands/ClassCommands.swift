@@ -8,7 +8,7 @@ import VolumeFormat
 extension Command {
     static let classGet = Command(
         "class get", "PATH…", "Shows the class of files, and the default of directories.", options: [.json],
-        run: Classes.get)
+        run: ClassCommands.get)
 
     static let classSet = Command(
         "class set", "CLASS PATH…", "Sets the class of files, and the default of directories for new entries.",
@@ -22,7 +22,7 @@ extension Command {
             Option("recursive", letter: "R", help: "directories with everything in them"),
             Option("reencrypt", help: "encrypt anew also where the class does not get stronger"),
             Option("wrap-only", help: "change the class only, as setfattr does; works with hard links"),
-        ], run: Classes.set)
+        ], run: ClassCommands.set)
 
     static let classList = Command(
         "class list", "PATH…", "Lists classes, with files that have another class than their directory gives new ones.",
@@ -32,11 +32,11 @@ extension Command {
             directories with weak or strong files, except with --json.
             """,
         options: [Option("recursive", letter: "R", help: "directories with everything in them"), .json],
-        run: Classes.list)
+        run: ClassCommands.list)
 }
 
 /// The work of the commands on classes.
-enum Classes {
+enum ClassCommands {
     /// What one path says about its class.
     struct Entry {
         let path: HostPath
@@ -153,7 +153,7 @@ enum Classes {
     }
 
     private static func stateOfMount(_ path: HostPath) -> String? {
-        guard let place = try? Mounted.containing(path) else { return nil }
+        guard let place = try? MountLookup.containing(path) else { return nil }
         guard let value = try? ExtendedAttribute.read("user.protectfs.state", of: place.mount.mountPoint) else {
             return nil
         }
@@ -162,7 +162,7 @@ enum Classes {
 
     /// What new files get in directories of a mount that have no default; nil where the daemon does not say.
     private static func usualClass(of mount: MountEntry) -> ProtectionClass? {
-        guard let client = try? Daemons.connect(mount, mount.mountPoint) else { return nil }
+        guard let client = try? DaemonConnection.connect(mount, mount.mountPoint) else { return nil }
         return (try? client.status())?.defaultClass
     }
 
@@ -192,7 +192,7 @@ enum Classes {
         }
         for path in paths {
             do throws(CommandFailure) {
-                let mount = try Mounted.containing(path).mount
+                let mount = try MountLookup.containing(path).mount
                 let usual = asked[mount.mountPoint] ?? usualClass(of: mount)
                 asked[mount.mountPoint] = .some(usual)
                 visit(path, (try? read(path.parent))?.protectionClass ?? usual, usual, depth: 0)
@@ -243,11 +243,11 @@ enum Classes {
             }
             return
         }
-        let (mount, below) = try Mounted.containing(entry.path)
-        let client = try Daemons.connect(mount, mount.mountPoint)
+        let (mount, below) = try MountLookup.containing(entry.path)
+        let client = try DaemonConnection.connect(mount, mount.mountPoint)
         let progress = Progress()
         defer { progress.end() }
-        try Daemons.call(entry.path) { () throws(ControlError) in
+        try DaemonConnection.call(entry.path) { () throws(ControlError) in
             try client.changeClass(ClassRequest(path: below.bytes, class: wanted, mode: .reencrypt)) { step in
                 let share = step.total == 0 ? 100 : step.done * 100 / step.total
                 progress.show("\(entry.path): \(share) % of \(step.total >> 20) MiB")

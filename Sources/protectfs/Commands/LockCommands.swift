@@ -10,12 +10,12 @@ extension Command {
         "unlock", "MOUNTPOINT", "Unlocks a mounted volume.", options: Option.credentials,
         run: { (arguments) throws(CommandFailure) in
             let path = try arguments.operands("MOUNTPOINT")[0]
-            let entry = try Mounted.at(path)
+            let entry = try MountLookup.at(path)
             // Tried before a person types; not kept, as the daemon does not wait for typing.
-            _ = try Daemons.connect(entry, path)
-            let credential = try SecretInput.credential(arguments, prompt: "Passphrase for \(path): ")
-            let client = try Daemons.connect(entry, path)
-            let outcome = try Daemons.call(path) { () throws(ControlError) in try client.unlock(credential) }
+            _ = try DaemonConnection.connect(entry, path)
+            let credential = try CredentialInput.credential(arguments, prompt: "Passphrase for \(path): ")
+            let client = try DaemonConnection.connect(entry, path)
+            let outcome = try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
             if outcome == .alreadyUnlocked { Output.note("protectfs: \(path) was unlocked already") }
             return .success
         })
@@ -31,8 +31,8 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             let path = try arguments.operands("MOUNTPOINT")[0]
             let grace = try arguments.seconds("grace").map { Double($0) }
-            let client = try Daemons.connect(try Mounted.at(path), path)
-            let report = try Daemons.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
+            let client = try DaemonConnection.connect(try MountLookup.at(path), path)
+            let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
             let code = report.state == .sweeping ? ExitCode.sweeping : .success
             let what = "\(path) is \(report.state == .sweeping ? "locked, but plaintext is left" : "locked")"
             if arguments.has("json") { return Output.done(what, report.json.line + "\n", code) }
@@ -70,8 +70,8 @@ extension Command {
             guard wanted.count == 1 else { throw .init(.usage, "give one of --unlocked, --locked and --first-unlock") }
             let timeout = try arguments.seconds("timeout")
             let deadline = timeout.map { monotonicNanoseconds() + $0 * 1_000_000_000 }
-            var client = try Daemons.connect(try Mounted.at(path), path)
-            var state = try Daemons.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
+            var client = try DaemonConnection.connect(try MountLookup.at(path), path)
+            var state = try DaemonConnection.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
             while !isReached(wanted[0], state) {
                 let now = monotonicNanoseconds()
                 if let deadline, now >= deadline {
@@ -89,7 +89,7 @@ extension Command {
                 } catch .timedOut {
                     continue
                 } catch {
-                    throw Daemons.explain(error, path)
+                    throw DaemonConnection.explain(error, path)
                 }
             }
             return .success

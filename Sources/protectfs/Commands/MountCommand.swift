@@ -49,7 +49,7 @@ extension Command {
         _ arguments: Arguments, _ request: MountRequest
     ) throws(CommandFailure) -> Credential? {
         if request.noUnlock { return nil }
-        return try SecretInput.credential(arguments, prompt: "Passphrase of \(request.volume): ")
+        return try CredentialInput.credential(arguments, prompt: "Passphrase of \(request.volume): ")
     }
 
     static let unmount = Command(
@@ -57,15 +57,15 @@ extension Command {
         details: "A mount whose daemon has died is cleaned away.",
         run: { (arguments) throws(CommandFailure) in
             let path = try arguments.operands("MOUNTPOINT")[0]
-            return try unmount(path, try Mounted.at(path))
+            return try unmount(path, try MountLookup.at(path))
         })
 
     private static func unmount(_ path: HostPath, _ entry: MountEntry) throws(CommandFailure) -> ExitCode {
         do throws(CommandFailure) {
-            let client = try Daemons.connect(entry, path)
-            let process = try Daemons.call(path) { () throws(ControlError) in try client.status() }.processID
+            let client = try DaemonConnection.connect(entry, path)
+            let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
             let watch = try? ProcessWatch(process)
-            try Daemons.call(path) { () throws(ControlError) in try client.unmount() }
+            try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
             // The epoch is closed and everything on disk when the process has ended.
             let isGone: Bool
             switch consume watch {
@@ -77,10 +77,10 @@ extension Command {
             }
             return .success
         } catch {
-            guard error.code == .notMounted, Mounted.isDead(entry) else { throw error }
+            guard error.code == .notMounted, MountLookup.isDead(entry) else { throw error }
             RunningMount.detach(entry.mountPoint)
-            Daemons.cleanAfterDead(entry)
-            if Mounted.all().contains(entry) {
+            DaemonConnection.cleanAfterDead(entry)
+            if MountLookup.all().contains(entry) {
                 throw .init(.failure, "\(path): the dead mount could not be taken away")
             }
             Output.note(

@@ -33,7 +33,7 @@ extension Command {
             Option("file", value: "FILE", help: "take the secret from FILE"),
             Option("line", help: "take the first line only, without its newline"),
             Option("new", help: "refuse where there is such an item already"),
-        ], run: Secrets.set)
+        ], run: SecretCommands.set)
 
     static let secretGet = Command(
         "secret get", "MOUNTPOINT ACCOUNT", "Writes a secret to standard output, with every byte.",
@@ -41,11 +41,11 @@ extension Command {
             Where several items match, it is the one that nothing but what is given tells from others; where there is none,
             give more attributes.
             """,
-        options: [.attribute, .internet], run: Secrets.get)
+        options: [.attribute, .internet], run: SecretCommands.get)
 
     static let secretList = Command(
         "secret list", "MOUNTPOINT [ACCOUNT]", "Lists secrets by their attributes; works while the volume is locked.",
-        options: [.attribute, .internet, .json], run: Secrets.list)
+        options: [.attribute, .internet, .json], run: SecretCommands.list)
 
     static let secretDelete = Command(
         "secret delete", "MOUNTPOINT ACCOUNT", "Removes a secret; works while the volume is locked.",
@@ -53,11 +53,12 @@ extension Command {
             Where several items match, it is the one that nothing but what is given tells from others; where there is none,
             give more attributes, or --all.
             """,
-        options: [.attribute, .internet, Option("all", help: "remove every item that matches")], run: Secrets.delete)
+        options: [.attribute, .internet, Option("all", help: "remove every item that matches")],
+        run: SecretCommands.delete)
 }
 
 /// The work of the commands on secrets.
-enum Secrets {
+enum SecretCommands {
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
         var wanted: ProtectionClass?
@@ -73,8 +74,8 @@ enum Secrets {
         let given = try query(arguments, operands[1])
         let item = SecretItem(given.kind ?? .generic, given.attributes, class: wanted ?? .complete)
         let keeping = SecretStore.Keeping(class: wanted == nil, dropping: given.absent)
-        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
-        let secret = try StoredSecretInput.read(arguments, account: operands[1])
+        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
+        let secret = try SecretValueInput.read(arguments, account: operands[1])
         do throws(SecretError) {
             try store.add(item, secret: secret, replacing: arguments.has("new") ? nil : keeping)
         } catch {
@@ -85,7 +86,7 @@ enum Secrets {
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
-        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
             let found = query.narrowed(try store.list(query).items)
@@ -103,7 +104,7 @@ enum Secrets {
         let operands =
             arguments.operands.count > 1
             ? try arguments.operands("MOUNTPOINT", "ACCOUNT") : try arguments.operands("MOUNTPOINT")
-        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
         let query = try query(arguments, operands.count > 1 ? operands[1] : nil)
         let found: SecretStore.Listing
         do throws(SecretError) { found = try store.list(query) } catch {
@@ -128,7 +129,7 @@ enum Secrets {
 
     static func delete(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
-        let store = SecretStore(mount: try Mounted.at(operands[0]).mountPoint)
+        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
             let all = try store.list(query).items
@@ -244,9 +245,9 @@ enum Secrets {
             switch error.code {
             case ENOTCONN: .init(.notMounted, "\(mount): the mount's daemon has died; clean it with protectfs unmount")
             case EROFS: .init(.failure, "\(mount): the mount is read-only")
-            default: Explain.system(error)
+            default: ErrorMessages.system(error)
             }
-        case .memory(let error): Explain.memory(error)
+        case .memory(let error): ErrorMessages.memory(error)
         }
     }
 }

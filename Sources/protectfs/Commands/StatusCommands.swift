@@ -14,17 +14,19 @@ extension Command {
             let entries: [MountEntry]
             if let path = arguments.operands.first {
                 _ = try arguments.operands("MOUNTPOINT")
-                entries = [try Mounted.at(path)]
+                entries = [try MountLookup.at(path)]
             } else {
-                entries = Mounted.all().filter { geteuid() == 0 || $0.number(of: "user_id") == geteuid() }
+                entries = MountLookup.all().filter { geteuid() == 0 || $0.number(of: "user_id") == geteuid() }
             }
             var lines: [JSONValue] = []
             var isFirst = true
             var code = ExitCode.success
             for entry in entries {
                 do throws(CommandFailure) {
-                    let client = try Daemons.connect(entry, entry.mountPoint)
-                    let report = try Daemons.call(entry.mountPoint) { () throws(ControlError) in try client.status() }
+                    let client = try DaemonConnection.connect(entry, entry.mountPoint)
+                    let report = try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in
+                        try client.status()
+                    }
                     lines.append(report.json)
                     if !arguments.has("json") { Output.print((isFirst ? "" : "\n") + Statuses.table(report, entry)) }
                 } catch {
@@ -55,8 +57,8 @@ extension Command {
         options: [.json],
         run: { (arguments) throws(CommandFailure) in
             let path = try arguments.operands("MOUNTPOINT")[0]
-            var client = try Daemons.connect(try Mounted.at(path), path)
-            let state = try Daemons.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
+            var client = try DaemonConnection.connect(try MountLookup.at(path), path)
+            let state = try DaemonConnection.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
             let isJSON = arguments.has("json")
             Output.line(
                 isJSON
@@ -69,7 +71,7 @@ extension Command {
                 } catch .closed {
                     return .success
                 } catch {
-                    throw Daemons.explain(error, path)
+                    throw DaemonConnection.explain(error, path)
                 }
             }
         })

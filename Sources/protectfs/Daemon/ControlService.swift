@@ -36,7 +36,7 @@ final class ControlService: ControlHandler, Sendable {
     /// Makes the directory of control sockets, or says why this user cannot have one there.
     static func checkPlace() throws(CommandFailure) {
         do throws(RuntimeDirectoryError) { _ = try SystemPaths.makeRuntime() } catch {
-            throw Explain.runtime(error)
+            throw ErrorMessages.runtime(error)
         }
     }
 

@@ -92,7 +92,7 @@ enum Daemon {
             let quota = DescriptorQuota(files: plan.files, all: plan.store, reserve: DescriptorPlan.late)
             directory = try access.directory.limited(by: quota)
         } catch {
-            throw Explain.store(error, access.path)
+            throw ErrorMessages.store(error, access.path)
         }
         let withNames = request.options.logsNames
         do throws(VolumeError) {
@@ -102,13 +102,13 @@ enum Daemon {
                 log.write(describe(notice, withNames: withNames), .warning)
             }
         } catch .refused(.EBUSY) {
-            let place = Mounted.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
+            let place = MountLookup.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
             throw .init(
                 .busy,
                 "\(request.volume): the volume is mounted already\(place); one mount at a time, or -o ro and -o shared together"
             )
         } catch {
-            throw Explain.volume(error, request.volume)
+            throw ErrorMessages.volume(error, request.volume)
         }
         return try RunningMount(request, access, volume, damage, log)
     }
@@ -146,7 +146,7 @@ enum Daemon {
         } catch .store(.ENOSPC), .store(.EDQUOT) {
             // A full volume can still be read and cleaned up.
         } catch {
-            throw Explain.volume(error, access.path)
+            throw ErrorMessages.volume(error, access.path)
         }
     }
 
@@ -163,13 +163,13 @@ enum Daemon {
         let keys = try access.unlock(credential, deviceKey)
         guard let ring = try deviceRing(access, deviceKey.key) else {
             do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
-                throw Explain.memory(error)
+                throw ErrorMessages.memory(error)
             }
         }
         do throws(KeyError) {
             _ = try ring.unlock(with: keys)
         } catch {
-            throw Explain.keybag(.bundleMismatch, access.path)
+            throw ErrorMessages.keybag(.bundleMismatch, access.path)
         }
         return (ring, true)
     }
@@ -185,12 +185,12 @@ enum Daemon {
             case .none: return nil
             }
         } catch {
-            throw Explain.keybag(error, access.path)
+            throw ErrorMessages.keybag(error, access.path)
         }
         do throws(SodiumError) {
             return try KeyRing(access.bag, device: device, isPublicKeyProven: access.isPublicKeyPinned)
         } catch {
-            throw Explain.memory(error)
+            throw ErrorMessages.memory(error)
         }
     }
 
@@ -200,11 +200,11 @@ enum Daemon {
     ) throws(CommandFailure) -> StateFileStore? {
         if request.options.isReadOnly {
             // Reading must not make the directory.
-            return try KnownState.load(access.found) == nil ? nil : KnownState.store(access.found)
+            return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
-            try KnownState.touch(access.found)
-            return try KnownState.store(access.found)
+            try LocalState.touch(access.found)
+            return try LocalState.store(access.found)
         } catch {
             if request.options.recover { return nil }
             throw .init(

@@ -83,7 +83,7 @@ enum DaemonStart {
             do throws(SodiumError) {
                 secret = try SecretBytes(byteCount: Credential.maximumLength)
             } catch {
-                throw Explain.memory(error)
+                throw ErrorMessages.memory(error)
             }
             let count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
                 try pipe.read(into: &span)
@@ -93,7 +93,7 @@ enum DaemonStart {
         } catch let error as CommandFailure {
             throw error
         } catch let error as SystemError {
-            throw Explain.system(error)
+            throw ErrorMessages.system(error)
         } catch {
             throw .init(.failure, "the secret could not be read")
         }

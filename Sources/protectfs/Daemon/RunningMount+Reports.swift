@@ -71,7 +71,7 @@ extension RunningMount {
         } catch .refused(.ENOENT) {
             throw .init(.failure, "\(path): no such file")
         } catch {
-            throw Explain.volume(error, path)
+            throw ErrorMessages.volume(error, path)
         }
     }
 }
