@@ -207,7 +207,7 @@ extension FileContent {
                 let from = max(block, 1)
                 guard from < last else { return now.size }
                 let hole = try backing.nextHole(from: PageGeometry.offset(ofPage: from))
-                let page = PageGeometry.pages(backingLength: hole + UInt64(PageGeometry.pageSize) - 1)
+                let page = PageGeometry.pages(coveringLength: hole)
                 return page >= last ? now.size : max(position, geometry.start(ofBlock: page))
             }
         } catch {

@@ -108,59 +108,37 @@ extension FileContent {
         _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation, isDry: Bool = false,
         sealsHoles: Bool = false
     ) throws(VolumeError) -> Bool {
-        try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
-            (buffer: inout CipherBuffer) throws(VolumeError) -> Bool in
-            try readPages(&buffer, at: 0, blocks)
-            let epoch = try context.epochs.epoch(encryptions: isDry ? 0 : Int(blocks.count))
-            if !isDry { drawNonces(Int(blocks.count), into: &buffer) }
-            var scratch = try takeScratch()
-            var rewritten: [UInt64] = []
-            var damaged: [UInt64] = []
-            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-                try judge(keys, access)
-                var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
-                for (position, block) in blocks.enumerated() {
-                    let range = position * 4096..<(position + 1) * 4096
-                    try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                        (plain: inout MutableRawSpan) throws(VolumeError) in
-                        let content: PageContent
-                        do throws(VolumeError) {
-                            content = try codec.open(
-                                unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain)
-                        } catch {
-                            guard case .damaged = error else { throw error }
-                            damaged.append(block)
-                            return
-                        }
-                        let capacity = geometry.capacity(ofBlock: block)
-                        switch content {
-                        case .zeros:
-                            if now.header.flags.contains(.holes), !sealsHoles { return }
-                            plain.zero(0..<capacity)
-                        case .block(let field):
-                            if !field.isLast { return }
-                        }
-                        rewritten.append(block)
-                        if isDry { return }
-                        let nonceLength = geometry.suite.nonceLength
-                        try buffer.sealPage(
-                            range, position * nonceLength..<(position + 1) * nonceLength, &codec,
-                            plain.bytes.extracting(0..<capacity), block,
-                            BlockField(payloadLength: capacity, isLast: false, epoch: epoch))
+        let mayBeHoles = now.header.flags.contains(.holes) && !sealsHoles
+        var rewritten: [Int] = []
+        var damaged: [UInt64] = []
+        var pages = PageRewriter(self, now, pageCount: Int(blocks.count))
+        try pages.read(blocks)
+        try pages.withKeys(access, encryptions: isDry ? 0 : Int(blocks.count)) {
+            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            var codec = pages.codec()
+            for (position, block) in blocks.enumerated() {
+                do throws(VolumeError) {
+                    switch try pages.open(position, block: block, &codec, into: &plain) {
+                    case .zeros:
+                        if mayBeHoles { continue }
+                        plain.zero(0..<geometry.capacity(ofBlock: block))
+                    case .block(let field):
+                        if !field.isLast { continue }
                     }
+                } catch {
+                    guard case .damaged = error else { throw error }
+                    damaged.append(block)
+                    continue
                 }
+                rewritten.append(position)
+                if !isDry { try pages.seal(plain.bytes, at: position, block: block, size: now.size, &codec) }
             }
-            if isDry { return !rewritten.isEmpty || !damaged.isEmpty }
-            for block in rewritten {
-                let start = Int(block - blocks.lowerBound) * PageGeometry.pageSize
-                try store { () throws(Errno) in
-                    try backing.write(
-                        unsafe buffer.pages.span.bytes.extracting(start..<start + PageGeometry.pageSize),
-                        at: PageGeometry.offset(ofPage: block))
-                }
-            }
-            for block in damaged { depart(.damagedPage, page: block, in: now) }
-            return !rewritten.isEmpty
         }
+        if isDry { return !rewritten.isEmpty || !damaged.isEmpty }
+        for position in rewritten {
+            try pages.write(position..<position + 1, at: blocks.lowerBound + UInt64(position))
+        }
+        for block in damaged { depart(.damagedPage, page: block, in: now) }
+        return !rewritten.isEmpty
     }
 }
