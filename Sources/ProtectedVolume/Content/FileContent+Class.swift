@@ -116,7 +116,7 @@ extension FileContent {
         var flags = seen.header.flags.intersection([.holes, .explicit])
         if explicit { flags.insert(.explicit) }
         // As when it is mended: the time must not follow what the store has lost.
-        if seen.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
+        if seen.recovery.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
         let file = try Self.newFile(
             in: context, class: protectionClass, flags: flags, fileID: seen.header.fileID, .create)
         let header = file.header
@@ -153,7 +153,7 @@ extension FileContent {
         let last = lastBlock(size: now.size)
         // The new file is whole: nothing of it waits to be mended.
         var whole = now
-        whole.unmended = nil
+        whole.recovery.unmended = nil
         var holes: [Int] = []
         var pages = PageRewriter(self, whole, pageCount: count)
         try pages.read(blocks)

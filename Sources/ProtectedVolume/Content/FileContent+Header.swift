@@ -39,11 +39,11 @@ extension FileContent {
         try pages.write(0..<1, at: 0)
         state.withLock { state in
             if header.flags.contains(.holes), !state.header.flags.contains(.holes) || state.pageZero != .written {
-                state.holesMayBeLost = true
+                state.durability.holesMayBeLost = true
             }
             state.header = header
             state.pageZero = .written
-            state.pageZeroIsOurs = true
+            state.durability.pageZeroIsOurs = true
         }
     }
 
@@ -59,7 +59,7 @@ extension FileContent {
         onFailure: (VolumeError) -> Void = { _ in }
     ) throws(VolumeError) {
         var judged = now
-        if tolerating { judged.isTolerant = true }
+        if tolerating { judged.recovery.isTolerant = true }
         let kept =
             block > lastBlock(size: now.size) ? 0 : geometry.payloadLength(ofBlock: block, size: min(now.size, newSize))
         var pages = PageRewriter(self, judged, pageCount: 1)
@@ -77,14 +77,14 @@ extension FileContent {
             onFailure(error)
             throw error
         }
-        if block == 0 { state.withLock { $0.pageZeroIsOurs = true } }
+        if block == 0 { state.withLock { $0.durability.pageZeroIsOurs = true } }
     }
 
     /// Marks the file: page 0 of this mount's epoch is durable. At most once per file and mount; page 0 is held.
     func mark(_ access: Operation) throws(VolumeError) {
         let now = snapshot
-        guard !now.isMarked else { return }
-        if !now.pageZeroIsOurs {
+        guard !now.durability.isMarked else { return }
+        if !now.durability.pageZeroIsOurs {
             try preservingTime { () throws(VolumeError) in try rewriteHeader(access) { (_, _) in } }
         }
         try synchronizeBacking(dataOnly: true)
@@ -95,11 +95,11 @@ extension FileContent {
         let before = snapshot
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
         state.withLock { state in
-            state.syncedGrowth = max(state.syncedGrowth, before.growth)
+            state.durability.syncedGrowth = max(state.durability.syncedGrowth, before.durability.growth)
             // Two syncs at once have both seen the same pages.
-            state.unsyncedPages -= min(state.unsyncedPages, before.unsyncedPages)
-            if before.holesMayBeLost { state.holesMayBeLost = false }
-            if before.pageZeroIsOurs, before.pageZero == .written { state.isMarked = true }
+            state.durability.unsyncedPages -= min(state.durability.unsyncedPages, before.durability.unsyncedPages)
+            if before.durability.holesMayBeLost { state.durability.holesMayBeLost = false }
+            if before.durability.pageZeroIsOurs, before.pageZero == .written { state.durability.isMarked = true }
         }
     }
 
@@ -107,7 +107,9 @@ extension FileContent {
     /// goes there while others read. Files that are short, or have little to sync, have it done once.
     func syncAhead() throws(VolumeError) {
         let now = snapshot
-        guard lastBlock(size: now.size) > Self.mostUnsynced, now.unsyncedPages > Self.mostUnsynced else { return }
+        guard lastBlock(size: now.size) > Self.mostUnsynced, now.durability.unsyncedPages > Self.mostUnsynced else {
+            return
+        }
         try synchronizeBacking(dataOnly: true)
     }
 
@@ -140,9 +142,9 @@ extension FileContent {
         try checkIdentity()
         try refresh(access)
         let now = snapshot
-        if now.repair == .none, now.pageZero != .missing { return }
+        if now.recovery.repair == .none, now.pageZero != .missing { return }
         // What a process that was killed has left may take long to reach the disk: not with everything held.
-        if now.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
+        if now.recovery.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
             try synchronizeBacking(dataOnly: true)
         }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in

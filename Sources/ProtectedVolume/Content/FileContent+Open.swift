@@ -26,7 +26,7 @@ extension FileContent {
                 context: context, backing: backing, inode: status.inode,
                 keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
-                    header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false))
+                    header: header, size: 0, pageZero: .written))
             try content.recover(length: status.size, access, &buffer)
             return content
         }
@@ -60,7 +60,7 @@ extension FileContent {
             let content = FileContent(
                 context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
-                    header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false))
+                    header: header, size: 0, pageZero: .written))
             defer { content.wipeKeys() }
             _ = try content.verify(.open, &buffer, tail: nil)
             return header
@@ -104,7 +104,7 @@ extension FileContent {
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(nil, suite: file.header.suite),
             state: FileState(
-                header: file.header, size: 0, pageZero: .missing, pageZeroIsOurs: false, isMarked: false))
+                header: file.header, size: 0, pageZero: .missing))
         content.fileKeys.install(file.takeKey())
         content.depart(.missingHeader, page: 0)
         return content
@@ -196,15 +196,15 @@ extension FileContent {
         let hasDepartures = !departures.isEmpty
         state.withLock { state in
             state.size = size
-            state.pageZeroIsOurs = isOurs
+            state.durability.pageZeroIsOurs = isOurs
             // Closed and opened again in this mount: nobody has seen to it that it is durable.
-            state.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
-            state.isTolerant = isTolerated
-            state.repair = needsAll ? .full : hasDepartures ? .end : .none
-            state.suspectEpoch =
+            state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
+            state.recovery.isTolerant = isTolerated
+            state.recovery.repair = needsAll ? .full : hasDepartures ? .end : .none
+            state.recovery.suspectEpoch =
                 context.epochs.isTolerated(first.epoch)
                 ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil
-            state.unmended = nil
+            state.recovery.unmended = nil
         }
         if needsAll, !hasDepartures { resumeMending(pageZero: first.epoch) }
         for (kind, page) in departures { depart(kind, page: page) }

@@ -11,14 +11,14 @@ extension FileContent {
     func mend(_ access: Operation) throws(VolumeError) {
         let now = snapshot
         if now.pageZero == .missing { return try startAnew(access) }
-        switch now.repair {
+        switch now.recovery.repair {
         case .none: return
         case .end:
             try judge(access)
             try preservingTime { () throws(VolumeError) in try cut(toSize: now.size) }
             // Or the length from before could come back beside pages that are written from now on.
             try synchronizeBacking(dataOnly: true)
-            state.withLock { $0.repair = .none }
+            state.withLock { $0.recovery.repair = .none }
         case .full:
             try preservingTime { () throws(VolumeError) in try repairAll(now, access) }
             depart(.repaired, page: 0)
@@ -35,7 +35,7 @@ extension FileContent {
 
     /// Whether something has to be mended before the first modification, or waits to be mended after it.
     package var needsRepair: Bool {
-        state.withLock { $0.repair != .none || $0.pageZero == .missing || $0.unmended != nil }
+        state.withLock { $0.recovery.repair != .none || $0.pageZero == .missing || $0.recovery.unmended != nil }
     }
 
     private func startAnew(_ access: Operation) throws(VolumeError) {
@@ -53,8 +53,8 @@ extension FileContent {
         }
         state.withLock { state in
             state.pageZero = .pending
-            state.pageZeroIsOurs = true
-            state.isMarked = true
+            state.durability.pageZeroIsOurs = true
+            state.durability.isMarked = true
         }
     }
 
@@ -66,10 +66,10 @@ extension FileContent {
         let last = lastBlock(size: now.size)
         let waits = last > 1 && last > context.mendAtOnce
         if waits {
-            let epoch = try context.epochs.suspect(now.suspectEpoch, now.unmended?.epoch)
-            now.unmended = Unmended(epoch: epoch, next: 1, end: last)
+            let epoch = try context.epochs.suspect(now.recovery.suspectEpoch, now.recovery.unmended?.epoch)
+            now.recovery.unmended = Unmended(epoch: epoch, next: 1, end: last)
         } else {
-            now.unmended = nil
+            now.recovery.unmended = nil
             var block: UInt64 = 1
             while block < last {
                 let end = min(block + 64, last)
@@ -86,15 +86,15 @@ extension FileContent {
         }
         if last > 0 { try rewritePage(0, in: now, toSize: now.size, tolerating: true, access) }
         try rewritePage(last, in: now, toSize: now.size, tolerating: true, access)
-        let unmended = now.unmended
+        let unmended = now.recovery.unmended
         state.withLock { state in
-            state.pageZeroIsOurs = true
-            state.unmended = unmended
+            state.durability.pageZeroIsOurs = true
+            state.recovery.unmended = unmended
         }
         try synchronizeBacking(dataOnly: true)
         state.withLock { state in
-            state.repair = .none
-            state.isTolerant = waits
+            state.recovery.repair = .none
+            state.recovery.isTolerant = waits
         }
         if waits { context.mending.add(mendingKey, at: 1) }
     }

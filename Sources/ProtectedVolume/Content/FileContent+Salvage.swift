@@ -28,7 +28,7 @@ extension FileContent {
         let content = FileContent(
             context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
             state: FileState(
-                header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false, isTolerant: true))
+                header: header, size: 0, pageZero: .written, recovery: Recovery(isTolerant: true)))
         try content.judge(.open)
         return content
     }

@@ -53,17 +53,17 @@ extension FileContent {
         state.withLock { state in
             // A write that a program made moves the time; one from the page cache belongs to the time set last.
             switch access {
-            case .writeBack, .replay: state.wroteSincePin = true
-            default: state.pinnedTime = nil
+            case .writeBack, .replay: state.times.wroteSincePin = true
+            default: state.times.pinned = nil
             }
         }
     }
 
     /// Takes the time before the first write from the page cache for the one that the kernel believes in.
     private func pinTime() {
-        guard state.withLock({ $0.pinnedTime == nil }), let status = try? backing.status() else { return }
+        guard state.withLock({ $0.times.pinned == nil }), let status = try? backing.status() else { return }
         state.withLock { state in
-            if state.pinnedTime == nil { state.pinnedTime = status.modified }
+            if state.times.pinned == nil { state.times.pinned = status.modified }
         }
     }
 
@@ -142,11 +142,11 @@ extension FileContent {
         let touchesFirst = plan.run.lowerBound == 0 || plan.former == 0
         state.withLock { state in
             state.size = max(state.size, plan.newSize)
-            if grows { state.growth += 1 }
-            state.unsyncedPages += UInt64(plan.count)
+            if grows { state.durability.growth += 1 }
+            state.durability.unsyncedPages += UInt64(plan.count)
             if touchesFirst {
                 state.pageZero = .written
-                state.pageZeroIsOurs = true
+                state.durability.pageZeroIsOurs = true
             }
         }
         if grows { grown.broadcast() }
@@ -263,8 +263,8 @@ extension FileContent {
         context.epochs.endBadly()
         context.mending.forget(mendingKey)
         state.withLock { state in
-            state.repair = .full
-            state.isTolerant = true
+            state.recovery.repair = .full
+            state.recovery.isTolerant = true
         }
     }
 }
