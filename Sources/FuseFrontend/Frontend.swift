@@ -126,7 +126,7 @@ package final class Frontend: Sendable {
     /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
     package func lock() -> LockReport {
         turn.withLock { _ in
-            let report = LockSequence(system: system, errands: errands).run(volume.keys) { events(.locking) }
+            let report = LockSequence(system: system, errands: errands).run { events(.locking) }
             guard report.wasUnlocked else {
                 var now = report
                 if volume.keys.state == .sweeping { now.files = max(1, errands.evictor.pending.count) }
