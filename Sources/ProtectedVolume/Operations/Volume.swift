@@ -7,8 +7,8 @@ internal import HostSystem
 internal import SodiumKit
 package import VolumeFormat
 
-/// How a volume is opened.
-package struct VolumeOptions: Sendable {
+/// How a volume is opened: the one value that the words of `-o`, the volume and its files' contents share.
+package struct VolumeOptions: Sendable, Equatable {
     /// Nothing is written below.
     package var isReadOnly = false
     /// Other machines write the same volume: records are read again, asides are left alone.
@@ -140,8 +140,7 @@ package final class Volume: Sendable {
         late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
         names = NameCipher(keys: keys.metadata)
         content = ContentContext(
-            keys: keys, epochs: epochs, isReadOnly: options.isReadOnly, cutNeedsSync: !directory.keepsOrder,
-            kernelKeepsTimes: !options.isShared
+            keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
         ) { report(.crashEvidence($0)) }
         // A quarter of the process's descriptors at most.
         let limit = min(Self.descriptorLimit() / 4, 2048)
