@@ -181,38 +181,6 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         return Status(result)
     }
 
-    public override func setMode(of name: EntryName, _ mode: UInt32) throws(Errno) {
-        do throws(Errno) {
-            _ = try retryingShim {
-                unsafe withCString(name.terminated) {
-                    unsafe pfs_fchmodat2(descriptor.number, $0, mode, pfs_AT_SYMLINK_NOFOLLOW)
-                }
-            }
-        } catch {
-            guard error == .ENOSYS else { throw error }
-            try node(name).setMode(mode)
-        }
-    }
-
-    public override func setOwner(of name: EntryName, _ owner: UInt32?, group: UInt32?) throws(Errno) {
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe fchownat(descriptor.number, $0, owner ?? .max, group ?? .max, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-    }
-
-    public override func setTimes(
-        of name: EntryName, accessed: TimeChange, modified: TimeChange
-    ) throws(Errno) {
-        let times = [timespec(accessed), timespec(modified)]
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe utimensat(descriptor.number, $0, times, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-    }
-
     // MARK: Changing entries
 
     public override func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) {

@@ -82,7 +82,7 @@ extension Volume {
     }
 
     /// The record as it stands in the store; nil when missing (or an empty symlink, as f2fs leaves after a crash).
-    func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
+    private func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
         let target: [UInt8]
         do throws(Errno) {
             target = try directory.readSymlink(BackingName.record)
@@ -133,14 +133,14 @@ extension Volume {
     }
 
     /// Removes a record that is an empty symlink: it counts as missing.
-    func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
+    private func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
         if let target = try? directory.readSymlink(BackingName.record), target.isEmpty {
             try directory.unlink(BackingName.record)
         }
     }
 
     /// The aside in `parent` whose name fits the directory `name`; its ID is known from the aside itself alone.
-    func findAside(
+    private func findAside(
         for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
     ) throws(VolumeError) -> (EntryName, VerifiedRecord)? {
         for entry in try below({ () throws(Errno) in try parent.entries() }) {

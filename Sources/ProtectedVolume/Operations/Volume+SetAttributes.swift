@@ -43,13 +43,6 @@ extension Volume {
         try? clearPrivileges(of: node, setID: false)
     }
 
-    /// Sets the modification time of a file, as after a late write from the page cache.
-    package func setModified(of node: Node, _ time: Timestamp) throws(VolumeError) {
-        let object = try backing(node)
-        forgetFingerprint(node)
-        try below { () throws(Errno) in try object.setTimes(accessed: .keep, modified: .set(time)) }
-    }
-
     /// Space and limits: the store's own.
     package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
@@ -75,7 +68,7 @@ extension Volume {
     // MARK: set-ID bits and capabilities
 
     /// Whether a write may have set-ID bits or capabilities to clear; true when not known.
-    package func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
+    private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
     /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.
     package func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {

@@ -21,8 +21,6 @@ package struct VolumeOptions: Sendable, Equatable {
     package var recovers = false
     /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
     package var keepsFamilyClass = true
-    /// Descriptors of directories that may be kept open; nil: a quarter of the process's limit.
-    package var directoryDescriptors: Int?
 
     /// The defaults: exclusive, writable, class C.
     package init() {}
@@ -148,9 +146,10 @@ package final class Volume: Sendable {
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
         ) { report(.crashEvidence($0)) }
-        let limit = options.directoryDescriptors ?? Self.descriptorLimit() / 4
-        directories = DirectoryCache(capacity: min(limit, 2048))
-        pins = PinCount(limit: min(limit, 2048)) { directory.isShort }
+        // A quarter of the process's descriptors at most.
+        let limit = min(Self.descriptorLimit() / 4, 2048)
+        directories = DirectoryCache(capacity: limit)
+        pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
         nodes = NodeTable(
@@ -188,9 +187,6 @@ package final class Volume: Sendable {
         nodes.forget(node, count: count)
         if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
     }
-
-    /// Counts one more lookup of a node, as a further reply about it does.
-    package func addLookup(_ node: Node) { nodes.addLookup(node) }
 
     /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
     package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
