@@ -2,7 +2,7 @@
 
 import CLinuxShim
 import Glibc
-import HostSystem
+package import HostSystem
 
 /// Runs a call until it is not interrupted; the call gives -1 and sets errno on failure.
 func retrying<Number: FixedWidthInteger>(_ call: () -> Number) throws(Errno) -> Number {

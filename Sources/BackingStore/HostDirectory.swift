@@ -2,6 +2,7 @@
 
 import CLinuxShim
 import Glibc
+public import HostSystem
 
 /// An open directory of the host.
 public final class HostDirectory: BackingDirectory, @unchecked Sendable {

@@ -1,6 +1,7 @@
 // New files: an ID, a key, a header in memory, and a page 0 that may wait.
 
 package import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 package import VolumeFormat

@@ -1,6 +1,7 @@
 // Reading: backing I/O first, then one counted stretch of test, decryption and reply.
 
 internal import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 package import VolumeFormat

@@ -1,6 +1,7 @@
 // Reading what can be read of a damaged file: every block by itself, whatever the others are like.
 
 internal import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat

@@ -1,6 +1,7 @@
 // The state file beside the device key: read, changed and replaced atomically under a lock of its own.
 
 package import BackingStore
+internal import HostSystem
 package import Keybag
 internal import SodiumKit
 package import VolumeFormat
