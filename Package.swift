@@ -95,7 +95,7 @@ let formatVectors: [Target] = [
 // For programs: Foundation is allowed in these, and nowhere else.
 let programLibraries: [[Target]] = [
     [.target(name: "PlainFoundation", swiftSettings: strict)],
-    module("FileProtection", uses: ["CLinuxShim", "PlainFoundation"]),
+    module("FileProtection", uses: ["CLinuxShim", "PlainFoundation", "VolumeFormat", "HostSystem"]),
 ]
 
 // Lists a program's files that import Foundation past FileProtection: `swift package check-imports`.
@@ -127,12 +127,12 @@ let statePrograms: [Target] = [
         name: "fitness-log", dependencies: ["FileProtection"], path: "Sources/Examples/FitnessLog",
         swiftSettings: strict),
     .executableTarget(
-        name: "porting-kills", dependencies: ["FileProtection"], path: "Tests/PortingKills", swiftSettings: strict),
+        name: "porting-kills", dependencies: ["FileProtection"], path: "Tests/Porting/Kills", swiftSettings: strict),
     .executableTarget(
-        name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/PortingPitfalls", swiftSettings: strict
+        name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/Porting/Pitfalls", swiftSettings: strict
     ),
     .executableTarget(
-        name: "porting-state", dependencies: ["UIKitCompat"], path: "Tests/PortingState", swiftSettings: strict),
+        name: "porting-state", dependencies: ["UIKitCompat"], path: "Tests/Porting/State", swiftSettings: strict),
 ]
 
 let databasePrograms: [Target] =
@@ -150,8 +150,8 @@ let plain: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 let porting: [Target] = [
     .executableTarget(
         name: "porting-examples", dependencies: ["UIKitCompat"] + database.map { .byName(name: $0.name) },
-        path: "Tests/Porting",
-        exclude: ["check-plain"] + (database.isEmpty ? ["Examples/Example12Database.swift"] : []),
+        path: "Tests/Porting/Examples",
+        exclude: database.isEmpty ? ["Example12Database.swift"] : [],
         swiftSettings: plain + (database.isEmpty ? [] : [.define("SQLITE")]))
 ]
 
@@ -161,7 +161,7 @@ let secrets: [Target] = [
         name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem"],
         swiftSettings: strict),
     .executableTarget(
-        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/PortingKeychain"),
+        name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Keychain"),
 ]
 
 let package = Package(

@@ -1,5 +1,6 @@
 // The table of the words after `-o`, with their meanings. The parser, the help, the man page and the completions read it.
 
+import ProtectedVolume
 import VolumeFormat
 
 /// A word of `-o`.
@@ -56,9 +57,9 @@ package struct MountOption: Sendable {
 
     private static let own: [MountOption] = [
         flag("ro", "write nothing; several read-only mounts of one volume can exist at the same time") {
-            $0.isReadOnly = true
+            $0.volume.isReadOnly = true
         },
-        flag("rw", "allow writing (default); one mount of a volume at a time") { $0.isReadOnly = false },
+        flag("rw", "allow writing (default); one mount of a volume at a time") { $0.volume.isReadOnly = false },
         flag(
             "allow_other",
             "let other users use the mount, by its permissions; ordinary users need user_allow_other in /etc/fuse.conf"
@@ -70,20 +71,20 @@ package struct MountOption: Sendable {
             guard let known = ProtectionClass(name: text) else {
                 throw .badValue(option: "default_class", value: text, expected: "a protection class")
             }
-            options.defaultClass = known
+            options.volume.defaultClass = known
         },
         flag(
             "shared",
             "other machines write the same volume: use short cache lifetimes and no write-back cache, and tolerate crash damage"
-        ) { $0.isShared = true },
+        ) { $0.volume.isShared = true },
         flag("strict", "never tolerate crash damage: every file that looks cut, zeroed or stale is an error") {
-            $0.isStrict = true
+            $0.volume.isStrict = true
         },
-        flag("recover", "tolerate crash damage in every file, for a restored snapshot") { $0.recover = true },
+        flag("recover", "tolerate crash damage in every file, for a restored snapshot") { $0.volume.recovers = true },
         flag(
             "no_family_class",
             "give a new file the class of its directory only: ignore the files that its name belongs to, and the file that had its name a moment ago"
-        ) { $0.ignoresFamily = true },
+        ) { $0.volume.keepsFamilyClass = false },
         valued(
             "idle", "DURATION",
             "lock after this time without use of files of classes A and B, suspend included: 300, 90s, 10m, 1h30m; 0 means never (default)"

@@ -1,6 +1,7 @@
 // What the words after `-o` ask for; `MountOption` has the table of the words.
 
-package import VolumeFormat
+package import ProtectedVolume
+internal import VolumeFormat
 
 /// A word of `-o` that cannot be used.
 package enum MountOptionError: Error, Equatable, Sendable {
@@ -12,20 +13,10 @@ package enum MountOptionError: Error, Equatable, Sendable {
 
 /// What `-o` asked for.
 package struct MountOptions: Sendable, Equatable {
-    /// Nothing is written.
-    package var isReadOnly = false
+    /// What the volume has to know, handed on as it is.
+    package var volume = VolumeOptions()
     /// Other users may see the mount.
     package var allowsOther = false
-    /// The class of new files in directories without a default.
-    package var defaultClass: ProtectionClass?
-    /// Other machines write the same volume: short cache lifetimes, no write-back cache.
-    package var isShared = false
-    /// No crash damage is tolerated.
-    package var isStrict = false
-    /// Crash damage is tolerated in every file: a restored snapshot.
-    package var recover = false
-    /// A new file takes no class from its name's family, nor from the file that had its name before.
-    package var ignoresFamily = false
     /// Lock after so many seconds without use of protected files.
     package var idleSeconds: UInt64?
     /// Shown as the owner of everything.
@@ -100,7 +91,7 @@ package struct MountOptions: Sendable, Equatable {
             escaped.append(character)
         }
         var words = ["fsname=\(escaped)", "subtype=protectfs", "default_permissions"]
-        if isReadOnly { words.append("ro") }
+        if volume.isReadOnly { words.append("ro") }
         if allowsOther { words.append("allow_other") }
         return words + kernelOptions
     }

@@ -1,7 +1,7 @@
 """Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--except NAME] [NAME…]
 
-Every function test_* of the files test_*.py is a test; it gets an Environment, in a process and below a directory of its
-own. NAME chooses by part of "file.function", and --except leaves out. The last line is "N passed, N failed, N skipped".
+Every function test_* of the files FOLDER/test_*.py is a test; it gets an Environment, in a process and below a directory of
+its own. NAME chooses by part of "file.function", and --except leaves out; no folder is named. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -13,13 +13,16 @@ import resource
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 import traceback
 
-import harness
+HERE = os.path.dirname(os.path.abspath(__file__))
+# Every folder, so that a module imports another one by its name alone, wherever both are.
+sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
+
+import harness  # noqa: E402
 
 TIME_LIMIT = 900
 LEAVING = 60  # seconds in which a test's daemons are to end after it
@@ -42,8 +45,7 @@ class Totals:
 
 def tests(wanted, unwanted):
     """(name, function, time limit) of every test chosen."""
-    here = os.path.dirname(os.path.abspath(__file__))
-    for path in sorted(glob.glob(os.path.join(here, "test_*.py"))):
+    for path in sorted(glob.glob(os.path.join(HERE, "*", "test_*.py"))):
         title = os.path.basename(path)[5:-3]
         spec = importlib.util.spec_from_file_location(f"test_{title}", path)
         module = importlib.util.module_from_spec(spec)
@@ -86,6 +88,22 @@ def kill_group(group):
         pass
 
 
+def clean(totals, name, base, control):
+    """Takes away the mounts below a directory, and the daemons that its tests have started; each is a failure.
+
+    Mounts and daemons of anybody else are not looked at: they may come and go while this runs.
+    """
+    left = harness.clean_mounts(base, control)
+    if left:
+        totals.add(name, f"left mounted: {', '.join(left)}")
+    end = time.monotonic() + LEAVING
+    while harness.daemons(base, inherited=True) and time.monotonic() < end:
+        time.sleep(0.05)
+    for daemon in harness.daemons(base, inherited=True):
+        totals.add(name, f"left a daemon, process {daemon}")
+        os.kill(daemon, signal.SIGKILL)
+
+
 def run_test(name, function, limit, totals, place, template, control, mode):
     base = os.path.join(place, name)
     os.makedirs(base)
@@ -126,15 +144,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
     kill_group(pid)
     if not finished:
         totals.add(name, "ended without a result")
-    left = harness.clean_mounts(base, control)
-    if left:
-        totals.add(name, f"left mounted: {', '.join(left)}")
-    end = time.monotonic() + LEAVING
-    while harness.daemons(base, inherited=True) and time.monotonic() < end:
-        time.sleep(0.05)
-    for daemon in harness.daemons(base, inherited=True):
-        totals.add(name, f"left a daemon, process {daemon}")
-        os.kill(daemon, signal.SIGKILL)
+    clean(totals, name, base, control)
     shutil.rmtree(base, ignore_errors=True)
     verdict = "ok" if len(totals.failed) == before else "FAILED"
     print(f"{verdict:7} {name} ({time.monotonic() - started:.1f} s)", flush=True)
@@ -167,15 +177,19 @@ def main():
             if os.geteuid() == 0 and not os.listdir(control):
                 control = os.path.join(place, "connections")
                 os.makedirs(control)
-                mounted = subprocess.run(["mount", "-t", "fusectl", "fusectl", control]).returncode == 0
+                mounted = harness.run("mount", "-t", "fusectl", "fusectl", control, ok=False).returncode == 0
             template = os.path.join(place, "template")
             os.makedirs(template)
             harness.make_template(template)
             for name, function, limit in chosen:
                 run_test(name, function, limit, totals, place, template, control, arguments.mode)
+            before = len(totals.failed)
+            clean(totals, "no mount is left", place, control)
+            if len(totals.failed) == before:
+                totals.add("no mount is left")
         finally:
             if mounted:
-                subprocess.run(["umount", "-l", control])
+                harness.detach(control)
             shutil.rmtree(place, ignore_errors=True)
     for name in totals.skipped:
         print(f"skipped: {name}")

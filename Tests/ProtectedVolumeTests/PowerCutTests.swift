@@ -11,7 +11,7 @@ import VolumeFormat
 @testable import ProtectedVolume
 
 /// How much is tried, from the environment: PROTECTFS_POWERCUT is `sanitizer` (a token), nothing (the test suite's
-/// share) or `night` (`mount-scripts/powercut`); PROTECTFS_POWERCUT_SEED repeats a run.
+/// share) or `night` (`mount-scripts/measure/powercut`); PROTECTFS_POWERCUT_SEED repeats a run.
 struct PowerCutEffort: Sendable {
     static let current = PowerCutEffort()
 

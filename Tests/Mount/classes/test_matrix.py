@@ -1,0 +1,172 @@
+"""Every cell of the table "what each class allows, in each state", through system calls on a mount."""
+
+import errno
+import json
+import os
+
+import harness
+import operations_on_names  # noqa: its rows come with it
+from operations import ROWS, Subject
+
+# The table of the semantics: what happens before first unlock (BFU) and while locked (LCK). Unlocked, and for class D
+# always, everything works; class C is closed at BFU only. "-": there is no such handle.
+TABLE = """
+row                        C at BFU   B at BFU/LCK   A at BFU/LCK
+open                       EACCES     EACCES         EACCES
+create                     EACCES     works          EACCES
+handle                     -          works          EACCES
+mapped                     -          works          SIGBUS
+truncate                   EACCES     EACCES         EACCES
+size of an open handle     -          works          EACCES
+stat                       works      works          works
+names                      works      works          works
+attributes                 works      works          works
+handles without content    -          works          works
+"""
+
+
+def parse(table):
+    rows = {}
+    for line in table.strip().splitlines()[1:]:
+        words = line.split()
+        rows[" ".join(words[:-3])] = dict(zip("CBA", words[-3:]))
+    return rows
+
+
+EXPECTED = parse(TABLE)
+
+
+def expected(row, letter, state):
+    if state == "UNL" or letter == "D" or (letter == "C" and state == "LCK"):
+        return "works"
+    return EXPECTED[row][letter]
+
+
+def advance(generator):
+    """The generator's next outcome; its failed check as text."""
+    try:
+        return next(generator, None)
+    except AssertionError as error:
+        return f"wrong: {error}"
+    except OSError as error:
+        return f"wrong: {error}"
+
+
+def cells(mount, state, letters, handle):
+    """A started generator for every cell of these classes; handle: only those with (without) handles from before."""
+    for letter in letters:
+        for row, operations in ROWS.items():
+            for name, function, needs_handle in operations:
+                if handle is None or needs_handle == handle:
+                    subject = Subject(mount, letter, f"{state}-{row}-{name}".replace("/", "_"))
+                    generator = function(subject)
+                    problem = advance(generator)
+                    yield row, letter, name, subject, generator, problem
+
+
+def judge(environment, state, started, then=lambda: None):
+    """Acts in every cell, compares, goes back to unlocked by `then`, and checks what the files hold."""
+    acted = []
+    for row, letter, name, subject, generator, problem in started:
+        result = problem or advance(generator)
+        environment.cell(f"[{state} {letter} {row}: {name}]", expected(row, letter, state), result)
+        acted.append((row, letter, name, subject, generator, result))
+    then()
+    for row, letter, name, subject, generator, result in acted:
+        if result and not result.startswith("wrong"):
+            environment.cell(f"[{state} {letter} {row}: {name}, afterwards]", None, advance(generator))
+        subject.close()
+
+
+def test_every_operation_has_a_row(environment):
+    assert set(ROWS) == set(EXPECTED), set(ROWS) ^ set(EXPECTED)
+
+
+def test_unlocked(environment):
+    mount = environment.mount()
+    judge(environment, "UNL", list(cells(mount, "UNL", "ABCD", None)))
+
+
+def test_locked(environment):
+    mount = environment.mount()
+    started = list(cells(mount, "LCK", "ABCD", None))
+    mount.lock()
+    assert mount.state() == "locked"
+    judge(environment, "LCK", started, mount.unlock)
+
+
+def test_locked_twice(environment):
+    """Locked, unlocked and locked again: handles from before both locks."""
+    mount = environment.mount()
+    started = list(cells(mount, "LCK", "AB", True))
+    for _ in range(2):
+        mount.lock()
+        mount.unlock()
+    mount.lock()
+    judge(environment, "LCK", started, mount.unlock)
+
+
+def test_before_first_unlock(environment):
+    """Files from an earlier mount; handles only where a class lets them be made now."""
+    mount = environment.mount()
+    started = list(cells(mount, "BFU", "ABCD", False))
+    mount = environment.remount(mount, unlock=False)
+    assert mount.state() == "before-first-unlock"
+    started += cells(mount, "BFU", "BD", True)
+    judge(environment, "BFU", started, mount.unlock)
+
+
+def xchacha(environment):
+    """A volume of the other cipher."""
+    place = environment.new_path("xchacha")
+    os.makedirs(os.path.join(place, "data"))
+    volume = harness.Volume(os.path.join(place, "volume"), os.path.join(place, "data"), os.path.join(place, "code"),
+                            os.path.join(environment.template, "passphrase"))
+    made = harness.protectfs("init", "--json", "--cipher", "xchacha20-poly1305", "--passphrase-file",
+                             volume.passphrase_file, volume.path, env=volume.environment)
+    with open(volume.code_file, "w", encoding="ascii") as file:
+        file.write(json.loads(made.stdout)["recoveryCode"] + "\n")
+    return environment.mount(volume)
+
+
+def test_locked_with_xchacha(environment):
+    mount = xchacha(environment)
+    started = list(cells(mount, "LCK", "ABCD", None))
+    mount.lock()
+    judge(environment, "LCK", started, mount.unlock)
+
+
+def test_before_first_unlock_with_xchacha(environment):
+    mount = xchacha(environment)
+    started = list(cells(mount, "BFU", "ABCD", False))
+    mount = environment.remount(mount, unlock=False)
+    started += cells(mount, "BFU", "BD", True)
+    judge(environment, "BFU", started, mount.unlock)
+
+
+def test_unnamed_files(environment):
+    """libfuse 3.14 has no call for O_TMPFILE: programs are told so and make a named file instead."""
+    mount = environment.mount()
+    try:
+        os.close(os.open(mount.path, os.O_TMPFILE | os.O_RDWR, 0o600))
+        result = "works"
+    except OSError as error:
+        result = errno.errorcode[error.errno]
+    environment.cell("[O_TMPFILE]", "EOPNOTSUPP", result.replace("ENOTSUP", "EOPNOTSUPP"))
+    environment.cell("[nothing is left]", [], os.listdir(mount.path))
+
+
+def test_locked_shared(environment):
+    """The same on a mount that other machines write too: no write-back, short lifetimes."""
+    mount = environment.mount(options=["shared"])
+    started = list(cells(mount, "LCK", "ABCD", None))
+    mount.lock()
+    judge(environment, "LCK", started, mount.unlock)
+
+
+def test_before_first_unlock_shared(environment):
+    mount = environment.mount(options=["shared"])
+    started = list(cells(mount, "BFU", "ABCD", False))
+    mount = environment.remount(mount, unlock=False, options=["shared"])
+    started += cells(mount, "BFU", "BD", True)
+    judge(environment, "BFU", started, mount.unlock)

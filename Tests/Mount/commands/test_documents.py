@@ -1,0 +1,198 @@
+"""The manual page, the completions and the README say what the program does."""
+
+import json
+import os
+import re
+import shutil
+
+import harness
+
+DOCS = os.path.join(harness.REPOSITORY, "docs")
+COMPLETIONS = os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "completions")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def table():
+    """The table of commands, from which the documents are made."""
+    return json.loads(harness.protectfs("help", "--json").stdout)
+
+
+def commands():
+    found = [command for group in table()["groups"] for command in group["commands"]]
+    assert len(found) > 15, found
+    return found
+
+
+def plain(text):
+    """The words of a text, without the manual page's fonts."""
+    return " ".join(re.sub(r"\\f[A-Z]|^\.[A-Z]+ ?", "", text.replace("\\-", "-"), flags=re.M).replace('"', "").split())
+
+
+def test_documents_are_made_from_the_table(environment):
+    done = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "make-command-docs"), "--check",
+                       "--binary", harness.binary(), ok=False)
+    environment.cell("nothing differs", (0, ""), (done.returncode, done.stdout))
+    page = plain(read(os.path.join(DOCS, "protectfs.1")))
+    for command in commands():
+        missing = [text for text in [command["summary"], *command["details"], command["usage"]] if plain(text) not in page]
+        environment.cell(f"manual page: {command['name']}", [], missing)
+    if not shutil.which("man"):
+        environment.skip("manual page formats", "man is not installed")
+    else:
+        done = harness.run("man", "-l", "--warnings", os.path.join(DOCS, "protectfs.1"), ok=False,
+                           env={**os.environ, "MANWIDTH": "100"})
+        environment.cell("manual page formats", (0, ""), (done.returncode, done.stderr))
+
+
+def test_help(environment):
+    """Every text of the table is in the help, which has no line that is too long."""
+    overview = harness.protectfs("--help").stdout
+    environment.cell("help without a command", overview, harness.protectfs("help").stdout)
+    for command in commands():
+        name = command["name"]
+        text = harness.protectfs("help", *name.split()).stdout
+        environment.cell(f"{name} --help", text, harness.protectfs(*name.split(), "--help").stdout)
+        wanted = [command["summary"], *command["details"], *[option["help"] for option in command["options"]],
+                  *[example["line"] for example in command["examples"]]]
+        shown = " ".join(text.split())
+        environment.cell(f"help {name}: all of it", [], [one for one in wanted if " ".join(one.split()) not in shown])
+        environment.cell(f"help {name}: examples", True, 1 <= len(command["examples"]) <= 2)
+        examples = [f"  {example['line']}" for example in command["examples"]]
+        long = [line for line in text.split("\n") if len(line) > 80 and line not in examples]
+        environment.cell(f"help {name}: short lines", [], long)
+        environment.cell(f"{name} is in the overview", True, f"\n  {name} " in overview)
+    shown = " ".join(harness.protectfs("help", "mount").stdout.split())
+    missing = [option["name"] for option in table()["mountOptions"] if option["name"] + " " + option["meaning"] not in shown.replace(
+        f"={option['value']}", "") and option["use"] == "protectfs"]
+    environment.cell("help mount: mount options", [], missing)
+    for words, code, message in (
+            (["class"], 2, '"class" needs a subcommand: get, set or list'), (["help", "nothing"], 2, "unknown command"),
+            (["class", "put"], 2, 'unknown subcommand "put" of "class"; use get, set or list'),
+            (["mount", "a"], 2, "MOUNTPOINT is missing; see protectfs help mount"), (["fsck"], 16, "VOLUME is missing")):
+        done = harness.protectfs(*words, ok=False)
+        environment.cell(f"protectfs {' '.join(words)}", (code, True), (done.returncode, message in done.stderr))
+    environment.cell("help class", True, "\n  set " in harness.protectfs("help", "class").stdout)
+
+
+def complete(*words):
+    """What the completion of bash offers for the last word."""
+    script = (f'source "{os.path.join(COMPLETIONS, "protectfs.bash")}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _protectfs; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    return harness.run("bash", "-c", script, "bash", "protectfs", *words).stdout.split("\n")[:-1]
+
+
+def test_completions(environment):
+    for command in commands():
+        offered = complete(*command["name"].split(), "--")
+        environment.cell(f"bash: {command['name']}", sorted(f"--{option['name']}" for option in command["options"]),
+                         sorted(offered))
+    classes, passwords = list(harness.CLASSES.values()), os.path.join("/etc", "passwd")
+    for words, wanted in (
+            (["class", ""], ["get", "set", "list"]), (["class", "set", ""], classes),
+            (["class", "set", "-R", ""], classes), (["class", "set", "none", "/etc/passw"], [passwords]),
+            (["secret", "set", "--class", ""], classes), (["init", "--cipher", "=", "aes"], ["aes-256-gcm"]),
+            (["init", "--device-key", "/etc/passw"], [passwords]), (["wait", "--timeout", ""], [""]),
+            (["mount", "-o", "ro,allow"], ["ro,allow_other"]), (["help", "recovery", ""], ["new", "use"]),
+            (["unlock", "--passphrase-command", "printen"], ["printenv"])):
+        environment.cell(f"bash: {' '.join(words)}", sorted(wanted), sorted(
+            word for word in complete(*words) if word != passwords + "-"))
+    mount = environment.mount(unlock=False)
+    environment.cell("bash: mount points", True, mount.path in complete("lock", mount.path[:-1]))
+    for shell, flag, name in (("bash", "-n", "protectfs.bash"), ("zsh", "-n", "_protectfs"),
+                              ("fish", "--no-execute", "protectfs.fish")):
+        if not shutil.which(shell):
+            environment.skip(f"{shell} loads it", f"{shell} is not installed")
+            continue
+        done = harness.run(shell, flag, os.path.join(COMPLETIONS, name), ok=False)
+        environment.cell(f"{shell} loads it", (0, ""), (done.returncode, done.stderr))
+
+
+def members(value):
+    """The names of an object's members, at every depth."""
+    if isinstance(value, list):
+        return {name for one in value for name in members(one)}
+    if isinstance(value, dict):
+        return set(value) | {name for one in value.values() for name in members(one)}
+    return set()
+
+
+def test_json_output(environment):
+    """The manual page names every member of what --json prints."""
+    page = plain(read(os.path.join(DOCS, "protectfs.1")).partition(".SH JSON\n")[2].partition("\n.SH ")[0])
+    known = set(re.findall(r"[A-Za-z]+", page)) | set(harness.CLASSES.values())
+    mount = environment.mount()
+    harness.write_file(mount / "file", b"content")
+    volume, code = mount.volume.path, ("--recovery-file", mount.volume.code_file)
+    secret = ("--passphrase-file", mount.volume.passphrase_file)
+
+    def judge(*words):
+        done = mount.command(*words)
+        values = [json.loads(line) for line in done.stdout.splitlines()]
+        environment.cell(f"{' '.join(words[:2])}: members", (True, set()), (
+            bool(values), set().union(*map(members, values)) - known))
+        return values[0]
+
+    judge("status", "--json", mount.path)
+    judge("class", "get", "--json", mount / "file", mount.path)
+    judge("class", "list", "--json", mount.path)
+    mount.command("secret", "set", "--file", mount / "file", "-a", "service=mail", mount.path, "me")
+    judge("secret", "list", "--json", mount.path)
+    watch = harness.Watch(mount)
+    seen = [watch.next()]
+    judge("lock", "--json", mount.path)
+    seen += [watch.next(), watch.next()]
+    watch.close()
+    environment.cell("watch: members", set(), members(seen) - known)
+    mount.unmount()
+    stored = next(entry.path for entry in os.scandir(volume) if entry.is_file() and not entry.name.startswith("."))
+    with open(stored, "r+b") as file:
+        file.seek(200)
+        file.write(os.urandom(16))
+    done = mount.command("fsck", "--json", *code, volume, ok=False)
+    environment.cell("fsck: members", (4, True, set()), (
+        done.returncode, bool(json.loads(done.stdout)["findings"]), members(json.loads(done.stdout)) - known))
+    judge("info", "--json", volume)
+    judge("passphrase", "list", "--json", volume)
+    judge("speed", "--json")
+    judge("version", "--json")
+    judge("init", "--json", *secret, environment.new_path("new"))
+    environment.cell("recovery new: members", {"recoveryCode"}, set(judge("recovery", "new", "--json", *code, volume)))
+    judge("erase", "--yes", "--json", volume)
+
+
+SESSION_PARTS = [
+    # A note that depends on the kernel.
+    (r"protectfs: note: .*\n", ""),
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"), (r"([0-9A-Z]{5}-){5}[0-9A-Z]{5}", "CODE"),
+    (r"processes \d+", "processes N"), (r"(cipher|suite) (aes-256-gcm|xchacha20-poly1305)", r"\1 NAME"),
+]
+
+
+def test_session_of_the_readme(environment):
+    """The README's session is what happens: each command is run, in order, and prints what stands there."""
+    text = read(os.path.join(harness.REPOSITORY, "README.md")).partition("\n## A session\n")[2].split("```")[1]
+    home, tools = environment.new_path("home"), environment.new_path("tools")
+    os.makedirs(home)
+    os.makedirs(tools)
+    os.symlink(harness.binary(), os.path.join(tools, "protectfs"))
+    variables = {**os.environ, "HOME": home, "LC_ALL": "C", "PATH": tools + ":" + os.environ["PATH"]}
+    variables.pop("XDG_DATA_HOME", None)
+    steps = [step.partition("\n") for step in text.strip().removeprefix("$ ").split("\n$ ")]
+    assert len(steps) > 15, steps
+    mark = "=== next ==="
+    script = "".join(f"echo; echo '{mark}'\n{command} 2>&1\n" for command, _, _ in steps)
+    done = harness.run("bash", "-c", script, cwd=home, env=variables)
+
+    def same(output, directory):
+        for pattern, word in SESSION_PARTS:
+            output = re.sub(pattern, word, output.replace(directory, "HOME"))
+        return output.strip()
+
+    printed = done.stdout.split(mark + "\n")[1:]
+    environment.cell("commands", len(steps), len(printed))
+    for (command, _, wanted), output in zip(steps, printed):
+        environment.cell(command, same(wanted, "~"), same(output, home))

@@ -1,0 +1,77 @@
+"""The runner itself: what a test leaves behind is a failure and is removed; what others have mounted is not looked at."""
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+
+import harness
+import run
+
+
+def leave_a_mount(environment):
+    """By relative names, and unknown to the environment."""
+    volume = environment.volume()
+    os.mkdir(os.path.join(environment.base, "left"))
+    harness.run(harness.binary(), "mount", "--recovery-file", volume.code_file, os.path.relpath(volume.path, environment.base),
+                "left", cwd=environment.base, env=volume.environment)
+
+
+def leave_a_daemon(environment):
+    """A process named as the daemon, in a session of its own, with nothing of the test in its arguments."""
+    shutil.copy(shutil.which("sleep"), os.path.join(environment.base, "protectfs"))
+    subprocess.Popen(["./protectfs", "600"], cwd=environment.base, start_new_session=True, stdin=subprocess.DEVNULL)
+
+
+def leave_nothing(environment):
+    environment.mount()
+
+
+def test_what_is_left_is_noticed(environment):
+    place, leaving = environment.new_path("inner"), run.LEAVING
+    for function, wanted in ((leave_nothing, None), (leave_a_mount, "left mounted: "), (leave_a_daemon, "left a daemon")):
+        totals, printed = run.Totals(), io.StringIO()
+        # What is left for certain need not be waited for.
+        run.LEAVING = 1 if function is leave_a_daemon else leaving
+        with contextlib.redirect_stdout(printed):
+            run.run_test(function.__name__, function, 60, totals, place, environment.template, environment.control, "quick")
+        environment.cell(f"{function.__name__}: failures", 0 if wanted is None else 1, len(totals.failed))
+        environment.cell(f"{function.__name__}: said", True, wanted is None or wanted in printed.getvalue())
+        base = os.path.join(place, function.__name__)
+        harness.wait_until(lambda: not harness.daemons(base, inherited=True), what="the end of what was left")
+        environment.cell(f"{function.__name__}: no mount", False,
+                         any(row[1].startswith(base) for row in harness.mount_table()))
+
+
+def test_others_are_left_alone(environment):
+    """A mount of another copy of the program, in another place, stays when a run of tests ends."""
+    place, program = environment.new_path("inner"), os.path.join(environment.new_path("elsewhere"), "protectfs")
+    os.mkdir(os.path.dirname(program))
+    shutil.copy(harness.binary(), program)
+    volume, path = environment.volume(), environment.new_path("another mount")
+    os.mkdir(path)
+    variables = {name: value for name, value in volume.environment.items() if name != "PROTECTFS_TEST"}
+    harness.run(program, "mount", "--recovery-file", volume.code_file, volume.path, path, env=variables)
+    others = harness.Mount(volume, path)
+    try:
+        totals = run.Totals()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run.run_test("leave_nothing", leave_nothing, 60, totals, place, environment.template, environment.control, "quick")
+            run.clean(totals, "no mount is left", place, environment.control)
+        environment.cell("failures", [], totals.failed)
+        environment.cell("the other mount", "unlocked", others.state())
+    finally:
+        others.unmount()
+
+
+def test_a_failure_shows_everything(environment):
+    """The error of a command has its words, its exit code and all that it printed; so has that of one that hangs."""
+    for label, script, limit, wanted in (("failed", "exit 3", 60, "exit code 3"), ("late", "exec sleep 60", 1, "not ended after 1 s")):
+        try:
+            harness.run("sh", "-c", f"echo some output; echo a reason >&2; {script}", timeout=limit)
+            said = "nothing"
+        except harness.CommandFailed as error:
+            said = str(error)
+        environment.cell(f"{label}: what is missing", [], [
+            word for word in ("sh -c echo", wanted, "standard output: some output", "standard error: a reason") if word not in said])

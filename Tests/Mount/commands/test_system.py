@@ -1,0 +1,91 @@
+"""What mount-scripts puts into a system: the installed files, the mount(8) helper, the systemd units."""
+
+import filecmp
+import os
+import shutil
+import stat
+
+from harness import CLASSES, REPOSITORY, Skip, binary, get_class, mount_table, run, wait_until, write_file
+
+INSTALLED = {
+    "usr/local/bin/protectfs": 0o755,
+    "usr/local/share/man/man1/protectfs.1": 0o644,
+    "usr/local/share/bash-completion/completions/protectfs": 0o644,
+    "usr/local/share/zsh/site-functions/_protectfs": 0o644,
+    "usr/local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
+    "sbin/mount.fuse.protectfs": 0o755,
+    "usr/local/lib/systemd/user/protectfs@.service": 0o644,
+    "usr/local/lib/systemd/system/protectfs-lock.service": 0o644,
+}
+
+
+def install(environment):
+    """mount-scripts/install into a directory, with the build that is there in place of another one."""
+    tools, destination = environment.new_path("tools"), environment.new_path("installed here")
+    os.makedirs(tools)
+    shutil.copy(binary(), os.path.join(tools, "protectfs"))
+    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as script:
+        script.write(f'#!/bin/sh\ncase "$*" in *--show-bin-path*) echo "{tools}" ;; esac\n')
+    os.chmod(os.path.join(tools, "swift"), 0o755)
+    run(os.path.join(REPOSITORY, "mount-scripts", "install"), "--destdir", destination,
+        env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]})
+    return destination
+
+
+def test_install(environment):
+    destination = install(environment)
+    paths = [os.path.join(place, name) for place, _, names in os.walk(destination) for name in names]
+    found = {os.path.relpath(path, destination): stat.S_IMODE(os.stat(path).st_mode) for path in paths}
+    environment.cell("[files and modes]", INSTALLED, found)
+    for name, source in (("usr/local/bin/protectfs", binary()),
+                         ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "protectfs.1"))):
+        environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
+    for name in ("sbin/mount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
+                 "usr/local/lib/systemd/system/protectfs-lock.service"):
+        with open(os.path.join(destination, name), encoding="utf-8") as file:
+            environment.cell(f"[{name} names the program]", True, "/usr/local/bin/protectfs" in file.read())
+    if shutil.which("systemd-analyze"):
+        for unit in ("user/protectfs@.service", "system/protectfs-lock.service"):
+            path = os.path.join(destination, "usr/local/lib/systemd", unit)
+            done = run("systemd-analyze", "verify", "--man=no", path, ok=False)
+            environment.cell(f"[{unit}]", [], [line for line in done.stderr.splitlines() if "protectfs" in line])
+    else:
+        environment.skip("[systemd units]", "systemd-analyze is not installed")
+
+
+def test_mount_helper(environment):
+    helper = os.path.join(REPOSITORY, "mount-scripts", "packaging", "mount.fuse.protectfs")
+    volume = environment.volume()
+    path = environment.new_path("mount")
+    os.makedirs(path)
+    variables = {**volume.environment, "PATH": os.path.dirname(binary()) + ":" + os.environ["PATH"]}
+    done = run(helper, volume.path, path, "-o", f"rw,noatime,recovery_file={volume.code_file},default_class=B",
+               env=variables)
+    assert done.returncode == 0
+    write_file(path + "/file", b"x")
+    assert get_class(path + "/file") == "completeUnlessOpen"
+    run("umount", path) if os.geteuid() == 0 else run("fusermount3", "-u", path)
+    wait_until(lambda: not any(row[1] == path for row in mount_table()), what="the end of the mount")
+
+
+def test_mount_command(environment):
+    """`mount -t fuse.protectfs` finds the helper where install puts it: /sbin, in a mount namespace of its own."""
+    if os.geteuid() != 0:
+        raise Skip("only root may call mount(8) so")
+    destination = install(environment)
+    volume = environment.volume()
+    path = environment.new_path("a mount point")
+    os.makedirs(path)
+    script = ('for place in /sbin /usr/local/bin; do '
+              'mount -t overlay overlay -o "lowerdir=$1$place:$(realpath $place)" "$(realpath $place)" || exit 77; done; '
+              'mount -t fuse.protectfs "$2" "$3" -o "noatime,recovery_file=$4,default_class=B" || exit 1; '
+              'echo content >"$3/file" && getfattr --absolute-names --only-values -n user.protection "$3/file" && '
+              'findmnt -n -o FSTYPE,OPTIONS "$3"; code=$?; umount "$3" || exit 2; exit $code')
+    words = ["unshare", "--mount", "sh", "-c", script, "sh", destination, volume.path, path, volume.code_file]
+    done = run(*words, env=volume.environment, ok=False)
+    if done.returncode == 77 or "unshare:" in done.stderr:
+        raise Skip("mount namespaces or overlays are not permitted here")
+    environment.cell("[exit code]", (0, ""), (done.returncode, done.stderr))
+    environment.cell("[class]", CLASSES["B"], done.stdout[:len(CLASSES["B"])])
+    environment.cell("[type and options]", True, "fuse.protectfs" in done.stdout and "noatime" in done.stdout)
+    environment.cell("[nothing outside]", False, any(row[1] == path for row in mount_table()))

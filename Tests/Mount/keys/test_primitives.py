@@ -1,0 +1,59 @@
+"""A library whose results are wrong is used for nothing: no volume is made, mounted, changed or checked with it."""
+
+import os
+import shutil
+
+import harness
+
+SOURCE = os.path.join(harness.SUPPORT, "broken_primitive.c")
+# What is broken: what the message names.
+BROKEN = {"BLAKE": "BLAKE2b", "IPSEC_MB": "AES-256-GCM (Intel IPsec-MB)"}
+
+
+def library(environment, macro):
+    """The library that stands in front of the real one."""
+    compiler = next(filter(None, map(shutil.which, ("cc", "clang"))), None)
+    if not compiler:
+        raise harness.Skip("no C compiler")
+    path = environment.new_path(macro) + ".so"
+    harness.run(compiler, "-shared", "-fPIC", f"-D{macro}", "-o", path, SOURCE, "-ldl")
+    return path
+
+
+def test_broken_primitives(environment):
+    volume = environment.volume()
+    mount = environment.mount(volume)
+    harness.write_file(mount / "file", harness.pattern(20_000))
+    mount.unmount()
+    keybag = harness.read_file(os.path.join(volume.path, ".protectfs.keybag"))
+    speed = harness.protectfs("speed", "--json", env=volume.environment).stdout
+    new = environment.new_path("new")
+    secret = ["--recovery-file", volume.code_file]
+    commands = {
+        "mount": ["mount", *secret, volume.path, mount.path],
+        "mount in the foreground": ["mount", "--foreground", *secret, volume.path, mount.path],
+        "init": ["init", "--passphrase-file", volume.passphrase_file, new],
+        "fsck": ["fsck", *secret, volume.path],
+        "passphrase change": ["passphrase", "change", *secret, "--new-passphrase-file", volume.passphrase_file, volume.path],
+    }
+    for macro, name in BROKEN.items():
+        if macro == "IPSEC_MB" and "IPsec-MB" not in speed:
+            environment.skip(name, "IPsec-MB is not for this machine")
+            continue
+        where = {**volume.environment, "LD_PRELOAD": library(environment, macro)}
+        for label, words in commands.items():
+            done = harness.protectfs(*words, env=where, ok=False)
+            environment.cell(f"{name}, {label}: refused", 8 if label == "fsck" else 5, done.returncode)
+            environment.cell(f"{name}, {label}: what is broken is named", True, name in done.stderr)
+        environment.cell(f"{name}: nothing was made or mounted", (False, False), (os.path.exists(new), mount.is_mounted))
+        environment.cell(f"{name}: the keybag is as it was", True,
+                         harness.read_file(os.path.join(volume.path, ".protectfs.keybag")) == keybag)
+    # The same library without the wrong bit: that it is there refuses nothing. And a lock needs no primitive.
+    where = {**volume.environment, "LD_PRELOAD": library(environment, "NOTHING")}
+    harness.protectfs(*commands["mount"], env=where)
+    environment.mounts.append(mount)
+    environment.cell("with the right result: the content", True,
+                     harness.read_file(mount / "file") == harness.pattern(20_000))
+    where["LD_PRELOAD"] = library(environment, "BLAKE")
+    environment.cell("lock with a broken library", 0, harness.protectfs("lock", mount.path, env=where).returncode)
+    mount.unmount()

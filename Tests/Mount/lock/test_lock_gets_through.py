@@ -1,0 +1,173 @@
+"""A lock gets through: whatever others of the same user do with the control socket, and without threads to spare."""
+
+import os
+import resource
+import signal
+import socket
+import time
+
+import harness
+from test_control import ask, connect, frame, receive, socket_path
+
+# A lock takes a tenth of a second; this leaves room for a busy machine, and none for the 10 s of an idle connection.
+SOON = 8
+
+
+def timed(mount, *words, ok=False):
+    started = time.monotonic()
+    done = mount.command(*words, mount.path, ok=ok)
+    return done.returncode, time.monotonic() - started
+
+
+def gets_through(environment, mount, label, unlocks=True):
+    """Lock and status are answered, soon; gives the times."""
+    code, seconds = timed(mount, "lock")
+    environment.cell(f"{label}: lock", 0, code)
+    environment.cell(f"{label}: lock comes soon", True, seconds < SOON)
+    code, looking = timed(mount, "status")
+    environment.cell(f"{label}: status", 0, code)
+    environment.cell(f"{label}: state", "locked", mount.state())
+    if unlocks:
+        code, _ = timed(mount, "unlock", "--recovery-file", mount.volume.code_file)
+        environment.cell(f"{label}: unlock", 0, code)
+        environment.cell(f"{label}: state after unlock", "unlocked", mount.state())
+    print(f"{label}: lock {seconds:.3f} s, status {looking:.3f} s", flush=True)
+
+
+def test_idle_connections(environment):
+    """As many as there may be: they have asked something, they are silent, or they have sent half of a request."""
+    mount = environment.mount()
+    status = frame({"request": "status"})
+    for label, beginning in (("silent", b""), ("half a request", status[:-3]), ("half a length", status[:2])):
+        clients = [connect(mount) for _ in range(64)]
+        for client in clients:
+            client.sendall(beginning)
+        gets_through(environment, mount, label)
+        for client in clients:
+            client.close()
+    clients = [connect(mount) for _ in range(64)]
+    for client in clients:
+        assert ask(client, {"request": "status"})["ok"]
+    gets_through(environment, mount, "after a request", unlocks=False)
+    # What has been idle for a second makes room for those in earnest.
+    time.sleep(1.1)
+    code, _ = timed(mount, "unlock", "--recovery-file", mount.volume.code_file)
+    environment.cell("after a request: unlock", 0, code)
+    for client in clients:
+        client.close()
+
+
+def test_busy_connections(environment):
+    """Subscribers that never answer, and locks that wait for them: nobody is idle, and a lock does not wait for its turn."""
+    mount = environment.mount()
+    listening = [connect(mount) for _ in range(32)]
+    for client in listening:
+        assert ask(client, {"request": "subscribe", "wait": True})["ok"]
+    locking = [connect(mount) for _ in range(32)]
+    for client in locking:
+        client.sendall(frame({"request": "lock", "grace": 240}))
+    for client in listening:
+        assert receive(client)["event"] == "willLock"
+    environment.cell("the grace runs", "unlocked", mount.state())
+    code, seconds = timed(mount, "lock", "--grace", "0")
+    environment.cell("lock", 0, code)
+    environment.cell("lock comes soon", True, seconds < SOON)
+    environment.cell("state", "locked", mount.state())
+    environment.cell("status", 0, timed(mount, "status")[0])
+    environment.cell("all else is told to come again", 6,
+                     timed(mount, "unlock", "--recovery-file", mount.volume.code_file)[0])
+    for client in listening + locking:
+        client.close()
+    harness.wait_until(lambda: timed(mount, "unlock", "--recovery-file", mount.volume.code_file)[0] == 0,
+                       what="unlock when they are gone")
+
+
+def crowd(path, connections, beginning, started):
+    """A process that keeps so many connections, and comes again as soon as one is ended."""
+    import select
+    poll, clients = select.poll(), {}
+    told = False
+    while True:
+        while len(clients) < connections:
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            client.setblocking(False)
+            try:
+                client.connect(path)
+                client.send(beginning)
+            except OSError:
+                client.close()
+                break
+            clients[client.fileno()] = client
+            poll.register(client, select.POLLIN)
+        if not told:
+            os.write(started, b"!")
+            told = True
+        for number, _ in poll.poll(5):
+            poll.unregister(number)
+            clients.pop(number).close()
+
+
+def test_thousand_that_come_again(environment):
+    """A thousand connections that are silent or send half a request, and connect anew whenever they are closed."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    mount = environment.mount()
+    status = frame({"request": "status"})
+    for label, processes, beginning in (("one process, silent", 1, b""), ("one process, half a request", 1, status[:-1]),
+                                        ("four processes, whole requests", 4, status),
+                                        ("forty processes, half a request", 40, status[:9])):
+        read_end, write_end = os.pipe()
+        children = []
+        for _ in range(processes):
+            child = os.fork()
+            if child == 0:
+                os.nice(5)
+                crowd(socket_path(mount), 1000 // processes, beginning, write_end)
+                os._exit(0)
+            children.append(child)
+        try:
+            got = b""
+            while len(got) < processes:
+                got += os.read(read_end, processes)
+            for _ in range(3):
+                code, seconds = timed(mount, "lock")
+                environment.cell(f"{label}: lock", (0, True), (code, seconds < SOON))
+                code, looking = timed(mount, "status")
+                environment.cell(f"{label}: status", (0, True), (code, looking < SOON))
+                environment.cell(f"{label}: state", "locked", mount.state())
+                print(f"{label}: lock {seconds:.3f} s, status {looking:.3f} s", flush=True)
+                harness.wait_until(lambda: timed(mount, "unlock", "--recovery-file", mount.volume.code_file)[0] == 0,
+                                   what="unlock")
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            os.close(read_end)
+            os.close(write_end)
+
+
+def test_no_threads(environment):
+    """The system gives the daemon no thread more: lock and status have theirs already."""
+    group = "/sys/fs/cgroup/pids/protectfs-test-%d" % os.getpid()
+    try:
+        os.mkdir(group)
+        with open(group + "/pids.max", "r+", encoding="ascii"):
+            pass
+    except OSError as error:
+        raise harness.Skip(f"no cgroup of process numbers here: {error}") from error
+    mount = environment.mount()
+    try:
+        with open(group + "/cgroup.procs", "w", encoding="ascii") as file:
+            file.write(str(mount.pid))
+        with open(group + "/pids.current", encoding="ascii") as file:
+            current = int(file.read())
+        with open(group + "/pids.max", "w", encoding="ascii") as file:
+            file.write(str(current))
+        gets_through(environment, mount, "no threads", unlocks=False)
+        code, _ = timed(mount, "unlock", "--recovery-file", mount.volume.code_file)
+        environment.cell("all else is told to come again", 6, code)
+        with open(group + "/pids.max", "w", encoding="ascii") as file:
+            file.write("max")
+        environment.cell("with threads: unlock", 0, timed(mount, "unlock", "--recovery-file", mount.volume.code_file)[0])
+        mount.unmount()
+    finally:
+        harness.wait_until(lambda: harness.outcome(os.rmdir, group) == "works", what="the end of the cgroup")

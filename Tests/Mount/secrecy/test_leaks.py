@@ -1,0 +1,313 @@
+"""What others could learn without any key: names in the log, commands in the list of processes, copies in the guard."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+
+import harness
+import scan
+from harness import outcome, read_file, set_class, write_file
+from namespaces import own_devices, own_namespace
+from users import OrdinaryUser
+
+MARK = "telling"
+
+
+class SystemLog:
+    """The socket /dev/log, in a /dev of this test's own; keeps what is sent there."""
+
+    def __init__(self, environment):
+        own_devices(environment)
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.socket.bind("/dev/log")
+        os.chmod("/dev/log", 0o666)
+        self.text = ""
+
+    def read(self):
+        """Everything so far."""
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.text += self.socket.recv(1 << 16).decode(errors="replace") + "\n"
+        return self.text
+
+    def close(self):
+        self.socket.close()
+
+
+def fill(mount):
+    """Files of every class below names that tell something; their paths by class."""
+    place = mount / f"{MARK} directory"
+    os.mkdir(place)
+    paths = {}
+    for letter in "ABCD":
+        paths[letter] = os.path.join(place, f"{MARK} file {letter}")
+        write_file(paths[letter], b"content")
+        set_class(paths[letter], letter)
+    script = os.path.join(place, f"{MARK}.sh")
+    write_file(script, f"#!/bin/sh\ncat '{paths['A']}'\nexit 0\n".encode())
+    os.chmod(script, 0o755)
+    set_class(script, "D")
+    return place, paths, script
+
+
+def be_refused(mount, place, paths, script, handle):
+    """Everything that a locked volume refuses and writes down."""
+    for letter in "AB":
+        assert outcome(read_file, paths[letter]) == "EACCES"
+        assert outcome(os.truncate, paths[letter], 1) == "EACCES"
+        assert outcome(set_class, paths[letter], "D") == "EACCES"
+    assert outcome(os.pread, handle, 5, 0) == "EACCES"
+    assert outcome(os.pwrite, handle, b"x", 0) == "EACCES"
+    outcome(write_file, os.path.join(place, f"{MARK} new"), b"x")
+    done = harness.run(script)
+    assert "Permission denied" in done.stderr
+    mount.command("class", "set", "complete", paths["B"], ok=False)
+
+
+def damage(volume):
+    """Gives an entry of the directory a name that does not decrypt."""
+    for directory, _, files in os.walk(volume.path):
+        if directory == volume.path:
+            continue
+        for name in files:
+            if not name.startswith(".protectfs"):
+                os.rename(os.path.join(directory, name), os.path.join(directory, "A" * 40))
+                put_beside = os.path.join(directory, MARK + " by mistake.txt")
+                with open(put_beside, "w", encoding="utf-8") as file:
+                    file.write("not encrypted")
+                return
+
+
+def test_no_names_in_the_system_log(environment):
+    """A refusal is logged with the inode number, which `find -inum` takes, and nothing in the log is a name."""
+    with contextlib.closing(SystemLog(environment)) as log:
+        mount = environment.mount()
+        place, paths, script = fill(mount)
+        number = os.stat(paths["A"]).st_ino
+        with open(paths["A"], "r+b", buffering=0) as file:
+            mount.lock()
+            be_refused(mount, place, paths, script, file.fileno())
+        mount.unlock()
+        harness.wait_until(lambda: f"refused to open inode {number}, process" in log.read(),
+                           what="the line of the refusal")
+        found = harness.run("find", mount.path, "-inum", number).stdout.strip()
+        environment.cell("the number leads to the file", paths["A"], found)
+        mount.unmount()
+        damage(mount.volume)
+        mount = environment.mount(mount.volume, path=mount.path)
+        outcome(os.listdir, place)
+        harness.wait_until(lambda: "does not decrypt" in log.read(), what="the line of the damage")
+        mount.unmount()
+        lines = [line for line in log.read().splitlines() if MARK in line]
+        environment.cell("no line has a name", [], lines)
+
+
+def foreground(environment, mount, *words):
+    """Starts a daemon in the foreground; gives the process and the file that has its log."""
+    path = environment.new_path("log")
+    with open(path, "wb") as log:
+        process = subprocess.Popen([harness.binary(), "mount", "--foreground", *words, mount.volume.path, mount.path],
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=mount.volume.environment)
+    return process, path
+
+
+@contextlib.contextmanager
+def served(environment, mount, *words):
+    """A mount whose daemon runs in the foreground, until it is told to end; gives the process and its log."""
+    process, path = foreground(environment, mount, *words)
+    try:
+        harness.wait_until(lambda: mount.command("status", mount.path, ok=False).returncode == 0, what="the mount")
+        yield process, path
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(harness.PATIENCE)
+
+
+def test_names_in_the_foreground(environment):
+    """Standard error may be the journal's: names are there only where --log-names asks for them."""
+    volume = environment.volume()
+    mount = harness.Mount(volume, environment.new_path("mount"), "")
+    os.mkdir(mount.path)
+    credential = ["--recovery-file", volume.code_file]
+    for words in ([], ["--log-names"]):
+        with served(environment, mount, *credential, *words) as (_, log):
+            path = mount / f"{MARK} file{len(words)}"
+            write_file(path, b"x")
+            set_class(path, "A")
+            mount.lock()
+            assert outcome(read_file, path) == "EACCES"
+            harness.wait_until(lambda: b"refused to open" in read_file(log), what="the line of the refusal")
+        environment.cell(f"{words}: a name in the log", bool(words), MARK.encode() in read_file(log))
+    done = mount.command("mount", "--log-names", *credential, volume.path, mount.path, ok=False)
+    environment.cell("--log-names without --foreground", (2, True), (done.returncode, "--foreground" in done.stderr))
+
+
+def arguments(pid):
+    return read_file(f"/proc/{pid}/cmdline").decode().split("\0")
+
+
+def test_commands_are_hidden(environment):
+    """The text of --passphrase-command may hold a secret: nobody reads it in the list of processes."""
+    volume = environment.volume()
+    mount = harness.Mount(volume, environment.new_path("mount"), "")
+    os.mkdir(mount.path)
+    command = f"cat {volume.passphrase_file} # {MARK}"
+    for label, words in {"one word": [f"--passphrase-command={command}"],
+                         "two words": ["--passphrase-command", command]}.items():
+        with served(environment, mount, *words) as (process, _):
+            seen = arguments(process.pid)
+            environment.cell(f"{label}, foreground: hidden", False, any(MARK in word for word in seen))
+            environment.cell(f"{label}, foreground: what ps shows", ["mount", "--foreground", volume.path, mount.path],
+                             [word for word in seen[1:-1] if "--pass" not in word and not word.startswith("*")])
+        mount.command("mount", *words, volume.path, mount.path)
+        environment.mounts.append(mount)
+        seen = arguments(mount.pid)
+        environment.cell(f"{label}: hidden", False, any(MARK in word for word in seen))
+        environment.cell(f"{label}: what ps shows", ["protectfs", "mount", "--started-by-mount", volume.path, mount.path],
+                         seen[:-1])
+        mount.lock()
+        fifo = environment.new_path("fifo")
+        os.mkfifo(fifo)
+        words = [word.replace(volume.passphrase_file, fifo) for word in words]
+        asking = subprocess.Popen([harness.binary(), "unlock", *words, mount.path], stdin=subprocess.DEVNULL,
+                                  env=volume.environment)
+        with open(fifo, "wb") as line:
+            environment.cell(f"{label}, unlock: hidden", False, any(MARK in word for word in arguments(asking.pid)))
+            line.write(read_file(volume.passphrase_file))
+        environment.cell(f"{label}, unlock: works", 0, asking.wait(harness.PATIENCE))
+        mount.unmount()
+
+
+def has_guard(pid):
+    names = [read_file(f"/proc/{child}/comm").strip() for child in scan.guards(pid)]
+    return b"pfs-guard" in names
+
+
+def test_guard_before_the_secret(environment):
+    """The guard is there before the daemon has a passphrase, so no copy of one is in it."""
+    volume = environment.volume()
+    mount = harness.Mount(volume, environment.new_path("mount"), "")
+    os.mkdir(mount.path)
+    fifo = environment.new_path("fifo")
+    os.mkfifo(fifo)
+    process, _ = foreground(environment, mount, "--passphrase-command", f"cat {fifo}")
+    environment.mounts.append(mount)
+    with open(fifo, "wb") as line:
+        environment.cell("in the foreground", True, has_guard(process.pid))
+        line.write(read_file(volume.passphrase_file))
+    harness.wait_until(lambda: mount.is_mounted, what="the mount")
+    mount.unmount()
+    process.wait(harness.PATIENCE)
+
+    told, telling = os.pipe()
+    secret, sending = os.pipe()
+    daemon = os.fork()
+    if daemon == 0:
+        try:
+            copies = [os.dup2(end, number) for end, number in ((telling, 30), (secret, 31))]
+            os.closerange(3, 30)
+            os.closerange(32, 4096)
+            for number, end in enumerate(copies, 3):
+                os.dup2(end, number)
+            os.execve(harness.binary(), ["protectfs", "mount", "--started-by-mount", volume.path, mount.path],
+                      volume.environment)
+        finally:
+            os._exit(127)
+    os.close(telling)
+    os.close(secret)
+    harness.wait_until(lambda: has_guard(daemon), seconds=20, what="a guard before the secret is sent")
+    os.write(sending, b"p" + harness.PASSPHRASE.encode())
+    os.close(sending)
+    environment.cell("in the background", b"ready\n", os.read(told, 100))
+    environment.mounts.append(mount)
+    mount.unmount()
+    os.waitpid(daemon, 0)
+
+
+SQUATTER = 64001
+
+
+def own_places(environment):
+    """Has /tmp and /run/user empty but for what the tests need, in a mount namespace of this test's own."""
+    own_namespace()
+    place = environment.new_path("tmp")
+    os.mkdir(place)
+    harness.run("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
+    # The checkout may be in /tmp as well, and the program elsewhere in it.
+    for kept in (os.path.dirname(environment.base), harness.REPOSITORY, os.path.dirname(harness.binary())):
+        if kept.startswith("/tmp/") and not os.path.exists(place + kept[4:]):
+            os.makedirs(place + kept[4:])
+            harness.run("mount", "--rbind", kept, place + kept[4:])
+    harness.run("mount", "--move", place, "/tmp")
+    os.makedirs("/run/user", exist_ok=True)
+    harness.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run/user")
+
+
+@contextlib.contextmanager
+def directory_of(user, path):
+    """A directory of this user, for as long as the test needs it."""
+    os.mkdir(path, 0o700)
+    try:
+        os.chown(path, user, user)
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def device_of(path):
+    return next(row[0] for row in harness.mount_table() if row[1] == path)
+
+
+def state_as(user):
+    """The state of the user's mount, which root may not look into."""
+    look = f"import os; print(os.getxattr({user.path!r}, 'user.protectfs.state').decode())"
+    return user.run("/usr/bin/python3", "-c", look).stdout.strip()
+
+
+def test_squatted_sockets(environment):
+    """Another user makes the socket directory in /tmp first: no mount uses it, and no command talks through it."""
+    own_places(environment)
+    user = OrdinaryUser(environment)
+    number = os.stat(user.volume).st_uid
+    run = lambda *words, ok=True, **variables: harness.run(
+        *user.become, harness.binary(), *words, ok=ok,
+        env={**{name: value for name, value in user.variables.items() if name != "XDG_RUNTIME_DIR"}, **variables})
+    session = {"XDG_RUNTIME_DIR": user.variables["XDG_RUNTIME_DIR"]}
+    mount = ["mount", "--recovery-file", user.code_file, user.volume, user.path]
+    with directory_of(SQUATTER, f"/tmp/protectfs-{number}") as squatted:
+        os.chmod(squatted, 0o777)
+        done = run(*mount, ok=False)
+        environment.cell("mount is refused", (1, True), (done.returncode, "XDG_RUNTIME_DIR" in done.stderr))
+        environment.cell("nothing is mounted", False, any(row[1] == user.path for row in harness.mount_table()))
+        environment.cell("the squatter has nothing", [], os.listdir(squatted))
+        run(*mount, **session)
+        try:
+            # A link to a daemon of the user's, which may be that of another mount.
+            device = device_of(user.path)
+            real = os.path.join(session["XDG_RUNTIME_DIR"], "protectfs", device)
+            hidden = real + ".away"
+            os.rename(real, hidden)
+            os.symlink(hidden, os.path.join(squatted, device))
+            done = run("lock", user.path, ok=False)
+            environment.cell("lock does not go through the squatter", True, done.returncode != 0)
+            environment.cell("what the link leads to was not locked", "unlocked", state_as(user))
+            os.rename(hidden, real)
+        finally:
+            run("unmount", user.path, **session)
+    with directory_of(number, f"/run/user/{number}") as place:
+        run(*mount)
+        environment.cell("without the variable: the session's directory", [device_of(user.path)], sorted(
+            name for name in os.listdir(os.path.join(place, "protectfs")) if ":" in name and "-" not in name))
+        run("lock", user.path)
+        run("unmount", user.path, **session)
+    run(*mount)
+    try:
+        environment.cell("without both: /tmp, closed to others", (number, 0o40700), (
+            lambda status: (status.st_uid, status.st_mode))(os.stat(f"/tmp/protectfs-{number}")))
+        run("lock", user.path, **session)
+    finally:
+        run("unmount", user.path)
+        shutil.rmtree(f"/tmp/protectfs-{number}")

@@ -1,0 +1,298 @@
+"""Volumes and mounts for the tests: made, used, and cleaned up even when a mount hangs."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+
+# Tests find these here as well.
+from processes import (PATIENCE, CommandFailed, Lines, as_user, detach, in_child, outcome, run, sync,  # noqa: F401
+                       wait_until)
+
+SUPPORT = os.path.dirname(os.path.abspath(__file__))
+REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(SUPPORT)))
+PAGE = 4096
+CLASSES = {
+    "A": "complete",
+    "B": "completeUnlessOpen",
+    "C": "completeUntilFirstUserAuthentication",
+    "D": "none",
+}
+PASSPHRASE = "correct horse battery staple"
+# A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
+GRACE = "240"
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here; the text says why."""
+
+
+def binary():
+    """The program under test: $PROTECTFS, else the release build, else the debug build."""
+    found = os.environ.get("PROTECTFS")
+    if found:
+        return os.path.abspath(found)
+    for configuration in ("release", "debug"):
+        path = os.path.join(REPOSITORY, ".build", configuration, "protectfs")
+        if os.path.exists(path):
+            return path
+    raise SystemExit("protectfs is not built: swift build -c release")
+
+
+def program(name):
+    """A program of this package that tests drive: built beside the one under test, or in this repository."""
+    builds = [os.path.join(REPOSITORY, ".build", configuration) for configuration in ("release", "debug")]
+    for place in (os.path.dirname(binary()), *builds):
+        path = os.path.join(place, name)
+        if os.path.exists(path):
+            return path
+    raise Skip(f"{name} is not built: swift build -c release --product {name}")
+
+
+def protectfs(*words, **more):
+    return run(binary(), *words, **more)
+
+
+def set_class(path, name):
+    os.setxattr(path, "user.protection", CLASSES.get(name, name).encode())
+
+
+def get_class(path):
+    return os.getxattr(path, "user.protection").decode()
+
+
+def write_file(path, content, flags=0):
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+    try:
+        done = 0
+        while done < len(content):
+            done += os.write(handle, content[done:])
+    finally:
+        os.close(handle)
+
+
+def read_file(path):
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def pattern(length, seed=1):
+    """Bytes that differ from page to page and from seed to seed."""
+    unit = b"".join(b"%07d:%07d\n" % (seed, line) for line in range(256))
+    pages = [b"%015d\n" % number + unit[16:] for number in range((length + PAGE - 1) // PAGE)]
+    return b"".join(pages)[:length]
+
+
+def mount_table():
+    """(major:minor, mount point, type, source) of every mount."""
+    rows = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        for line in table:
+            left, right = line.rstrip("\n").split(" - ", 1)
+            fields, tail = left.split(" "), right.split(" ")
+            unescape = lambda text: text.encode("utf-8", "surrogateescape").decode("unicode_escape")
+            rows.append((fields[2], unescape(fields[4]), tail[0], unescape(tail[1])))
+    return rows
+
+
+def daemons(mark, inherited=False):
+    """PIDs of protectfs processes that have mark in an argument; where asked, and allowed, in their environment too."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit() or int(entry) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with contextlib.suppress(PermissionError), open(f"/proc/{entry}/environ", "rb") as file:
+                words += file.read().split(b"\0") if inherited else []
+            with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as file:
+                name = file.read().strip()
+        except OSError:
+            continue
+        if name == "protectfs" and any(mark.encode() in word for word in words):
+            found.append(int(entry))
+    return found
+
+
+def abort_connection(device, control):
+    """Ends a hung connection: every request on it fails, and the daemon ends."""
+    with contextlib.suppress(OSError):
+        with open(os.path.join(control, device.split(":")[1], "abort"), "w", encoding="ascii") as file:
+            file.write("1")
+
+
+def clean_mounts(base, control):
+    """Unmounts what is left below base; gives what was found."""
+    left = []
+    for device, place, kind, _ in reversed(mount_table()):
+        if (kind == "fuse" or kind.startswith("fuse.")) and (place == base or place.startswith(base + "/")):
+            left.append(place)
+            abort_connection(device, control)
+            words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
+            run(*words, place, ok=False, timeout=60)
+    return left
+
+
+class Volume:
+    """A volume, with its device key and state file in a data directory of its own."""
+
+    def __init__(self, path, data, code_file, passphrase_file):
+        self.path, self.data, self.code_file, self.passphrase_file = path, data, code_file, passphrase_file
+
+    @property
+    def environment(self):
+        return {**os.environ, "XDG_DATA_HOME": self.data}
+
+
+class Mount:
+    """A mounted volume."""
+
+    def __init__(self, volume, path, log=""):
+        self.volume, self.path, self.log = volume, path, log
+
+    def __truediv__(self, name):
+        return os.path.join(self.path, name)
+
+    def command(self, *words, **more):
+        return protectfs(*words, env=self.volume.environment, **more)
+
+    def lock(self, *words):
+        return self.command("lock", *words, self.path)
+
+    def unlock(self):
+        return self.command("unlock", "--recovery-file", self.volume.code_file, self.path)
+
+    def status(self):
+        answer = json.loads(self.command("status", "--json", self.path).stdout)
+        return answer[0] if isinstance(answer, list) else answer
+
+    def state(self):
+        return os.getxattr(self.path, "user.protectfs.state").decode()
+
+    @property
+    def pid(self):
+        found = daemons(self.path)
+        assert len(found) == 1, f"daemons of {self.path}: {found}"
+        return found[0]
+
+    def unmount(self):
+        self.command("unmount", self.path)
+
+    @property
+    def is_mounted(self):
+        return any(row[1] == self.path for row in mount_table())
+
+
+class Environment:
+    """What a test gets: makes volumes and mounts, counts cells, and cleans up."""
+
+    def __init__(self, base, template, control, report, mode):
+        self.base, self.template, self.control, self.report, self.mode = base, template, control, report, mode
+        self.mounts = []
+        self.count = 0
+
+    def new_path(self, name):
+        self.count += 1
+        return os.path.join(self.base, f"{name}{self.count}")
+
+    def volume(self):
+        """A fresh volume: a copy of one that was made once, as making one costs a second of Argon2."""
+        place = self.new_path("volume")
+        shutil.copytree(self.template, place, symlinks=True)
+        return Volume(os.path.join(place, "volume"), os.path.join(place, "data"), os.path.join(place, "code"),
+                      os.path.join(place, "passphrase"))
+
+    def mount(self, volume=None, unlock=True, options=(), ok=True, path=None, **more):
+        """Mounts a volume (a fresh one when none is given); more arguments are those of subprocess.run."""
+        volume = volume or self.volume()
+        path = path or self.new_path("mount")
+        os.makedirs(path, exist_ok=True)
+        words = ["mount"]
+        for option in options:
+            words += ["-o", option]
+        words += ["--recovery-file", volume.code_file] if unlock else ["--no-unlock"]
+        done = protectfs(*words, volume.path, path, env=volume.environment, ok=ok, **more)
+        mount = Mount(volume, path)
+        mount.result = done
+        if done.returncode == 0:
+            self.mounts.append(mount)
+        return mount
+
+    def remount(self, mount, **more):
+        mount.unmount()
+        return self.mount(mount.volume, path=mount.path, **more)
+
+    def cell(self, name, expected, actual):
+        """Counts one comparison as a test of its own."""
+        self.report(name, None if expected == actual else f"expected {expected}, got {actual}")
+
+    def skip(self, name, reason):
+        """Counts one cell as skipped."""
+        self.report(name, reason, skipped=True)
+
+    def close(self):
+        """Unmounts what the test left mounted, as a person would."""
+        for mount in reversed(self.mounts):
+            if mount.is_mounted:
+                done = mount.command("unmount", mount.path, ok=False)
+                if done.returncode != 0:
+                    self.report("unmount at the end", done.stderr.strip() or f"exit code {done.returncode}")
+
+
+def told():
+    """The file that says that lock has told its note about freed memory."""
+    if os.geteuid() == 0:
+        return "/run/protectfs/init-on-free.told"
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return os.path.join(f"{base}/protectfs" if base else f"/tmp/protectfs-{os.geteuid()}", "init-on-free.told")
+
+
+def make_template(place):
+    """The volume that every test's volume is a copy of."""
+    os.makedirs(os.path.join(place, "data"))
+    secret = os.path.join(place, "passphrase")
+    with open(secret, "w", encoding="ascii") as file:
+        file.write(PASSPHRASE + "\n")
+    volume = os.path.join(place, "volume")
+    environment = {**os.environ, "XDG_DATA_HOME": os.path.join(place, "data")}
+    made = json.loads(protectfs("init", "--json", "--passphrase-file", secret, volume, env=environment).stdout)
+    with open(os.path.join(place, "code"), "w", encoding="ascii") as file:
+        file.write(made["recoveryCode"] + "\n")
+    forget_store(os.path.join(place, "data"))
+    # What lock says once, of the kernel, has been said: see test_freed_memory.py.
+    os.makedirs(os.path.dirname(told()), mode=0o700, exist_ok=True)
+    with open(told(), "w", encoding="ascii"):
+        pass
+
+
+def forget_store(data):
+    """Takes out of state files which store they belong to: the next one that is seen takes them over, as a copy would not."""
+    for name in os.listdir(os.path.join(data, "protectfs")):
+        if name.endswith(".state"):
+            path = os.path.join(data, "protectfs", name)
+            state = read_file(path)
+            flags, end = int.from_bytes(state[12:16], "little"), 104 + 4 * int.from_bytes(state[10:12], "little")
+            if flags & 2:
+                end += 4 + 16 * int.from_bytes(state[end:end + 4], "little")
+            with open(path, "wb") as file:
+                file.write(state[:12] + (flags & ~8).to_bytes(4, "little") + state[16:end])
+
+
+class Watch(Lines):
+    """`protectfs watch --json` as a stream of events."""
+
+    def __init__(self, mount):
+        super().__init__([binary(), "watch", "--json", mount.path], stdin=subprocess.DEVNULL,
+                         env=mount.volume.environment)
+
+    def next(self, seconds=PATIENCE):
+        """The next event, or None when none comes in time."""
+        line = self.line(seconds)
+        return None if line is None else json.loads(line)
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
