@@ -65,13 +65,7 @@ enum Daemon {
         try checkLockedMemory()
         try checkDescriptors()
         let access = try request.check()
-        var options = VolumeOptions()
-        options.isReadOnly = request.options.isReadOnly
-        options.isShared = request.options.isShared
-        options.isStrict = request.options.isStrict
-        options.recovers = request.options.recover
-        options.keepsFamilyClass = !request.options.ignoresFamily
-        if let wanted = request.options.defaultClass { options.defaultClass = wanted }
+        let options = request.options.volume
         if !options.isReadOnly {
             try checkWritable(access)
             if let text = StoreWarning.smallBlocks(below: access.directory, request.volume) {
@@ -92,7 +86,7 @@ enum Daemon {
             let quota = DescriptorQuota(files: plan.files, all: plan.store, reserve: DescriptorPlan.late)
             directory = try access.directory.limited(by: quota)
         } catch {
-            throw Explain.store(error, access.path)
+            throw ErrorMessages.store(error, access.path)
         }
         let withNames = request.options.logsNames
         do throws(VolumeError) {
@@ -102,13 +96,13 @@ enum Daemon {
                 log.write(describe(notice, withNames: withNames), .warning)
             }
         } catch .refused(.EBUSY) {
-            let place = Mounted.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
+            let place = MountLookup.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
             throw .init(
                 .busy,
                 "\(request.volume): the volume is mounted already\(place); one mount at a time, or -o ro and -o shared together"
             )
         } catch {
-            throw Explain.volume(error, request.volume)
+            throw ErrorMessages.volume(error, request.volume)
         }
         return try RunningMount(request, access, volume, damage, log)
     }
@@ -146,7 +140,7 @@ enum Daemon {
         } catch .store(.ENOSPC), .store(.EDQUOT) {
             // A full volume can still be read and cleaned up.
         } catch {
-            throw Explain.volume(error, access.path)
+            throw ErrorMessages.volume(error, access.path)
         }
     }
 
@@ -163,13 +157,13 @@ enum Daemon {
         let keys = try access.unlock(credential, deviceKey)
         guard let ring = try deviceRing(access, deviceKey.key) else {
             do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
-                throw Explain.memory(error)
+                throw ErrorMessages.memory(error)
             }
         }
         do throws(KeyError) {
             _ = try ring.unlock(with: keys)
         } catch {
-            throw Explain.keybag(.bundleMismatch, access.path)
+            throw ErrorMessages.keybag(.bundleMismatch, access.path)
         }
         return (ring, true)
     }
@@ -185,12 +179,12 @@ enum Daemon {
             case .none: return nil
             }
         } catch {
-            throw Explain.keybag(error, access.path)
+            throw ErrorMessages.keybag(error, access.path)
         }
         do throws(SodiumError) {
             return try KeyRing(access.bag, device: device, isPublicKeyProven: access.isPublicKeyPinned)
         } catch {
-            throw Explain.memory(error)
+            throw ErrorMessages.memory(error)
         }
     }
 
@@ -198,15 +192,15 @@ enum Daemon {
     private static func stateStore(
         _ access: CheckedVolume, _ request: MountRequest
     ) throws(CommandFailure) -> StateFileStore? {
-        if request.options.isReadOnly {
+        if request.options.volume.isReadOnly {
             // Reading must not make the directory.
-            return try KnownState.load(access.found) == nil ? nil : KnownState.store(access.found)
+            return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
-            try KnownState.touch(access.found)
-            return try KnownState.store(access.found)
+            try LocalState.touch(access.found)
+            return try LocalState.store(access.found)
         } catch {
-            if request.options.recover { return nil }
+            if request.options.volume.recovers { return nil }
             throw .init(
                 error.code,
                 "\(error.message); without the state file a crash could not be told from tampering (-o recover mounts nevertheless)"
@@ -230,8 +224,8 @@ enum Daemon {
 
     private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
         switch notice {
-        case .departure(let departure):
-            "crash damage tolerated in backing inode \(departure.inode), page \(departure.page): \(departure.kind.rawValue)"
+        case .crashEvidence(let evidence):
+            "crash damage tolerated in backing inode \(evidence.inode), page \(evidence.page): \(evidence.kind.rawValue)"
         case .undecryptable(let inode, let name):
             // It may be the name of a file that somebody has put into the volume's directory by mistake.
             "an entry of backing directory \(inode) does not decrypt\(withNames ? ": \(HostPath(bytes: name))" : "")"

@@ -46,7 +46,7 @@ enum DaemonStart {
 
     /// The program's own file; /proc/self/exe itself would give the daemon the name "exe".
     private static func ownPath() throws(SystemError) -> HostPath {
-        var buffer = [CChar](repeating: 0, count: 4096)
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
         guard count > 0 else { throw .last("readlink", "/proc/self/exe") }
         return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })
@@ -83,7 +83,7 @@ enum DaemonStart {
             do throws(SodiumError) {
                 secret = try SecretBytes(byteCount: Credential.maximumLength)
             } catch {
-                throw Explain.memory(error)
+                throw ErrorMessages.memory(error)
             }
             let count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
                 try pipe.read(into: &span)
@@ -93,7 +93,7 @@ enum DaemonStart {
         } catch let error as CommandFailure {
             throw error
         } catch let error as SystemError {
-            throw Explain.system(error)
+            throw ErrorMessages.system(error)
         } catch {
             throw .init(.failure, "the secret could not be read")
         }

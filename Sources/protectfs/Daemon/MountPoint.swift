@@ -27,7 +27,7 @@ final class MountPoint: Sendable {
         }
         _ = try VolumeAccess.text(resolved)
         let source: HostPath
-        do throws(SystemError) { source = try volume.resolved() } catch { throw Explain.system(error, .volume) }
+        do throws(SystemError) { source = try volume.resolved() } catch { throw ErrorMessages.system(error, .volume) }
         if resolved == source {
             throw .init(.mountPoint, "\(path): is the volume itself; choose another directory as mount point")
         }
@@ -41,7 +41,7 @@ final class MountPoint: Sendable {
             )
         }
         if let mounted = try? MountTable.entry(at: resolved), mounted.isProtectfs {
-            if Mounted.isDead(mounted) { throw dead(path) }
+            if MountLookup.isDead(mounted) { throw dead(path) }
             throw .init(.busy, "\(path): a protectfs volume (\(mounted.source)) is mounted there already")
         }
         do {

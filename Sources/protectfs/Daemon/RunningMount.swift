@@ -53,9 +53,9 @@ final class RunningMount: Sendable {
         try? volume.readUsualClass()
         point = try MountPoint(request.mountPoint)
         let source: HostPath
-        do throws(SystemError) { source = try request.volume.absolute() } catch { throw Explain.system(error) }
+        do throws(SystemError) { source = try request.volume.absolute() } catch { throw ErrorMessages.system(error) }
         frontend = Frontend(
-            volume: volume, options: request.options, source: Mounted.simplified(source).description,
+            volume: volume, options: request.options, source: MountLookup.simplified(source).description,
             log: { log.write($0) }, events: { [relay] in relay.take($0) })
         // Not the description, which is for people.
         let place = try VolumeAccess.text(point.path)
@@ -126,8 +126,8 @@ final class RunningMount: Sendable {
         relay.service?.stop()
         frontend.close()
         // An aborted connection leaves the mount in the table, dead; another mount may be there by now.
-        if Mounted.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
-            Mounted.isDead(entry)
+        if MountLookup.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
+            MountLookup.isDead(entry)
         {
             log.write("the connection was aborted: the mount is taken away", .warning)
             Self.detach(point.path)
@@ -137,7 +137,8 @@ final class RunningMount: Sendable {
             try volume.close()
         } catch {
             log.write(
-                "closing the volume failed: \(Explain.volume(error, request.volume).message); fsck is needed", .error)
+                "closing the volume failed: \(ErrorMessages.volume(error, request.volume).message); fsck is needed",
+                .error)
             code = .failure
         }
         point.restore()
@@ -145,17 +146,9 @@ final class RunningMount: Sendable {
     }
 
     /// Locks after the grace; the caller's thread is blocked meanwhile.
-    func lock(grace: Double?) -> Control.LockReport {
+    func lock(grace: Double?) -> LockReport {
         if volume.keys.state == .unlocked { relay.service?.announceLock(grace: grace) }
-        let done = frontend.lock()
-        var report = Control.LockReport()
-        report.cutOff = done.cutOff
-        report.processes = done.processes
-        report.milliseconds = Int64(done.milliseconds)
-        report.state = volume.keys.state
-        report.files = done.files
-        report.wasLocked = !done.wasUnlocked
-        return report
+        return frontend.lock()
     }
 
     /// Tells subscribers that an unlock comes.

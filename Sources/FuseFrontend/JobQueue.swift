@@ -1,0 +1,62 @@
+// A queue whose one thread does one job after another.
+
+internal import HostSystem
+
+/// Jobs in the order in which they came, each without any lock held.
+final class JobQueue: Sendable {
+    private struct State: Sendable {
+        var jobs: [@Sendable () -> Void] = []
+        var isStopping = false
+    }
+    private let state: Lock<State>
+    private let changed: Condition
+    private let thread: BackgroundThread?
+
+    init(name: String) {
+        let state = Lock(State())
+        let changed = Condition()
+        self.state = state
+        self.changed = changed
+        thread = BackgroundThread(name: name) {
+            while let job = Self.next(state, changed) { job() }
+        }
+    }
+
+    private static func next(_ state: Lock<State>, _ changed: Condition) -> (@Sendable () -> Void)? {
+        let taken = state.wait(on: changed) { state -> (@Sendable () -> Void)?? in
+            if !state.jobs.isEmpty { return .some(state.jobs.removeFirst()) }
+            return state.isStopping ? .some(nil) : nil
+        }
+        return taken ?? nil
+    }
+
+    /// Queues `job`.
+    func add(_ job: @escaping @Sendable () -> Void) {
+        state.withLock { state in
+            if !state.isStopping { state.jobs.append(job) }
+        }
+        changed.broadcast()
+    }
+
+    /// Queues `job` and waits until it is done; false when `deadline` (CLOCK_MONOTONIC, ns) passes first, or no thread runs.
+    ///
+    /// The job goes on all the same.
+    func perform(until deadline: UInt64, _ job: @escaping @Sendable () -> Void) -> Bool {
+        guard thread != nil else { return false }
+        let done = Lock(false)
+        let finished = Condition()
+        add {
+            job()
+            done.withLock { $0 = true }
+            finished.broadcast()
+        }
+        return done.wait(on: finished, until: deadline) { $0 ? true : nil } ?? false
+    }
+
+    /// Takes no more jobs, and returns when the queued ones are done. Once, and not from a job.
+    func stop() {
+        state.withLock { $0.isStopping = true }
+        changed.broadcast()
+        thread?.join()
+    }
+}

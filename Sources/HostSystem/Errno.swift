@@ -1,0 +1,89 @@
+// The error number of a system call as a typed Swift error.
+
+import Glibc
+
+/// The `errno` of a failed system call (errno(3)).
+///
+/// Public, unlike the rest of the module: the abstract classes of BackingStore throw it, and they have to be `open`.
+public struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringConvertible {
+    /// The number, positive, as in `<errno.h>`.
+    public let rawValue: Int32
+
+    /// Takes a number of `<errno.h>`.
+    public init(rawValue: Int32) {
+        self.rawValue = rawValue
+    }
+
+    /// The one that the last call of this thread has left.
+    package static var last: Errno { Errno(rawValue: errno) }
+
+    /// What strerror(3) says about it.
+    public var description: String {
+        unsafe strerror(rawValue).map { unsafe String(cString: $0) } ?? "error \(rawValue)"
+    }
+}
+
+extension Errno {
+    /// Operation not permitted.
+    public static let EPERM = Errno(rawValue: Glibc.EPERM)
+    /// No such file or directory.
+    public static let ENOENT = Errno(rawValue: Glibc.ENOENT)
+    /// Interrupted.
+    public static let EINTR = Errno(rawValue: Glibc.EINTR)
+    /// Input/output error.
+    public static let EIO = Errno(rawValue: Glibc.EIO)
+    /// No such device or address; also: opened as a file, but a FIFO, socket or device.
+    public static let ENXIO = Errno(rawValue: Glibc.ENXIO)
+    /// Bad descriptor.
+    public static let EBADF = Errno(rawValue: Glibc.EBADF)
+    /// Would block (a lock is held by someone else).
+    public static let EAGAIN = Errno(rawValue: Glibc.EAGAIN)
+    /// Out of memory.
+    public static let ENOMEM = Errno(rawValue: Glibc.ENOMEM)
+    /// Permission denied.
+    public static let EACCES = Errno(rawValue: Glibc.EACCES)
+    /// Busy.
+    public static let EBUSY = Errno(rawValue: Glibc.EBUSY)
+    /// Exists already.
+    public static let EEXIST = Errno(rawValue: Glibc.EEXIST)
+    /// Link across file systems.
+    public static let EXDEV = Errno(rawValue: Glibc.EXDEV)
+    /// Not a directory.
+    public static let ENOTDIR = Errno(rawValue: Glibc.ENOTDIR)
+    /// Is a directory.
+    public static let EISDIR = Errno(rawValue: Glibc.EISDIR)
+    /// Invalid argument.
+    public static let EINVAL = Errno(rawValue: Glibc.EINVAL)
+    /// Too many open files in the process.
+    public static let EMFILE = Errno(rawValue: Glibc.EMFILE)
+    /// Too many open files in the system; also: no room for one more in the store's quota.
+    public static let ENFILE = Errno(rawValue: Glibc.ENFILE)
+    /// File too large.
+    public static let EFBIG = Errno(rawValue: Glibc.EFBIG)
+    /// No space left.
+    public static let ENOSPC = Errno(rawValue: Glibc.ENOSPC)
+    /// Read-only file system.
+    public static let EROFS = Errno(rawValue: Glibc.EROFS)
+    /// Too many links.
+    public static let EMLINK = Errno(rawValue: Glibc.EMLINK)
+    /// Out of range.
+    public static let ERANGE = Errno(rawValue: Glibc.ERANGE)
+    /// Name too long.
+    public static let ENAMETOOLONG = Errno(rawValue: Glibc.ENAMETOOLONG)
+    /// Not implemented.
+    public static let ENOSYS = Errno(rawValue: Glibc.ENOSYS)
+    /// Directory not empty.
+    public static let ENOTEMPTY = Errno(rawValue: Glibc.ENOTEMPTY)
+    /// A symlink where none may be.
+    public static let ELOOP = Errno(rawValue: Glibc.ELOOP)
+    /// No such attribute.
+    public static let ENODATA = Errno(rawValue: Glibc.ENODATA)
+    /// Too big to represent.
+    public static let EOVERFLOW = Errno(rawValue: Glibc.EOVERFLOW)
+    /// Not supported.
+    public static let EOPNOTSUPP = Errno(rawValue: Glibc.EOPNOTSUPP)
+    /// Stale handle.
+    public static let ESTALE = Errno(rawValue: Glibc.ESTALE)
+    /// Over quota.
+    public static let EDQUOT = Errno(rawValue: Glibc.EDQUOT)
+}

@@ -1,0 +1,69 @@
+// What can go wrong with a volume, as one typed error; the sentences that a person reads are made in the command line.
+
+package import HostSystem
+package import VolumeFormat
+
+/// Why an operation on a volume failed.
+package enum VolumeError: Error, Equatable, Sendable {
+    /// The class's key is not in memory, or its state refuses the operation.
+    case locked(ProtectionClass)
+    /// The backing store refused.
+    case store(Errno)
+    /// Bytes of the volume are not what this volume wrote.
+    case damaged(Damage)
+    /// The operation itself is not possible, whatever the store says (`EEXIST`, `ENOTEMPTY`, `EINVAL` …).
+    case refused(Errno)
+
+    /// No such entry.
+    package static let noEntry = VolumeError.refused(.ENOENT)
+    /// The entry exists already.
+    package static let exists = VolumeError.refused(.EEXIST)
+    /// The arguments make no sense.
+    package static let invalid = VolumeError.refused(.EINVAL)
+    /// The name is longer than the format can store.
+    package static let nameTooLong = VolumeError.refused(.ENAMETOOLONG)
+    /// The directory has entries.
+    package static let notEmpty = VolumeError.refused(.ENOTEMPTY)
+    /// No such extended attribute.
+    package static let noAttribute = VolumeError.refused(.ENODATA)
+    /// The object cannot have what was asked for.
+    package static let notSupported = VolumeError.refused(.EOPNOTSUPP)
+    /// The mount is read-only.
+    package static let readOnly = VolumeError.refused(.EROFS)
+    /// The object behind the handle is gone, or another one took its place.
+    package static let stale = VolumeError.refused(.ESTALE)
+}
+
+/// What kind of stored thing failed its check.
+package enum Damage: String, Equatable, Sendable, CaseIterable {
+    /// A file's header or its MAC.
+    case header
+    /// A wrapped file key.
+    case wrap
+    /// A block of content.
+    case block
+    /// The end of a file: length and last block disagree.
+    case length
+    /// A zeroed page in a file without holes.
+    case zeroPage
+    /// A backing file cut below one page, or with a zeroed first page.
+    case missingHeader
+    /// An encrypted name.
+    case name
+    /// The companion of a long name.
+    case companion
+    /// A directory's record.
+    case record
+    /// A directory without a record that may not be given one.
+    case missingRecord
+    /// A symlink's target.
+    case symlink
+    /// An extended attribute's name or value.
+    case attribute
+    /// The state file outside of the volume.
+    case state
+    /// A late file or one of its records.
+    case late
+    /// The backing object has a type that it cannot have.
+    case kind
+}

@@ -1,0 +1,135 @@
+// Destroying the small files that hold keys: overwritten where they lie, made durable, read back, and only then removed.
+
+package import BackingStore
+package import HostSystem
+package import Keybag
+internal import SodiumKit
+internal import VolumeFormat
+
+/// What becomes of one file that is to be destroyed.
+package enum ErasureOutcome: Sendable, Equatable {
+    /// Overwritten, read back and removed, durably. Nil: its bytes are gone from the disk.
+    case destroyed(OverwriteDoubt?)
+    /// There was nothing of that name.
+    case missing
+    /// Removed; it was no regular file, or another name of one that is destroyed under its own.
+    case removed
+    /// Only the name was removed. The file, with this inode number, has names elsewhere and was not written to: it may be
+    /// anybody's.
+    case unlinked(inode: UInt64)
+}
+
+/// Destroys files; what the medium below keeps of them is out of its reach.
+package enum KeyFileEraser {
+    /// No file with keys is longer; of a longer one so much is overwritten.
+    private static let longest: UInt64 = 1 << 20
+
+    /// The name that a file gets before it is overwritten: so a second run knows it, whatever is left in it.
+    package static func marked(_ name: EntryName) -> EntryName? {
+        EntryName(Array(name.bytes) + Array(".erasing".utf8))
+    }
+
+    /// Destroys a file, and what a former run has left of it. Interrupted at any moment it leaves the file as it was, or
+    /// under its marked name, or nothing: doing it again ends it.
+    ///
+    /// - Parameters:
+    ///   - others: names in this directory that are destroyed after this one and may be names of the same file.
+    ///   - marks: false for a file of which nothing has to be known when it is half overwritten: it keeps its name.
+    /// - Throws: EIO when what was written is not what is read back.
+    package static func destroy(
+        _ name: EntryName, in directory: BackingDirectory, others: [EntryName] = [], marks: Bool = true
+    ) throws(Errno) -> ErasureOutcome {
+        guard let marked = marked(name) else { throw .ENAMETOOLONG }
+        // What a former run has left.
+        let before = try end(marked, in: directory, others: [])
+        let status: Status
+        do throws(Errno) { status = try directory.status(of: name) } catch {
+            if error == .ENOENT { return before }
+            throw error
+        }
+        guard marks, status.kind == .regular, status.links == 1 else {
+            return try end(name, in: directory, others: others)
+        }
+        try directory.rename(name, to: directory, marked)
+        try directory.synchronize()
+        return try end(marked, in: directory, others: [])
+    }
+
+    /// Overwrites a file that has one name only, and removes that.
+    private static func end(
+        _ name: EntryName, in directory: BackingDirectory, others: [EntryName]
+    ) throws(Errno) -> ErasureOutcome {
+        let outcome: ErasureOutcome
+        do throws(Errno) { outcome = try overwrite(name, in: directory, others: others) } catch {
+            if error == .ENOENT { return .missing }
+            throw error
+        }
+        try directory.unlink(name)
+        try directory.synchronize()
+        do throws(Errno) { _ = try directory.status(of: name) } catch {
+            guard error == .ENOENT else { throw error }
+            return outcome
+        }
+        throw .EIO
+    }
+
+    private static func overwrite(
+        _ name: EntryName, in directory: BackingDirectory, others: [EntryName]
+    ) throws(Errno) -> ErasureOutcome {
+        guard try directory.status(of: name).kind == .regular else { return .removed }
+        let file = try directory.openFile(name, .readWrite)
+        // Of what is open: the name may mean another file by now.
+        let status = try file.status()
+        if status.links > 1 {
+            let own = others.filter { other in
+                (try? directory.status(of: other)).map { $0.inode == status.inode && $0.device == status.device }
+                    ?? false
+            }
+            return own.count + 1 == status.links ? .removed : .unlinked(inode: status.inode)
+        }
+        // To the end of the last block: what lies behind the end of the file may have been a key too.
+        let length = min(status.size, longest)
+        do throws(Errno) {
+            return .destroyed(try file.overwrite(with: noise(max(length, min(status.blocks * 512, longest)))))
+        } catch {
+            guard error == .ENOSPC || error == .EDQUOT else { throw error }
+        }
+        return .destroyed(try file.overwrite(with: noise(length)))
+    }
+
+    private static func noise(_ length: UInt64) -> [UInt8] {
+        var noise = [UInt8](repeating: 0, count: Int(length))
+        var span = noise.mutableSpan
+        var raw = unsafe span.mutableBytes
+        randomBytes(into: &raw)
+        return noise
+    }
+}
+
+extension KeybagFile {
+    /// The names under which a keybag, or a part of one, can lie in a volume; the keybag itself is the last.
+    package static var allNames: [EntryName] {
+        [previous, temporary, current].compactMap { $0 }
+    }
+
+    /// Destroys what has one of `allNames`. The current keybag alone is marked: without it the volume opens no more, and the
+    /// others' names are known to whoever lists or checks a volume that does.
+    package static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
+        let others = allNames.drop { $0 != name }.dropFirst()
+        return try KeyFileEraser.destroy(name, in: root, others: Array(others), marks: name == current)
+    }
+
+    /// What the files that are, or were, a volume's keybag tell of it, the current one first; damaged ones too.
+    package static func remains(in root: BackingDirectory) -> [KeybagRemains] {
+        let names = [current, previous, temporary].compactMap { $0 }
+        return (names + names.compactMap(KeyFileEraser.marked)).compactMap { name in
+            (try? read(name, in: root)).flatMap { KeybagRemains($0) }
+        }
+    }
+
+    /// At most one byte more than the longest keybag.
+    package static func read(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> [UInt8] {
+        guard try root.status(of: name).kind == .regular else { throw .EINVAL }
+        return try bytes(of: root.openFile(name, .readOnly))
+    }
+}

@@ -1,0 +1,153 @@
+// Replacing the keybag: at every call one that opens is there, and afterwards the one before it is destroyed.
+
+package import BackingStore
+package import HostSystem
+internal import SodiumKit
+internal import VolumeFormat
+
+extension KeybagFile {
+    /// The keybag that a person's credential has opened, and that a new one takes the place of.
+    package struct Verified: Sendable {
+        let bytes: [UInt8]
+        let isPrevious: Bool
+
+        /// - Parameter isPrevious: whether it was read as the keybag from before the last change.
+        package init(_ bytes: [UInt8], isPrevious: Bool) {
+            self.bytes = bytes
+            self.isPrevious = isPrevious
+        }
+    }
+
+    /// Replaces the keybag durably, and destroys the one before it.
+    ///
+    /// The verified one has a name until the new one is durable: new bytes durable under a temporary name; the verified
+    /// one under its second name, durably; the rename; the directory's sync. Only then the old one is overwritten and
+    /// unlinked. Whatever was in the places beside the verified one is gone afterwards too.
+    /// - Throws: when nothing has changed: the verified keybag is there as before.
+    /// - Returns: nil, or why the old keybag could not be destroyed. The new one is durable then.
+    package static func replace(
+        _ old: Verified, with bytes: [UInt8], in root: BackingDirectory
+    ) throws(Errno) -> Errno? {
+        guard let current else { throw .EINVAL }
+        try writeTemporary(bytes, in: root)
+        // A file that loses its only name by the rename must not live on in blocks that are free.
+        var replaced = try? root.openFile(current, .readWrite)
+        do throws(Errno) {
+            if !old.isPrevious, try keep(old.bytes, in: root) == .link { replaced = nil }
+            try root.rename(temporaryName(), to: root, current)
+        } catch {
+            _ = try? destroy(temporaryName(), isDurable: true, in: root)
+            // A network may lose the answer of a rename that was done.
+            if !old.isPrevious, (try? read(in: root)) == old.bytes {
+                try? destroyLeftovers(keeping: old.bytes, in: root)
+            }
+            throw error
+        }
+        do throws(Errno) { try root.synchronize() } catch {
+            takeBack(old, in: root)
+            throw error
+        }
+        do throws(Errno) { try destroyLeftovers(keeping: bytes, isDurable: true, in: root) } catch { return error }
+        if let replaced, (try? replaced.status().links) == 0 { try? overwrite(replaced) }
+        return nil
+    }
+
+    /// Destroys what a change that was cut off has left: the keybag from before it, and one that was being made.
+    ///
+    /// A file is only unlinked where overwriting it could hit something else: where it is no regular file or has other
+    /// names, and where it reads as `kept`. Between two calls of a change the keybag from before it is a second name of the
+    /// current one, and not every store counts names.
+    /// - Parameters:
+    ///   - kept: the current keybag, as it was verified or just made.
+    ///   - isDurable: whether it is known to be on the disk under its name; else that is seen to first.
+    package static func destroyLeftovers(
+        keeping kept: [UInt8], isDurable: Bool = false, in root: BackingDirectory
+    ) throws(Errno) {
+        var hasRemoved = false
+        for name in leftovers where try destroy(name, keeping: kept, isDurable: isDurable, in: root) {
+            hasRemoved = true
+        }
+        if hasRemoved { try root.synchronize() }
+    }
+
+    /// Whether a change that was cut off has left something, or something is called as if.
+    package static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
+
+    /// Whether a keybag from before the last change, or what is called so, is there.
+    package static func hasPrevious(in root: BackingDirectory) -> Bool {
+        previous.map { exists($0, in: root) } ?? false
+    }
+
+    private static var leftovers: [EntryName] { [previous, temporary].compactMap { $0 } }
+
+    private static func exists(_ name: EntryName, in root: BackingDirectory) -> Bool {
+        do throws(Errno) { _ = try root.status(of: name) } catch { return error != .ENOENT }
+        return true
+    }
+
+    /// Overwrites a file and unlinks it, which is not durable yet; false where there was nothing of that name.
+    static func destroy(
+        _ name: EntryName, keeping kept: [UInt8]? = nil, isDurable: Bool = false, in root: BackingDirectory
+    ) throws(Errno) -> Bool {
+        var file: BackingFile?
+        do throws(Errno) { file = try root.openFile(name, .readWrite) } catch {
+            if error == .ENOENT { return false }
+        }
+        // What cannot be overwritten is removed nevertheless: without its name nobody opens it through the store.
+        if let file, (try? isAlone(file, in: root)) == true, let found = try? bytes(of: file), found != kept {
+            if !isDurable { try root.synchronize() }
+            try? overwrite(file)
+        }
+        do throws(Errno) { try root.unlink(name) } catch { if error != .ENOENT { throw error } }
+        return true
+    }
+
+    private enum Second {
+        case link, copy
+    }
+
+    /// Gives the current keybag, which reads as `bytes`, its second name; a copy where the store has no hard links.
+    private static func keep(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Second {
+        guard let current, let previous else { throw .EINVAL }
+        // The current one was verified, so this one is of no use to anybody.
+        _ = try destroy(previous, keeping: bytes, in: root)
+        var second = Second.link
+        do throws(Errno) { try root.link(current, to: root, previous) } catch {
+            try writeFile(bytes, previous, in: root)
+            second = .copy
+        }
+        try root.synchronize()
+        return second
+    }
+
+    /// After a rename of which nobody can tell whether it is durable: as before, as far as the store still does anything.
+    private static func takeBack(_ old: Verified, in root: BackingDirectory) {
+        guard let current, let previous else { return }
+        if old.isPrevious { try? root.unlink(current) } else { try? root.rename(previous, to: root, current) }
+        try? root.synchronize()
+    }
+
+    /// Whether a file has one name, and is not the current keybag.
+    private static func isAlone(_ file: BackingFile, in root: BackingDirectory) throws(Errno) -> Bool {
+        let status = try file.status()
+        guard status.links == 1, let current else { return false }
+        let other: Status
+        do throws(Errno) { other = try root.status(of: current) } catch {
+            if error == .ENOENT { return true }
+            throw error
+        }
+        return status.device != other.device || status.inode != other.inode
+    }
+
+    /// Random bytes over all that a keybag can be, durably.
+    private static func overwrite(_ file: BackingFile) throws(Errno) {
+        let length = Int(min(try file.status().size, UInt64(KeybagLayout.maximumLength)))
+        var noise = [UInt8](repeating: 0, count: length)
+        var span = noise.mutableSpan
+        var raw = unsafe span.mutableBytes
+        randomBytes(into: &raw)
+        // The array owns the bytes for the length of the call.
+        try unsafe file.write(noise.span.bytes, at: 0)
+        try file.synchronize(dataOnly: false)
+    }
+}

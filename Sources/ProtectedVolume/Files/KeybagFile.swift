@@ -1,0 +1,72 @@
+// Where the keybag lies in the store: read with a bound, replaced so that there is always a whole one.
+
+package import BackingStore
+package import HostSystem
+import VolumeFormat
+
+/// The keybag's file at the root of a volume.
+package enum KeybagFile {
+    static let current = EntryName(String(describing: ReservedName.keybag))
+    static let previous = EntryName(String(describing: ReservedName.previousKeybag))
+    static let temporary = EntryName(String(describing: ReservedName.temporaryPrefix) + "keybag")
+
+    /// Reads the keybag, or with `usePrevious` the one before the last change.
+    ///
+    /// At most one byte more than the longest keybag is read, so that a longer file is seen as malformed by the parser.
+    /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, and what the store says.
+    package static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
+        guard let name = usePrevious ? previous : current else { throw .EINVAL }
+        guard try root.status(of: name).kind == .regular else { throw .EINVAL }
+        return try bytes(of: root.openFile(name, .readOnly))
+    }
+
+    /// What a file holds, as far as a keybag can reach, and one byte more.
+    static func bytes(of file: BackingFile) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1)
+        let count: Int
+        do {
+            var typed = bytes.mutableSpan
+            // Bytes without padding, which the array owns for the length of the call.
+            var span = unsafe typed.mutableBytes
+            count = try file.read(into: &span, at: 0)
+        }
+        return Array(bytes.prefix(count))
+    }
+
+    /// Writes the first keybag of a new volume; EEXIST when there is one.
+    package static func create(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
+        guard let current else { throw .EINVAL }
+        try writeTemporary(bytes, in: root)
+        try root.rename(temporaryName(), to: root, current, mode: .noReplace)
+        try root.synchronize()
+    }
+
+    /// Undoes `create` of an `init` that failed later.
+    package static func remove(in root: BackingDirectory) {
+        for name in [current, temporary] { if let name { try? root.unlink(name) } }
+    }
+
+    static func temporaryName() throws(Errno) -> EntryName {
+        guard let temporary else { throw .EINVAL }
+        return temporary
+    }
+
+    static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
+        let name = try temporaryName()
+        // One that was being made when a change was cut off opens as well as any other.
+        _ = try destroy(name, in: root)
+        do throws(Errno) {
+            try writeFile(bytes, name, in: root)
+        } catch {
+            _ = try? destroy(name, in: root)
+            throw error
+        }
+    }
+
+    static func writeFile(_ bytes: [UInt8], _ name: EntryName, in root: BackingDirectory) throws(Errno) {
+        let file = try root.createFile(name, mode: 0o600)
+        // The array owns the bytes for the length of the call.
+        try unsafe file.write(bytes.span.bytes, at: 0)
+        try file.synchronize(dataOnly: false)
+    }
+}

@@ -1,0 +1,68 @@
+// The classes of files whose names were taken away a short while ago: who makes the name anew is likely to save the file.
+
+internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+/// A bounded table in memory of encoded names, each with the class of the file that had it last.
+///
+/// An encoded name is bound to its directory, so it needs no other key, and says nothing to who reads memory.
+final class RecentlyFreedNames: Sendable {
+    /// How long a name is remembered.
+    static let nanoseconds: UInt64 = 60_000_000_000
+    /// Names remembered at most; the oldest go first.
+    static let capacity = 4096
+
+    private struct Slot {
+        let protectionClass: ProtectionClass
+        let left: UInt64
+    }
+
+    private let slots = Lock<[EntryName: Slot]>([:])
+    private let clock: @Sendable () -> UInt64
+
+    /// - Parameter clock: monotonic nanoseconds.
+    init(clock: @escaping @Sendable () -> UInt64 = { monotonicNanoseconds() }) {
+        self.clock = clock
+    }
+
+    /// A file of this class is about to lose its name; nil: one that the name need not be remembered for.
+    func remember(_ name: EntryName, _ protectionClass: ProtectionClass?) {
+        let now = clock()
+        slots.withLock { slots in
+            guard let protectionClass else {
+                slots[name] = nil
+                return
+            }
+            if slots.count >= Self.capacity, slots[name] == nil { Self.makeRoom(in: &slots, now) }
+            slots[name] = Slot(protectionClass: protectionClass, left: now)
+        }
+    }
+
+    /// The class of the file that had the name and lost it within the last minute.
+    func protectionClass(of name: EntryName) -> ProtectionClass? {
+        let now = clock()
+        return slots.withLock { slots in
+            guard let slot = slots[name] else { return nil }
+            if Self.isOver(slot, now) {
+                slots[name] = nil
+                return nil
+            }
+            return slot.protectionClass
+        }
+    }
+
+    /// Removes what is too old, or else a quarter: one pass pays for many names.
+    private static func makeRoom(in slots: inout [EntryName: Slot], _ now: UInt64) {
+        slots = slots.filter { !isOver($0.value, now) }
+        guard slots.count > capacity * 3 / 4 else { return }
+        let oldest = slots.sorted { $0.value.left < $1.value.left }.prefix(slots.count - capacity * 3 / 4)
+        for (name, _) in oldest { slots[name] = nil }
+    }
+
+    private static func isOver(_ slot: Slot, _ now: UInt64) -> Bool {
+        HostSystem.nanoseconds(from: slot.left, to: now) > nanoseconds
+    }
+
+    var count: Int { slots.withLock { $0.count } }
+}

@@ -1,0 +1,62 @@
+// The marked names of entries whose own are not verified: a person sees what they decrypt to, and no program takes them for it.
+
+internal import BackingStore
+internal import SodiumKit
+internal import VolumeFormat
+
+/// `.unverified-`, 12 characters of a hash of the backing name, and `-` with the name where it is text that can be shown.
+///
+/// The hash tells two entries apart that decrypt to the same name. A marked name is shown in a directory without a record,
+/// and given to the entry for good by a repair; a person who renames it makes the name their own.
+enum UnverifiedName {
+    private static let hashBytes = 9
+    private static let hashLength = 12
+
+    /// The marked name of an entry that decrypts to `name`.
+    static func bytes(for backing: EntryName, _ name: [UInt8]) -> [UInt8] {
+        let hash = unsafe hash256(backing.bytes.span.bytes)
+        let mark =
+            NameCipher.bytes(of: ReservedName.unverifiedPrefix)
+            + Base64URL.encode(unsafe hash.span.bytes.extracting(0..<hashBytes))
+        guard isText(name) else { return mark }
+        return mark + [UInt8(ascii: "-")] + fitting(name, NameLimits.longest - mark.count - 1)
+    }
+
+    /// The name in a marked name; nil for one that carries none, and for every other name.
+    static func plain(_ name: [UInt8]) -> [UInt8]? {
+        let prefix = NameCipher.bytes(of: ReservedName.unverifiedPrefix)
+        let start = prefix.count + hashLength
+        guard name.starts(with: prefix), name.count > start + 1, name[start] == UInt8(ascii: "-"),
+            unsafe Base64URL.decode(Array(name[prefix.count..<start]).span.bytes) != nil
+        else { return nil }
+        return Array(name[(start + 1)...])
+    }
+
+    /// A path's last component, and what is above it; slashes at both ends and double ones count for nothing.
+    static func parts(_ path: [UInt8]) -> (above: [UInt8], name: [UInt8]) {
+        let slash = UInt8(ascii: "/")
+        let parts = path.split(separator: slash)
+        return (Array(parts.dropLast().joined(separator: [slash])), Array(parts.last ?? []))
+    }
+
+    /// A path with the marks of its components taken off.
+    static func withoutMarks(_ path: [UInt8]) -> [UInt8] {
+        let slash = UInt8(ascii: "/")
+        let parts = path.split(separator: slash).map { plain(Array($0)) ?? Array($0) }
+        return Array(parts.joined(separator: [slash]))
+    }
+
+    /// Whether a name can be shown to a person as it is: text without control characters.
+    static func isText(_ name: [UInt8]) -> Bool {
+        guard String(validating: name, as: UTF8.self) != nil else { return false }
+        return !name.contains { $0 < 0x20 || $0 == 0x7F }
+    }
+
+    /// As many whole characters from the start as fit.
+    private static func fitting(_ name: [UInt8], _ count: Int) -> [UInt8] {
+        guard name.count > count else { return name }
+        var end = count
+        while end > 0, name[end] & 0xC0 == 0x80 { end -= 1 }
+        return Array(name[..<end])
+    }
+}

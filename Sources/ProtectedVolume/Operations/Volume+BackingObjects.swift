@@ -1,0 +1,142 @@
+// Getting at the backing object of a node: through cached directory descriptors, and never at another object.
+
+internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// The backing directory of a directory's node.
+    func directory(_ node: Node) throws(VolumeError) -> BackingDirectory {
+        if node === root { return rootDirectory }
+        if let directory = directories.directory(node.number) { return directory }
+        guard node.kind == .directory else { throw .refused(.ENOTDIR) }
+        for attempt in 0..<3 {
+            do throws(VolumeError) {
+                return try walk(to: node)
+            } catch {
+                switch error {
+                // Files hold all descriptors: then that is what the program is told.
+                case .store(.EMFILE) where attempt < 2, .store(.ENFILE) where attempt < 2: directories.removeAll()
+                case .stale where attempt < 2: moving.withReadLock { _ in }
+                default: throw error
+                }
+            }
+        }
+        throw .stale
+    }
+
+    /// Opens the directories from the nearest one that is open down to `node`.
+    private func walk(to node: Node) throws(VolumeError) -> BackingDirectory {
+        var chain: [(Node, EntryName)] = []
+        var current = node
+        var directory: BackingDirectory?
+        while directory == nil {
+            guard let place = current.state.withLock({ $0.place }), chain.count < Self.deepestDirectory else {
+                throw .stale
+            }
+            chain.append((current, place.name))
+            current = place.parent
+            directory = current === root ? rootDirectory : directories.directory(current.number)
+        }
+        var opened = directory ?? rootDirectory
+        for (node, name) in chain.reversed() {
+            opened = try subdirectory(of: opened, name)
+            guard try InodeKey(below { () throws(Errno) in try opened.status() }) == node.key else { throw .stale }
+            directories.insert(opened, for: node.number)
+        }
+        return opened
+    }
+
+    private func subdirectory(of directory: BackingDirectory, _ name: EntryName) throws(VolumeError) -> BackingDirectory
+    {
+        do throws(Errno) {
+            return try directory.openDirectory(name)
+        } catch {
+            switch error {
+            case .ENOENT, .ENOTDIR, .ELOOP, .EXDEV: throw .stale
+            default: throw .store(error)
+            }
+        }
+    }
+
+    /// Runs `body` with the directory and backing name of a node that has a name, after checking that the object
+    /// there is the node's. ESTALE when it is not, and no other name is known.
+    func reach<Result>(
+        _ node: Node, _ body: (BackingDirectory, EntryName, Status) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        var attempts = 0
+        while let place = node.state.withLock({ $0.place }) {
+            let found = try self.directory(place.parent)
+            if let status = try status(of: place.name, in: found), InodeKey(status) == node.key {
+                return try body(found, place.name, status)
+            }
+            // A directory on the way was moved, this name was, or the store was changed from outside.
+            moving.withReadLock { _ in }
+            attempts += 1
+            let isSame = node.state.withLock { $0.place == place }
+            if isSame, attempts > 1, !nodes.mistaken(node, at: place) { break }
+            if attempts > 8 { break }
+        }
+        throw .stale
+    }
+
+    /// The status of an entry; nil when there is none.
+    func status(of name: EntryName, in directory: BackingDirectory) throws(VolumeError) -> Status? {
+        do throws(Errno) {
+            return try directory.status(of: name)
+        } catch {
+            if error == .ENOENT { return nil }
+            throw .store(error)
+        }
+    }
+
+    /// A handle on the node's object, named or not.
+    func backing(_ node: Node) throws(VolumeError) -> BackingNode {
+        if node.kind == .directory, !node.isUnlinked { return try directory(node) }
+        let (content, pin) = node.state.withLock { ($0.content, $0.pin) }
+        if let content { return content.backing }
+        if let pin { return pin.node }
+        return try reach(node) { (directory, name, status) throws(VolumeError) in
+            let handle = try below { () throws(Errno) in try directory.node(name) }
+            guard try InodeKey(below { () throws(Errno) in try handle.status() }) == node.key else {
+                throw .stale
+            }
+            return handle
+        }
+    }
+
+    /// The backing status of a node.
+    func status(_ node: Node) throws(VolumeError) -> Status {
+        if node === root { return try below { () throws(Errno) in try rootDirectory.status() } }
+        let (content, pin) = node.state.withLock { ($0.content, $0.pin) }
+        if let content { return try below { () throws(Errno) in try content.backing.status() } }
+        if let pin { return try below { () throws(Errno) in try pin.node.status() } }
+        return try reach(node) { (_, _, status) throws(VolumeError) in status }
+    }
+
+    /// The attributes of a node; no byte of a file is read.
+    package func attributes(of node: Node) throws(VolumeError) -> Attributes {
+        attributes(node, try status(node))
+    }
+
+    func attributes(_ node: Node, _ status: Status) -> Attributes {
+        var size: UInt64?
+        if node.kind == .file {
+            size = node.state.withLock { $0.content }?.size ?? trueSize(of: node, backingLength: status.size)
+        }
+        return Attributes(status, kind: node.kind, geometry: content.geometry, openSize: size)
+    }
+
+    /// An entry for an object just seen, with its lookup counted.
+    ///
+    /// - Parameter isNew: it was just made, and so is none that is known: a known one with its inode number is gone, as
+    ///   happens when somebody removes files below the mount.
+    func entry(
+        _ status: Status, in parent: Node, _ name: EntryName, isNew: Bool = false
+    ) throws(VolumeError) -> Entry {
+        guard let kind = NodeKind(status.kind) else { throw damaged(.kind, parent) }
+        if isNew, let old = nodes.known(InodeKey(status)) { nodes.replaced(old) }
+        let node = nodes.remember(status, kind: kind, at: Place(parent: parent, name: name))
+        return Entry(node: node, attributes: attributes(node, status))
+    }
+}

@@ -1,0 +1,214 @@
+// Making files, directories, links and special files.
+
+internal import BackingStore
+internal import Keybag
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// Creates a regular file and opens it for reading and writing; EEXIST when the name is taken.
+    ///
+    /// The class is the directory's default, else the mount's, or a stronger one of the name's family. No entry is left
+    /// behind where it is refused. The content is retained: give it back with `release(_:writable: true)`.
+    package func create(
+        _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
+    ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
+        let (directory, encoded) = try prepare(name, in: parent)
+        let protectionClass = try classForNewFile(name, encoded.entry, in: parent, directory)
+        try requireKey(forNew: protectionClass)
+        let bits = self.mode(mode, for: caller, in: parent, directory)
+        let (status, content) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
+            try makeFile(encoded.entry, directory, mode: bits, class: protectionClass, caller: caller)
+        }
+        let entry = try entry(status, in: parent, encoded.entry, isNew: true)
+        entry.node.remember(class: content.protectionClass)
+        attachNew(content, to: entry.node)
+        wipeIfClosed(content)
+        return (Entry(node: entry.node, attributes: attributes(entry.node, status)), content)
+    }
+
+    /// The lock may have come while the file was being made: then its walk has not seen this content. Nobody else has
+    /// it open yet.
+    private func wipeIfClosed(_ content: FileContent) {
+        let protectionClass = content.protectionClass
+        let isOpen = keys.withState { held in
+            Access.isAllowed(.handleSize, class: protectionClass, state: held.state)
+        }
+        guard !isOpen else { return }
+        try? content.flushHeader()
+        content.wipeKeys()
+    }
+
+    private func makeFile(
+        _ name: EntryName, _ directory: BackingDirectory, mode: UInt32, class protectionClass: ProtectionClass,
+        caller: Caller
+    ) throws(VolumeError) -> (Status, FileContent) {
+        // The key is wrapped, and the epoch durably open, before anything is made below.
+        let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
+        let file = try below { () throws(Errno) in try directory.createFile(name, mode: mode) }
+        do throws(VolumeError) {
+            try own(file, mode: mode, isDirectory: false, caller: caller, in: directory)
+            let made = try FileContent.create(new, in: content, backing: file)
+            // Another machine would take a file without header for an empty one, and give it a header of its own.
+            if options.isShared { try made.flushHeader() }
+            return (try below { () throws(Errno) in try file.status() }, made)
+        } catch {
+            do throws(Errno) {
+                try directory.unlink(name)
+            } catch {
+                // An empty file (rule R0) is left, and must not look damaged.
+                content.epochs.keepOpen()
+            }
+            throw error
+        }
+    }
+
+    /// Makes a directory with its record, under a temporary name, and renames it into place.
+    package func mkdir(
+        _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
+    ) throws(VolumeError) -> Entry {
+        let (directory, encoded) = try prepare(name, in: parent)
+        let record = VerifiedRecord(
+            directoryID: NameCipher.randomID(), defaultClass: try recordForCreating(in: parent).defaultClass)
+        let bits = self.mode(mode, for: caller, in: parent, directory)
+        let (status, made) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
+            // Told early, so that no temporary is made for a name that is taken.
+            guard try self.status(of: encoded.entry, in: directory) == nil else { throw .exists }
+            return try makeDirectory(encoded.entry, directory, record, mode: bits, caller: caller)
+        }
+        let entry = try entry(status, in: parent, encoded.entry, isNew: true)
+        entry.node.directory?.contents.withLock { contents in
+            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.changes += 1
+            contents.families.next = nil
+        }
+        parent.directory?.setNeedsSync()
+        directories.insert(made, for: entry.node.number)
+        return entry
+    }
+
+    private func makeDirectory(
+        _ name: EntryName, _ directory: BackingDirectory, _ record: VerifiedRecord, mode: UInt32, caller: Caller
+    ) throws(VolumeError) -> (Status, BackingDirectory) {
+        let temporary = BackingName.temporary()
+        try below { () throws(Errno) in try directory.createDirectory(temporary, mode: mode) }
+        var opened: BackingDirectory?
+        do throws(VolumeError) {
+            let made = try below { () throws(Errno) in
+                let made = try directory.openDirectory(temporary)
+                opened = made
+                try made.createSymlink(BackingName.record, target: names.recordTarget(record))
+                // Before anybody can see the directory.
+                try settle(made)
+                return made
+            }
+            try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
+            let status = try below { () throws(Errno) in try made.status() }
+            try renameNew(temporary, to: name, directory)
+            // Nothing may fail from here on: what follows a failure takes the record away.
+            return ((try? made.status()) ?? status, made)
+        } catch {
+            // Not opened anew: descriptors may be short.
+            try? opened?.unlink(BackingName.record)
+            try? directory.removeDirectory(temporary)
+            throw error
+        }
+    }
+
+    /// Renames without replacing, also where the store cannot refuse by itself.
+    func renameNew(_ name: EntryName, to newName: EntryName, _ directory: BackingDirectory) throws(VolumeError) {
+        do throws(Errno) {
+            try directory.rename(name, to: directory, newName, mode: .noReplace)
+        } catch {
+            guard error == .EINVAL || error == .ENOSYS || error == .EOPNOTSUPP else { throw .store(error) }
+            guard try status(of: newName, in: directory) == nil else { throw .exists }
+            try below { () throws(Errno) in try directory.rename(name, to: directory, newName) }
+        }
+    }
+
+    /// Makes a symbolic link.
+    package func symlink(
+        _ name: [UInt8], in parent: Node, target: [UInt8], caller: Caller
+    ) throws(VolumeError) -> Entry {
+        let (directory, encoded) = try prepare(name, in: parent)
+        let stored = names.sealTarget(target)
+        let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
+            try below { () throws(Errno) in try directory.createSymlink(encoded.entry, target: stored) }
+            return try finish(encoded.entry, directory, mode: 0, caller: caller)
+        }
+        return try entry(status, in: parent, encoded.entry, isNew: true)
+    }
+
+    /// The target of a symbolic link.
+    package func readlink(_ node: Node) throws(VolumeError) -> [UInt8] {
+        guard node.kind == .symlink else { throw .invalid }
+        let stored = try reach(node) { (directory, name, _) throws(VolumeError) in
+            try below { () throws(Errno) in try directory.readSymlink(name) }
+        }
+        guard let target = names.openTarget(stored) else { throw damaged(.symlink, node) }
+        return target
+    }
+
+    /// Makes a FIFO, socket or device, or an empty regular file; `mode` with its type bits.
+    package func mknod(
+        _ name: [UInt8], in parent: Node, mode: UInt32, device: UInt64, caller: Caller
+    ) throws(VolumeError) -> Entry {
+        switch FileKind(mode: mode) {
+        case .regular, .unknown:
+            let made = try create(name, in: parent, mode: mode, caller: caller)
+            release(made.entry.node, writable: true)
+            return made.entry
+        case .fifo, .socket, .characterDevice, .blockDevice: break
+        case .directory, .symlink: throw .invalid
+        }
+        let (directory, encoded) = try prepare(name, in: parent)
+        let bits = self.mode(mode, for: caller, in: parent, directory)
+        let type = FileKind(mode: mode).modeBits
+        let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
+            try below { () throws(Errno) in
+                try directory.createSpecial(encoded.entry, mode: type | bits, device: device)
+            }
+            return try finish(encoded.entry, directory, mode: bits, caller: caller)
+        }
+        return try entry(status, in: parent, encoded.entry, isNew: true)
+    }
+
+    /// Gives an object just made to its owner; removes it where that fails.
+    private func finish(
+        _ name: EntryName, _ directory: BackingDirectory, mode: UInt32, caller: Caller
+    ) throws(VolumeError) -> Status {
+        do throws(VolumeError) {
+            if givesOwnership {
+                let object = try below { () throws(Errno) in try directory.node(name) }
+                try own(object, mode: mode, isDirectory: false, caller: caller, in: directory)
+            }
+            return try below { () throws(Errno) in try directory.status(of: name) }
+        } catch {
+            try? directory.unlink(name)
+            throw error
+        }
+    }
+
+    /// Makes a further name for an object.
+    package func link(_ node: Node, _ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
+        guard node.kind != .directory else { throw .refused(.EPERM) }
+        let (directory, encoded) = try prepare(name, in: parent)
+        // A page 0 that waits is written before the file gets a second name.
+        if let content = node.state.withLock({ $0.content }) { try content.flushHeader() }
+        try making(encoded, in: parent, directory) { () throws(VolumeError) in
+            try reach(node) { (source, sourceName, _) throws(VolumeError) in
+                try below { () throws(Errno) in try source.link(sourceName, to: directory, encoded.entry) }
+            }
+        }
+        let status = try below { () throws(Errno) in try directory.status(of: encoded.entry) }
+        return try entry(status, in: parent, encoded.entry)
+    }
+
+    /// What every creation begins with: a directory with a record, and the name's encoding there.
+    func prepare(_ name: [UInt8], in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
+        try requireWritable()
+        let id = try idForCreating(in: parent)
+        rememberFamily(name, in: parent)
+        return (try directory(parent), try names.encode(name, in: id))
+    }
+}

@@ -1,0 +1,112 @@
+// A name keeps its class, and a family of names shares the strongest: what saves, swap files and journals rest on.
+
+internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// Entries that one creation looks through at most, so that none takes long in a large directory.
+    private static let entriesAtOnce = 512
+
+    /// The class of a new file: the strongest of what it inherits, the classes of the files that its name is derived from
+    /// or that have names derived from its own, and the class of the file that lost this name a short while ago.
+    func classForNewFile(
+        _ name: [UInt8], _ entry: EntryName, in parent: Node, _ directory: BackingDirectory
+    ) throws(VolumeError) -> ProtectionClass {
+        var strongest = try classForNewFile(in: parent)
+        guard options.keepsFamilyClass, strongest != .complete else { return strongest }
+        if let former = recentlyFreed.protectionClass(of: entry), former.isStronger(than: strongest) {
+            strongest = former
+        }
+        let sources = unsafe NameFamily.derivation(of: name.span.bytes).sources.map { Array(name[$0]) }
+        let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
+        guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
+        for relative in sources + derived where strongest != .complete {
+            guard let encoded = try? names.encode(relative, in: id) else { continue }
+            if let found = relativeClass(encoded.entry, directory), found.isStronger(than: strongest) {
+                strongest = found
+            }
+        }
+        return strongest
+    }
+
+    /// The class of a file that a new name belongs to; also where the file has just lost its name.
+    private func relativeClass(_ name: EntryName, _ directory: BackingDirectory) -> ProtectionClass? {
+        do throws(VolumeError) {
+            guard let status = try status(of: name, in: directory) else {
+                return recentlyFreed.protectionClass(of: name)
+            }
+            return keptClass(of: name, status, in: directory)
+        } catch {
+            return .complete
+        }
+    }
+
+    /// The class that a file passes on to what takes its place or belongs to it; nil where it has none to pass on.
+    ///
+    /// What cannot be read or does not verify counts as the strongest: damage must not make a class weaker.
+    private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
+        guard status.kind == .regular else { return nil }
+        if !options.isShared, let node = nodes.known(InodeKey(status)),
+            let proven = node.state.withLock({ $0.content?.protectionClass ?? $0.verified?.protectionClass })
+        {
+            return proven
+        }
+        do throws(VolumeError) {
+            return try classForNames(of: name, status, in: directory)?.protectionClass
+        } catch {
+            return error == .store(.ENOENT) ? nil : .complete
+        }
+    }
+
+    /// A file is about to lose a name: remembers its class for whoever makes the name anew. Before the name is gone, so
+    /// that no creation comes between.
+    func rememberFreed(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
+        guard options.keepsFamilyClass, status.kind == .regular,
+            let inherited = try? classForNewFile(in: parent), inherited != .complete
+        else { return }
+        let kept = keptClass(of: name, status, in: directory)
+        recentlyFreed.remember(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
+    }
+
+    // MARK: patterns in use
+
+    /// The patterns by which names in a directory may be derived from `name`.
+    private func patterns(
+        for name: [UInt8], in parent: Node, _ directory: BackingDirectory
+    ) -> NameFamily.Patterns {
+        // Names that other machines make are not told.
+        guard !options.isShared, let state = parent.directory else { return .all }
+        let (start, known) = state.contents.withLock { ($0.families.next, $0.families.patterns(for: name)) }
+        guard let start else { return known }
+        // Without a record nothing is made here.
+        guard let id = try? directoryID(parent) else { return .all }
+        var found = KnownFamilies()
+        var next: UInt64?
+        var count = 0
+        do throws(Errno) {
+            try directory.forEachEntry(from: start) { entry, cookie in
+                if count == Self.entriesAtOnce { return false }
+                count += 1
+                next = cookie
+                if case .name(let name) = decode(entry.name, in: directory, id) { found.take(name) }
+                return true
+            }
+        } catch { return .all }
+        let isWhole = count < Self.entriesAtOnce
+        return state.contents.withLock { contents in
+            contents.families.formUnion(found)
+            // Another creation may have been here meanwhile, and further on.
+            if contents.families.next == start { contents.families.next = isWhole ? nil : next }
+            return contents.families.patterns(for: name)
+        }
+    }
+
+    /// A name is about to come into a directory.
+    func rememberFamily(_ name: [UInt8], in parent: Node) {
+        guard options.keepsFamilyClass, !options.isShared,
+            unsafe !NameFamily.derivation(of: name.span.bytes).roots.isEmpty
+        else { return }
+        parent.directory?.contents.withLock { $0.families.take(name) }
+    }
+}

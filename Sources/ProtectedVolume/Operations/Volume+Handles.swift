@@ -1,0 +1,310 @@
+// Open contents: one per inode, shared by its handles, and wiped where the lock says.
+
+internal import BackingStore
+internal import Keybag
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// Opens a regular file's content, or hands out the one that is open; give it back with `release`.
+    ///
+    /// - Parameters:
+    ///   - truncate: whether the file is emptied (O_TRUNC).
+    ///   - clearsSetID: whether emptying it clears set-ID bits, as for everybody but root.
+    /// - Throws: `.locked` where the class is closed, also when the file is open elsewhere.
+    package func open(
+        _ node: Node, writable: Bool, truncate: Bool = false, clearsSetID: Bool = true
+    ) throws(VolumeError) -> FileContent {
+        if writable || truncate { try requireWritable() }
+        let content = try retain(node, writable: writable)
+        if showedWrongSize(node) {
+            release(node, writable: writable)
+            leaveIfClosed(node)
+            throw .stale
+        }
+        guard truncate else { return content }
+        forgetFingerprint(node)
+        do throws(VolumeError) {
+            try content.truncate(to: 0, access: .open)
+            try? clearPrivileges(of: node, setID: clearsSetID)
+            return content
+        } catch {
+            release(node, writable: writable)
+            throw error
+        }
+    }
+
+    /// Retains the content of a file that is open, in every state of the volume and without a use of its key: for a handle
+    /// through which nothing is read or written, only what programs have written is had written back. Give it back with
+    /// `release`, as not writable.
+    ///
+    /// - Throws: `.stale` where the file is not open.
+    package func retainForWriteBack(_ node: Node) throws(VolumeError) {
+        nodes.hold(node)
+        let isOpen = stripe(node).withLock { _ in
+            node.state.withLock { state in
+                guard state.content != nil else { return false }
+                state.count(writable: false)
+                return true
+            }
+        }
+        guard isOpen else {
+            nodes.unhold(node)
+            throw .stale
+        }
+    }
+
+    /// The shared content of a file that is open.
+    package func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
+
+    /// Gives one `open` or `create` back. After the last one the content is closed and its keys are wiped.
+    package func release(_ node: Node, writable: Bool) {
+        stripe(node).withLock { _ in
+            let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, Fingerprint?) in
+                state.handles -= 1
+                if writable { state.writableHandles -= 1 }
+                let known = state.fingerprint
+                // What is done here at last is a change of our own.
+                if state.handles == 0 { state.fingerprint = nil }
+                let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
+                return (concernsLooks ? state.content : nil, state.handles == 0, known)
+            }
+            guard let content else { return }
+            var looks = fingerprint(of: content)
+            // What was only read through us is to look as it did: a change by others is noticed at the next open.
+            let isChanged = known != nil && known != looks
+            if isLast {
+                // A failure keeps the epoch open; nobody is there to be told.
+                try? content.release()
+                looks = fingerprint(of: content)
+            }
+            node.state.withLock { state in
+                if isLast {
+                    state.content = nil
+                    state.verified = VerifiedClass(content.header)
+                }
+                state.fingerprint = isChanged ? known : looks
+            }
+            guard isLast else { return }
+            opened.withLock { $0[node.number] = nil }
+            content.wipeKeys()
+        }
+        nodes.unhold(node)
+    }
+
+    private func fingerprint(of content: FileContent) -> Fingerprint? {
+        (try? content.backing.status()).map { Fingerprint($0) }
+    }
+
+    /// Runs `body` with the content, open for as long as it takes.
+    func withContent<Result>(
+        _ node: Node, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        let content = try retain(node, writable: writable)
+        do throws(VolumeError) {
+            let result = try body(content)
+            release(node, writable: writable)
+            return result
+        } catch {
+            release(node, writable: writable)
+            throw error
+        }
+    }
+
+    private func retain(_ node: Node, writable: Bool) throws(VolumeError) -> FileContent {
+        guard node.kind == .file else { throw node.kind == .directory ? .refused(.EISDIR) : .notSupported }
+        nodes.hold(node)
+        do throws(VolumeError) {
+            return try stripe(node).withLock { (_) throws(VolumeError) -> FileContent in
+                if node.state.withLock({ $0.isSuperseded }) { throw .stale }
+                if let content = node.state.withLock({ $0.content }) {
+                    try judgeOpen(content.protectionClass)
+                    if content.owesLateRecords { try late.apply(to: content) }
+                    if writable, node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
+                    count(node, writable: writable)
+                    return content
+                }
+                let content = try openContent(node)
+                if writable, node.state.withLock({ $0.isReadOnlyBelow }) {
+                    content.wipeKeys()
+                    throw .readOnly
+                }
+                guard attach(content, to: node, writable: writable) else {
+                    content.wipeKeys()
+                    throw .stale
+                }
+                do throws(VolumeError) {
+                    // The lock may have come while the file was being opened: then its walk has not seen this content.
+                    try judgeOpen(content.protectionClass)
+                    if !options.isReadOnly { try late.apply(to: content) }
+                } catch {
+                    detach(node, writable: writable)
+                    throw error
+                }
+                return content
+            }
+        } catch {
+            nodes.unhold(node)
+            throw error
+        }
+    }
+
+    private func judgeOpen(_ protectionClass: ProtectionClass) throws(VolumeError) {
+        try keys.withState { (held) throws(VolumeError) in
+            guard Access.isAllowed(.open, class: protectionClass, state: held.state) else {
+                throw .locked(protectionClass)
+            }
+        }
+    }
+
+    private func openContent(_ node: Node) throws(VolumeError) -> FileContent {
+        if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
+        let (backing, isReadOnly) = try openBackingAsPossible(node)
+        node.state.withLock { $0.isReadOnlyBelow = isReadOnly }
+        let parent = node.state.withLock { $0.place?.parent }
+        let inherited = try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
+        let opened = try FileContent.open(
+            in: content, backing: backing, inheritedClass: inherited ?? options.defaultClass)
+        // First, so that a node made after another file's has the true size: the kernel looks a name up again only once.
+        compareSize(of: opened, node)
+        try checkIdentity(opened.fileID, of: node)
+        node.remember(class: opened.protectionClass)
+        return opened
+    }
+
+    /// A changed file ID under the same inode number is another file.
+    func checkIdentity(_ id: ObjectID, of node: Node) throws(VolumeError) {
+        let isSame = node.state.withLock { state in
+            guard let known = state.fileID else {
+                state.fileID = id
+                return true
+            }
+            return known == id
+        }
+        guard isSame else {
+            nodes.replaced(node)
+            throw .stale
+        }
+    }
+
+    /// The backing file of a node: for reading and writing wherever the mount allows, as all handles share it.
+    func openBacking(_ node: Node) throws(VolumeError) -> BackingFile {
+        try openBackingAsPossible(node).file
+    }
+
+    private func openBackingAsPossible(_ node: Node) throws(VolumeError) -> (file: BackingFile, isReadOnly: Bool) {
+        let access: FileAccess = options.isReadOnly ? .readOnly : .readWrite
+        do throws(VolumeError) {
+            return (try openBackingOnce(node, access), options.isReadOnly)
+        } catch {
+            switch error {
+            case .store(.ELOOP), .store(.ENXIO), .store(.EISDIR): throw damaged(.kind, node)
+            case .store(.EMFILE), .store(.ENFILE):
+                directories.removeAll()
+                return (try openBackingOnce(node, access), options.isReadOnly)
+            case .store(.EROFS) where access == .readWrite:
+                // The store turned read-only under the mount, as after an error: what is there stays readable.
+                return (try openBackingOnce(node, .readOnly), true)
+            default: throw error
+            }
+        }
+    }
+
+    private func openBackingOnce(_ node: Node, _ access: FileAccess) throws(VolumeError) -> BackingFile {
+        if let pin = node.state.withLock({ $0.pin }) {
+            return try below { () throws(Errno) in try pin.node.openFile(access) }
+        }
+        return try reach(node) { (directory, name, _) throws(VolumeError) in
+            let file = try below { () throws(Errno) in try directory.openFile(name, access) }
+            let status = try below { () throws(Errno) in try file.status() }
+            guard InodeKey(status) == node.key, !leaveIfChanged(node, status) else { throw .stale }
+            return file
+        }
+    }
+
+    // MARK: counting
+
+    func attachNew(_ content: FileContent, to node: Node) {
+        nodes.hold(node)
+        stripe(node).withLock { _ in
+            node.state.withLock { state in
+                state.fileID = content.fileID
+                state.mayHavePrivileges = nil
+                state.isSuperseded = false
+            }
+            _ = attach(content, to: node, writable: true)
+        }
+    }
+
+    /// Makes `content` the node's; false where the node has been left meanwhile.
+    private func attach(_ content: FileContent, to node: Node, writable: Bool) -> Bool {
+        let isTaken = node.state.withLock { state in
+            guard !state.isSuperseded else { return false }
+            state.content = content
+            state.count(writable: writable)
+            return true
+        }
+        guard isTaken else { return false }
+        opened.withLock { $0[node.number] = node }
+        if content.isUnmended { self.content.mending.tell() }
+        return true
+    }
+
+    private func count(_ node: Node, writable: Bool) {
+        node.state.withLock { $0.count(writable: writable) }
+    }
+
+    private func detach(_ node: Node, writable: Bool) {
+        let content = node.state.withLock { state -> FileContent? in
+            state.handles -= 1
+            if writable { state.writableHandles -= 1 }
+            let content = state.content
+            state.content = nil
+            return content
+        }
+        opened.withLock { $0[node.number] = nil }
+        content?.wipeKeys()
+    }
+
+    func stripe(_ node: Node) -> Lock<Void> { stripes[Int(node.number % UInt64(stripes.count))] }
+
+    // MARK: durability
+
+    /// fsync(2) of a file: records and companions on its path once, then the file.
+    package func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
+        var directory = node.state.withLock { $0.place?.parent }
+        while let current = directory {
+            try synchronizeRecords(current)
+            directory = current.state.withLock { $0.place?.parent }
+        }
+        if let content = content(of: node) { try content.synchronize(dataOnly: dataOnly) }
+        try synchronizeLateRecords(of: content(of: node))
+    }
+
+    private func synchronizeRecords(_ node: Node) throws(VolumeError) {
+        guard let state = node.directory else { return }
+        let (changes, synced) = state.contents.withLock { ($0.changes, $0.syncedChanges) }
+        guard changes != synced else { return }
+        let directory = try self.directory(node)
+        try below { () throws(Errno) in try directory.synchronize() }
+        state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
+    }
+
+    /// fsync(2) of a directory.
+    package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
+        node.directory?.setNeedsSync()
+        try synchronize(node, dataOnly: false)
+        try synchronizeRecords(node)
+    }
+}
+
+extension NodeState {
+    fileprivate mutating func count(writable: Bool) {
+        handles += 1
+        if writable {
+            writableHandles += 1
+            writableOpens += 1
+            fingerprint = nil
+        }
+    }
+}

@@ -1,0 +1,75 @@
+// Late records as a mount sees them: before a lock, while locked, at an unlock.
+
+package import BackingStore
+package import Keybag
+internal import HostSystem
+package import VolumeFormat
+
+extension Volume {
+    /// Takes a write from the page cache that found its keys gone: seals it as a late record, or, where an unlock has come,
+    /// writes it. Durable after `synchronize`; in the store after `persistLateRecords`.
+    package func writeLate(_ data: RawSpan, at offset: UInt64, to content: FileContent) throws(VolumeError) {
+        // No unlock could put it in.
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
+        guard !overflow, end <= self.content.geometry.maximumSize else { throw .refused(.EFBIG) }
+        while true {
+            if let log = late.current {
+                if try log.append(data, to: content.fileID, at: offset, keys) { return }
+                // An unlock is putting the records in: a moment, and the write is an ordinary one.
+                keys.waitWhileOpening()
+            }
+            do throws(VolumeError) {
+                return try content.write(data, at: offset, access: .writeBack)
+            } catch {
+                guard case .locked = error, late.current != nil || keys.isOpening else { throw error }
+            }
+        }
+    }
+
+    /// Writes late records that wait in memory to the store. Quick where there are none.
+    package func persistLateRecords() throws(VolumeError) {
+        if let log = late.current, log.hasUnwritten { try log.persist() }
+    }
+
+    /// Whether late records wait to be written to the store.
+    package var hasLateRecordsInMemory: Bool { late.current?.hasUnwritten ?? false }
+
+    /// Late records of the lock in force.
+    package var lateRecordCount: Int { late.current?.count ?? 0 }
+
+    /// What fsync(2) waits for: the file has what it is owed, or the records are durable.
+    func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
+        if let content, content.owesLateRecords, keys.state == .unlocked { try late.apply(to: content) }
+        try late.synchronize()
+    }
+
+    /// What a state file that is made anew lists: every late file there is, as nobody knows which of them were used.
+    package static func openLocks(of volume: VolumeID, in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
+        let own = LateRecords.numbers(in: root).filter { number in
+            guard let file = try? root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readOnly),
+                let header = try? LateFileContent.header(of: file)
+            else { return false }
+            return header.volumeID == volume && header.number == number
+        }
+        return own.suffix(StateFileLayout.maximumLocks).map { .init(number: $0) }
+    }
+
+    /// Takes keys in. Late records go into the files that are open before anything else is granted, and into others before
+    /// they are opened.
+    package func unlock(with given: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+        try keys.unlock(with: given) { takeLateRecords() }
+    }
+
+    /// With the keys in memory, and before anything is open.
+    func takeLateRecords() {
+        if options.isReadOnly {
+            for (number, _) in (try? late.listed()) ?? [] { report(.late(number: number, .waits)) }
+        } else {
+            // An inode that a change of class has replaced has the ID of its successor, which is the one that is owed.
+            late.unlock {
+                opened.withLock { Array($0.values) }.filter { !$0.state.withLock { $0.isSuperseded } }
+                    .compactMap { content(of: $0) }
+            }
+        }
+    }
+}

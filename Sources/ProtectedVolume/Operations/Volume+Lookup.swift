@@ -1,0 +1,139 @@
+// From a name to a backing entry and a node; names that do not decrypt are shown under a hash.
+
+internal import BackingStore
+internal import SodiumKit
+internal import HostSystem
+internal import VolumeFormat
+
+/// A user's name in a directory, as far as it could be resolved.
+struct LocatedEntry {
+    /// The name below.
+    let name: EncodedName
+    /// What is there; nil: nothing.
+    let status: Status?
+    /// The name does not decrypt.
+    var isUndecryptable = false
+}
+
+extension Volume {
+    /// Finds an entry; ENOENT when there is none.
+    package func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
+        let directory = try directory(parent)
+        let located = try locate(name, in: parent, directory)
+        guard let status = located.status else { throw .noEntry }
+        let entry = try seen(status, in: parent, located.name.entry)
+        try judge(located, entry.node, in: parent, directory)
+        return entry
+    }
+
+    /// Notes whether a node's name decrypts. A companion that could not be read once does not make the file unreadable for
+    /// good; but who knows the name of a file whose companion does not verify is refused like everybody else.
+    private func judge(
+        _ located: LocatedEntry, _ node: Node, in parent: Node, _ directory: BackingDirectory
+    ) throws(VolumeError) {
+        if located.isUndecryptable { return node.state.withLock { $0.isUndecryptable = true } }
+        guard node.state.withLock({ $0.isUndecryptable }) else { return }
+        switch decode(located.name.entry, in: directory, try directoryID(parent)) {
+        case .name, .unverified: node.state.withLock { $0.isUndecryptable = false }
+        case .undecryptable, .reserved: break
+        }
+    }
+
+    /// The backing entry that `name` stands for, and what is there.
+    func locate(
+        _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
+    ) throws(VolumeError) -> LocatedEntry {
+        guard name.count <= NameLimits.longest else { throw .nameTooLong }
+        guard let id = try directoryID(parent) else { return try locateUnverified(name, directory) }
+        let encoded = try names.encode(name, in: id)
+        let status = try status(of: encoded.entry, in: directory)
+        if status == nil, unsafe name.span.bytes.hasText(ReservedName.undecryptablePrefix),
+            let entry = try undecryptable(name, directory)
+        {
+            return LocatedEntry(
+                name: EncodedName(entry: entry, companion: nil), status: try self.status(of: entry, in: directory),
+                isUndecryptable: true)
+        }
+        return LocatedEntry(name: encoded, status: status)
+    }
+
+    /// In a directory without a record names decrypt, but the store may have chosen what they decrypt to: entries are found
+    /// under their marked names alone.
+    private func locateUnverified(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> LocatedEntry {
+        for entry in try below({ () throws(Errno) in try directory.entries() }) {
+            let decoded = decode(entry.name, in: directory, nil)
+            guard Self.nameShown(for: entry.name, decoded) == name else { continue }
+            var located = LocatedEntry(
+                name: EncodedName(entry: entry.name, companion: nil),
+                status: try status(of: entry.name, in: directory))
+            if case .undecryptable = decoded { located.isUndecryptable = true }
+            return located
+        }
+        throw .noEntry
+    }
+
+    /// The backing entry that is shown under an `.undecryptable-` name.
+    private func undecryptable(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> EntryName? {
+        try below { () throws(Errno) in
+            try directory.entries().first { entry in
+                unsafe !Self.isOwn(ReservedName.kind(of: entry.name.bytes.span.bytes))
+                    && Self.nameShown(for: entry.name) == name
+            }?.name
+        }
+    }
+
+    /// `.undecryptable-` and a hash of the backing name.
+    static func nameShown(for backing: EntryName) -> [UInt8] {
+        let hash = unsafe hash256(backing.bytes.span.bytes)
+        return NameCipher.bytes(of: ReservedName.undecryptablePrefix)
+            + Base64URL.encode(unsafe hash.span.bytes.extracting(0..<16))
+    }
+
+    /// The name under which an entry is shown; nil for the format's own.
+    static func nameShown(for backing: EntryName, _ decoded: DecodedName) -> [UInt8]? {
+        switch decoded {
+        case .name(let name): name
+        case .unverified(let name): UnverifiedName.bytes(for: backing, name)
+        case .undecryptable: nameShown(for: backing)
+        case .reserved: nil
+        }
+    }
+
+    /// What a backing name means in a directory; without an ID, unverified.
+    func decode(_ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> DecodedName {
+        (try? decodeOrFail(entry, in: directory, id)) ?? .undecryptable
+    }
+
+    /// The same where a companion that cannot be read must not be taken for one that does not verify.
+    func decodeOrFail(
+        _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
+    ) throws(Errno) -> DecodedName {
+        switch unsafe ReservedName.kind(of: entry.bytes.span.bytes) {
+        case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound: return .reserved
+        case .foreign: return .undecryptable
+        case .long:
+            guard let name = try decodeLong(entry, in: directory, id) else { return .undecryptable }
+            return id == nil ? .unverified(name) : .name(name)
+        case .encoded:
+            guard let name = names.decode(entry.bytes, in: id), name.count <= NameLimits.longestDirect else {
+                return .undecryptable
+            }
+            return id == nil ? .unverified(name) : .name(name)
+        }
+    }
+
+    /// A long name, from its companion: both the hash and the encoding are verified.
+    func decodeLong(
+        _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
+    ) throws(Errno) -> [UInt8]? {
+        let companion = BackingName.known(Array(entry.bytes) + NameCipher.bytes(of: NameLimits.companionSuffix))
+        let encoding: [UInt8]
+        do throws(Errno) { encoding = try directory.readSymlink(companion) } catch {
+            if error == .ENOENT || error == .EINVAL { return nil }
+            throw error
+        }
+        if let id, names.longName(of: encoding, in: id) != Array(entry.bytes) { return nil }
+        guard let name = names.decode(encoding, in: id), name.count > NameLimits.longestDirect else { return nil }
+        return name
+    }
+}

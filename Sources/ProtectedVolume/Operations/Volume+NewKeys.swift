@@ -1,0 +1,26 @@
+// Whether a new file of a class can be made now.
+
+internal import Keybag
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// Refuses a class in which no file can be made now: the state does not allow it, or the key for it is not here.
+    func requireKey(forNew protectionClass: ProtectionClass) throws(VolumeError) {
+        let (isAllowed, canWrap) = keys.withState { held in
+            (Access.isAllowed(.create, class: protectionClass, state: held.state), held.canWrap(protectionClass))
+        }
+        if isAllowed, canWrap { return }
+        if isAllowed, protectionClass == .completeUnlessOpen { tellUnproven() }
+        throw .locked(protectionClass)
+    }
+
+    /// Class B takes new files in every state, but for one reason.
+    private func tellUnproven() {
+        let isFirst = hasReportedUnprovenKey.withLock { hasReported in
+            defer { hasReported = true }
+            return !hasReported
+        }
+        if isFirst { report(.unprovenPublicKey) }
+    }
+}

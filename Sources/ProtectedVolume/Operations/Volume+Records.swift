@@ -1,0 +1,219 @@
+// Directory records: read and verified once, and put back after a crash. None is ever made up: without one nothing is created.
+
+internal import BackingStore
+internal import HostSystem
+internal import Keybag
+package import VolumeFormat
+
+extension Volume {
+    /// The ID of a directory; nil when its record is missing or does not verify, so that its names are unverified.
+    func directoryID(_ node: Node) throws(VolumeError) -> ObjectID? {
+        if let known = knownID(node) { return known }
+        do throws(VolumeError) {
+            return try record(of: node)?.directoryID
+        } catch {
+            guard case .damaged = error else { throw error }
+            return nil
+        }
+    }
+
+    /// The ID where it has been read already; takes no `structure` lock, unlike `directoryID`.
+    func knownID(_ node: Node) -> ObjectID? {
+        if node === root { return keys.metadata.rootID }
+        if case .known(let id, _)? = node.directory?.contents.withLock({ $0.record }) { return id }
+        return nil
+    }
+
+    /// The default class of a directory; nil: new entries inherit nothing.
+    func defaultClass(_ node: Node) throws(VolumeError) -> ProtectionClass? {
+        try record(of: node)?.defaultClass
+    }
+
+    /// The class of a new file in a directory: its default, else the root's, which is the volume's, else the mount's.
+    ///
+    /// The root's record is read without a lock, whatever the caller holds.
+    /// - Throws: `.damaged` where one of these records is missing or does not verify: it may have asked for any class.
+    func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
+        if let own = try recordForCreating(in: parent).defaultClass { return own }
+        return try recordForCreating(in: root).defaultClass ?? options.defaultClass
+    }
+
+    /// The class of a file that has no header (rule R0): that of a new one, or the strongest where that is not known.
+    func classWithoutHeader(in parent: Node) throws(VolumeError) -> ProtectionClass {
+        do throws(VolumeError) {
+            return try classForNewFile(in: parent)
+        } catch {
+            guard case .damaged = error else { throw error }
+            return .complete
+        }
+    }
+
+    /// The class of new files in directories without a default, as last read or set; does no input or output.
+    package var usualClass: ProtectionClass {
+        guard case .known(_, let stored)? = root.directory?.contents.withLock({ $0.record }) else {
+            return options.defaultClass
+        }
+        return stored ?? options.defaultClass
+    }
+
+    /// Reads the root's record, so that `usualClass` is right from the start.
+    package func readUsualClass() throws(VolumeError) { _ = try record(of: root) }
+
+    /// The verified record of a directory; nil when it has none. A missing one is looked for each time.
+    func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {
+        guard let state = node.directory else { throw .refused(.ENOTDIR) }
+        if !options.isShared, case .known(let id, let defaultClass) = state.contents.withLock({ $0.record }) {
+            return VerifiedRecord(directoryID: id, defaultClass: defaultClass)
+        }
+        let directory = try directory(node)
+        var found = try readRecord(directory, node)
+        if found == nil, node !== root { found = try recordSetAside(of: node, directory) }
+        if let found {
+            state.contents.withLock { $0.record = .known(found.directoryID, defaultClass: found.defaultClass) }
+        } else {
+            let isNews = state.contents.withLock { contents in
+                if case .missing = contents.record { return false }
+                contents.record = .missing
+                return true
+            }
+            if isNews { report(.missingRecord(directoryInode: node.inode)) }
+        }
+        return found
+    }
+
+    /// The record as it stands in the store; nil when missing (or an empty symlink, as f2fs leaves after a crash).
+    private func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
+        let target: [UInt8]
+        do throws(Errno) {
+            target = try directory.readSymlink(BackingName.record)
+        } catch {
+            switch error {
+            case .ENOENT: return nil
+            case .EINVAL: throw damagedRecord(node)
+            default: throw .store(error)
+            }
+        }
+        if target.isEmpty { return nil }
+        guard let record = names.record(target: target) else { throw damagedRecord(node) }
+        if node === root, record.directoryID != keys.metadata.rootID { throw damagedRecord(node) }
+        return record
+    }
+
+    /// Said once per mount: a damaged record is looked at again with each lookup.
+    private func damagedRecord(_ node: Node) -> VolumeError {
+        let name = ReportedName(directory: node.inode, name: BackingName.record)
+        let isNews = reportedNames.withLock { $0.count < Self.mostReportedNames && $0.insert(name).inserted }
+        return isNews ? damaged(.record, node) : .damaged(.record)
+    }
+
+    /// A record that a crash left aside in the parent: put back, or only used where nothing may be written.
+    private func recordSetAside(of node: Node, _ directory: BackingDirectory) throws(VolumeError) -> VerifiedRecord? {
+        guard !options.isShared, let place = node.state.withLock({ $0.place }),
+            let parentID = try directoryID(place.parent), let structure = place.parent.directory?.structure
+        else { return nil }
+        let parent = try self.directory(place.parent)
+        return try structure.withLock { (_) throws(VolumeError) -> VerifiedRecord? in
+            // An rmdir that was under way may have put it back.
+            if let record = try readRecord(directory, node) { return record }
+            guard let (aside, record) = try findAside(for: place.name, in: parent, parentID) else { return nil }
+            guard try verifies(record, directory) else { return nil }
+            if options.isReadOnly { return record }
+            try below { () throws(Errno) in
+                do throws(Errno) {
+                    try replaceEmptyRecord(directory)
+                    try directory.createSymlink(BackingName.record, target: names.recordTarget(record))
+                } catch { if error != .EEXIST { throw error } }
+                try settle(directory)
+                try? parent.unlink(aside)
+            }
+            node.directory?.setNeedsSync()
+            report(.restoredRecord(directoryInode: node.inode))
+            return record
+        }
+    }
+
+    /// Removes a record that is an empty symlink: it counts as missing.
+    private func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
+        if let target = try? directory.readSymlink(BackingName.record), target.isEmpty {
+            try directory.unlink(BackingName.record)
+        }
+    }
+
+    /// The aside in `parent` whose name fits the directory `name`; its ID is known from the aside itself alone.
+    private func findAside(
+        for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
+    ) throws(VolumeError) -> (EntryName, VerifiedRecord)? {
+        for entry in try below({ () throws(Errno) in try parent.entries() }) {
+            guard unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) == .aside,
+                let target = try? parent.readSymlink(entry.name), let record = names.record(target: target),
+                names.asideName(parent: parentID, directory: record.directoryID, name: name) == entry.name
+            else { continue }
+            return (entry.name, record)
+        }
+        return nil
+    }
+
+    /// Whether the names in a directory verify under the record's ID; an empty directory fits any.
+    func verifies(_ record: VerifiedRecord, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
+        for entry in try below({ () throws(Errno) in try directory.entries() }) {
+            switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+            case .encoded:
+                if names.decode(entry.name.bytes, in: record.directoryID) == nil { return false }
+            case .long:
+                let name = try below { () throws(Errno) in
+                    try decodeLong(entry.name, in: directory, record.directoryID)
+                }
+                if name == nil { return false }
+            default: continue
+            }
+        }
+        return true
+    }
+
+    /// The record of a directory in which something is to be created. A missing one is never made up here: what the directory
+    /// had for a default class is not known then, and neither is the ID that its names belong to.
+    func recordForCreating(in node: Node) throws(VolumeError) -> VerifiedRecord {
+        guard let record = try record(of: node) else { throw damaged(.missingRecord, node) }
+        return record
+    }
+
+    /// The ID of a directory in which something is to be created.
+    func idForCreating(in node: Node) throws(VolumeError) -> ObjectID {
+        try recordForCreating(in: node).directoryID
+    }
+
+    /// Makes what was just done in a directory durable, where the store would not keep its order: a record must not be empty
+    /// or missing after a crash in a directory that is there.
+    func settle(_ directory: BackingDirectory) throws(Errno) {
+        if !directory.keepsNewLinks { try directory.synchronize() }
+    }
+
+    /// Whether an entry of this form does not keep its directory from being empty.
+    static func isOwn(_ kind: ReservedName.Kind) -> Bool {
+        switch kind {
+        case .record, .temporary, .aside, .companion, .keybag, .late, .lostAndFound: true
+        case .long, .encoded, .foreign: false
+        }
+    }
+
+    /// Replaces a directory's record: a symlink under a temporary name, renamed over it.
+    func replaceRecord(_ record: VerifiedRecord, of node: Node) throws(VolumeError) {
+        try requireWritable()
+        let directory = try directory(node)
+        let temporary = BackingName.temporary()
+        try below { () throws(Errno) in
+            try directory.createSymlink(temporary, target: names.recordTarget(record))
+            do throws(Errno) {
+                try settle(directory)
+                try directory.rename(temporary, to: directory, BackingName.record)
+            } catch {
+                try? directory.unlink(temporary)
+                throw error
+            }
+        }
+        node.directory?.contents.withLock { contents in
+            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.changes += 1
+        }
+    }
+}

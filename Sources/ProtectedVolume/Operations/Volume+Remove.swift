@@ -1,0 +1,119 @@
+// Removing names and directories; a directory's record is out of the way before, and back when the store refuses.
+
+internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// Removes a name of anything but a directory. Works in every state; no key is needed.
+    @discardableResult
+    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
+        try requireWritable()
+        let directory = try directory(parent)
+        let located = try locate(name, in: parent, directory)
+        guard let status = located.status else { throw .noEntry }
+        guard status.kind != .directory else { throw .refused(.EISDIR) }
+        let entry = located.name.entry
+        let node = nodes.known(InodeKey(status))
+        let pin = node.flatMap { _ in pins.pin { () throws(Errno) in try directory.node(entry) } }
+        rememberFreed(entry, status, in: parent, directory)
+        try removing(located.name, in: parent, directory) { () throws(VolumeError) in
+            try below { () throws(Errno) in try directory.unlink(entry) }
+        }
+        if let node {
+            nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)
+        }
+        return status.links > 1 ? node : nil
+    }
+
+    /// Removes an empty directory: one that has nothing but reserved names.
+    package func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
+        try requireWritable()
+        let directory = try directory(parent)
+        let located = try locate(name, in: parent, directory)
+        guard let status = located.status else { throw .noEntry }
+        guard status.kind == .directory, let structure = parent.directory?.structure else {
+            throw .refused(.ENOTDIR)
+        }
+        let entry = located.name.entry
+        let child = try below { () throws(Errno) in try directory.openDirectory(entry) }
+        try structure.withLock { (_) throws(VolumeError) in
+            try withRecordAside(of: entry, child, in: parent, directory) { () throws(VolumeError) in
+                try below { () throws(Errno) in try directory.removeDirectory(entry) }
+            }
+            if let companion = Self.companionName(of: entry) { try? directory.unlink(companion) }
+        }
+        forgetDirectory(status, child, at: Place(parent: parent, name: entry))
+    }
+
+    /// Tells the tables that a directory is gone.
+    func forgetDirectory(_ status: Status, _ handle: BackingDirectory, at place: Place) {
+        guard let node = nodes.known(InodeKey(status)) else { return }
+        let pin = pins.pin { () throws(Errno) in handle }
+        nodes.unlinked(node, at: place, pin: pin, isLast: true)
+        directories.remove(node.number)
+    }
+
+    /// Runs `remove`, which makes the store remove the directory `name`, with the directory's record set aside in the
+    /// parent; puts the record back when the store refuses. `structure` of the parent is held by the caller.
+    ///
+    /// An aside's name is made of the IDs of both directories. Where one of them is not known the record, of an empty
+    /// directory, goes to a temporary name: a crash in between leaves a directory that a repair has to give a record.
+    func withRecordAside(
+        of name: EntryName, _ child: BackingDirectory, in parent: Node, _ directory: BackingDirectory,
+        _ remove: () throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        try clean(child)
+        let target: [UInt8]
+        do throws(Errno) {
+            target = try child.readSymlink(BackingName.record)
+        } catch {
+            switch error {
+            case .ENOENT: return try remove()
+            case .EINVAL: throw damaged(.record, parent)
+            default: throw .store(error)
+            }
+        }
+        let aside =
+            if let record = names.record(target: target), let parentID = knownID(parent) {
+                names.asideName(parent: parentID, directory: record.directoryID, name: name)
+            } else {
+                BackingName.temporary()
+            }
+        try below { () throws(Errno) in try child.rename(BackingName.record, to: directory, aside) }
+        do throws(VolumeError) {
+            try remove()
+        } catch {
+            try? directory.rename(aside, to: child, BackingName.record)
+            throw error
+        }
+        try? directory.unlink(aside)
+    }
+
+    /// Removes what crashes have left in a directory that is about to be removed: temporaries, asides of directories
+    /// that are gone, companions of names that are gone. ENOTEMPTY when there is anything else, with nothing removed.
+    private func clean(_ directory: BackingDirectory) throws(VolumeError) {
+        let entries = try below { () throws(Errno) in try directory.entries() }
+        var leftovers: [DirectoryEntry] = []
+        for entry in entries {
+            switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+            case .record: continue
+            case .temporary, .aside, .companion: leftovers.append(entry)
+            case .keybag, .late, .lostAndFound, .long, .encoded, .foreign: throw .notEmpty
+            }
+        }
+        // No directory is left in it, so every aside is stale, and no long name, so every companion is an orphan.
+        for entry in leftovers { removeLeftover(entry.name, directory) }
+    }
+
+    /// Removes a temporary of any kind; its own content is a record at most.
+    private func removeLeftover(_ name: EntryName, _ directory: BackingDirectory) {
+        do throws(Errno) {
+            try directory.unlink(name)
+        } catch {
+            guard let made = try? directory.openDirectory(name) else { return }
+            try? made.unlink(BackingName.record)
+            try? directory.removeDirectory(name)
+        }
+    }
+}

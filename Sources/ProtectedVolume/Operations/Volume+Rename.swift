@@ -1,0 +1,256 @@
+// Renaming: over files and empty directories, without replacing, exchanging; a save by rename keeps the class.
+
+package import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+/// A rename, resolved: where it comes from and goes to below.
+private struct ResolvedRename {
+    let parent: Node
+    let directory: BackingDirectory
+    let source: LocatedEntry
+    let newParent: Node
+    let newDirectory: BackingDirectory
+    let name: EncodedName
+    let status: Status
+    /// What is replaced or exchanged.
+    let target: Status?
+
+    var oldPlace: Place { Place(parent: parent, name: source.name.entry) }
+    var newPlace: Place { Place(parent: newParent, name: name.entry) }
+    var isDirectory: Bool { status.kind == .directory }
+}
+
+extension Volume {
+    /// Renames an entry, rewriting no contents.
+    ///
+    /// A file that replaces one of a stronger class, and whose own class nobody set, takes the stronger class first;
+    /// where the keys for that are not there the rename is refused and nothing changes.
+    /// - Returns: what has other names than before and is known.
+    @discardableResult
+    package func rename(
+        _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode
+    ) throws(VolumeError) -> [Node] {
+        try requireWritable()
+        let newID = try idForCreating(in: newParent)
+        let directory = try directory(parent)
+        let newDirectory = try self.directory(newParent)
+        let source = try locate(name, in: parent, directory)
+        guard let status = source.status else { throw .noEntry }
+        var encoded = try names.encode(newName, in: newID)
+        var target = try self.status(of: encoded.entry, in: newDirectory)
+        if target == nil, unsafe newName.span.bytes.hasText(ReservedName.undecryptablePrefix) {
+            let located = try locate(newName, in: newParent, newDirectory)
+            if located.isUndecryptable { (encoded, target) = (located.name, located.status) }
+        }
+        rememberFamily(newName, in: newParent)
+        let move = ResolvedRename(
+            parent: parent, directory: directory, source: source, newParent: newParent, newDirectory: newDirectory,
+            name: encoded, status: status, target: target)
+        switch mode {
+        case .exchange: try exchange(move)
+        case .noReplace:
+            guard target == nil else { throw .exists }
+            try placeFree(move, mode: .noReplace)
+        case .replace:
+            // Two names of one inode: POSIX leaves both.
+            if let target, InodeKey(target) == InodeKey(status) { return [] }
+            try replace(move)
+        }
+        return [status, target].compactMap { $0.flatMap { nodes.known(InodeKey($0)) } }
+    }
+
+    private func exchange(_ move: ResolvedRename) throws(VolumeError) {
+        guard let target = move.target else { throw .noEntry }
+        let isMoving = move.isDirectory || target.kind == .directory
+        try whileMoving(isMoving) { () throws(VolumeError) in
+            try below { () throws(Errno) in
+                try move.directory.rename(
+                    move.source.name.entry, to: move.newDirectory, move.name.entry, mode: .exchange)
+            }
+            nodes.exchanged(
+                nodes.known(InodeKey(move.status)), at: move.oldPlace, nodes.known(InodeKey(target)), at: move.newPlace)
+        }
+    }
+
+    /// To a name that nothing has: a file takes the class of the one that had it a moment ago, as if it replaced that.
+    private func placeFree(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
+        var undo: (() -> Void)?
+        if move.status.kind == .regular {
+            rememberFreed(move.source.name.entry, move.status, in: move.parent, move.directory)
+            if let (wanted, own) = try classToTakeOver(move) { undo = try strengthen(move, own, to: wanted) }
+        }
+        do throws(VolumeError) {
+            try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
+        } catch {
+            undo?()
+            throw error
+        }
+    }
+
+    private func replace(_ move: ResolvedRename) throws(VolumeError) {
+        guard let target = move.target else { return try placeFree(move, mode: .replace) }
+        if target.kind == .directory {
+            guard move.isDirectory else { throw .refused(.EISDIR) }
+            let child = try below { () throws(Errno) in try move.newDirectory.openDirectory(move.name.entry) }
+            try holdingStructure(move) { () throws(VolumeError) in
+                try withRecordAside(of: move.name.entry, child, in: move.newParent, move.newDirectory) {
+                    () throws(VolumeError) in
+                    try place(move, mode: .replace, replaced: (target, child))
+                }
+            }
+            return
+        }
+        guard !move.isDirectory else { throw .refused(.ENOTDIR) }
+        rememberFreed(move.source.name.entry, move.status, in: move.parent, move.directory)
+        let undo = try carryClass(move, over: target)
+        do throws(VolumeError) {
+            let pin = nodes.known(InodeKey(target)).flatMap { _ in
+                pins.pin { () throws(Errno) in try move.newDirectory.node(move.name.entry) }
+            }
+            try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: .replace) }
+            if let node = nodes.known(InodeKey(target)) {
+                nodes.unlinked(node, at: move.newPlace, pin: pin, isLast: target.links <= 1)
+            }
+        } catch {
+            undo?()
+            throw error
+        }
+    }
+
+    /// The rename itself, with companions and tables; `structure` locks are held where they are needed.
+    private func place(
+        _ move: ResolvedRename, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
+    ) throws(VolumeError) {
+        let perform = { () throws(VolumeError) in
+            if mode == .noReplace, move.directory === move.newDirectory {
+                try self.renameNew(move.source.name.entry, to: move.name.entry, move.directory)
+            } else {
+                try self.renameAcross(move, mode: mode)
+            }
+        }
+        try whileMoving(move.isDirectory) { () throws(VolumeError) in
+            if let companion = move.name.companion, let state = move.newParent.directory {
+                try makingLocked(move.name, companion, in: state, move.newDirectory, perform)
+            } else {
+                try perform()
+            }
+            if let (status, handle) = replaced { forgetDirectory(status, handle, at: move.newPlace) }
+            if let node = nodes.known(InodeKey(move.status)) {
+                nodes.moved(node, from: move.oldPlace, to: move.newPlace)
+                node.state.withLock { $0.isUndecryptable = false }
+                if move.isDirectory { node.directory?.setNeedsSync() }
+            }
+        }
+        if let companion = Self.companionName(of: move.source.name.entry) { try? move.directory.unlink(companion) }
+        if move.isDirectory { move.newParent.directory?.setNeedsSync() }
+    }
+
+    private func renameAcross(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
+        do throws(Errno) {
+            try move.directory.rename(
+                move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
+        } catch {
+            guard mode == .noReplace, error == .EINVAL || error == .ENOSYS || error == .EOPNOTSUPP else {
+                throw .store(error)
+            }
+            guard try status(of: move.name.entry, in: move.newDirectory) == nil else { throw .exists }
+            try below { () throws(Errno) in
+                try move.directory.rename(move.source.name.entry, to: move.newDirectory, move.name.entry)
+            }
+        }
+    }
+
+    /// Holds the `structure` locks that a rename needs: where a long name comes or goes, or a record is set aside.
+    private func holdingStructure(_ move: ResolvedRename, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
+        var needed: [Node] = []
+        if Self.companionName(of: move.source.name.entry) != nil { needed.append(move.parent) }
+        let replacesDirectory = move.target?.kind == .directory
+        if move.name.companion != nil || replacesDirectory, !needed.contains(where: { $0 === move.newParent }) {
+            needed.append(move.newParent)
+        }
+        let locks = needed.sorted { $0.number < $1.number }.compactMap { $0.directory?.structure }
+        switch locks.count {
+        case 0: try body()
+        case 1: try locks[0].withLock { (_) throws(VolumeError) in try body() }
+        default:
+            try locks[0].withLock { (_) throws(VolumeError) in
+                try locks[1].withLock { (_) throws(VolumeError) in try body() }
+            }
+        }
+    }
+
+    /// Lets walks that failed because a directory was moving wait until its node knows its new place.
+    private func whileMoving(_ isMoving: Bool, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
+        guard isMoving else { return try body() }
+        try moving.withWriteLock { (_) throws(VolumeError) in try body() }
+    }
+
+    /// Before a rename over a file of a stronger class: gives the new file that class, unless someone set its own.
+    /// - Returns: what undoes it; nil when nothing was done.
+    private func carryClass(_ move: ResolvedRename, over target: Status) throws(VolumeError) -> (() -> Void)? {
+        guard move.status.kind == .regular, target.kind == .regular,
+            let (wanted, new) = try classToCarry(move, over: target)
+        else { return nil }
+        return try strengthen(move, new, to: wanted)
+    }
+
+    /// Gives the file that moves, which is `new`, the class `wanted`.
+    /// - Returns: what undoes it.
+    private func strengthen(
+        _ move: ResolvedRename, _ new: VerifiedClass, to wanted: ProtectionClass
+    ) throws(VolumeError) -> () -> Void {
+        let node = try entry(move.status, in: move.parent, move.source.name.entry).node
+        defer { forget(node, count: 1) }
+        try withContent(node, writable: true) { (content) throws(VolumeError) in
+            try content.changeClass(to: wanted, explicit: false)
+        }
+        node.remember(class: wanted)
+        return { [self] in
+            // Looked up again: a lookup kept for this would stay with every rename that succeeds.
+            guard let node = try? entry(move.status, in: move.parent, move.source.name.entry).node else { return }
+            defer { forget(node, count: 1) }
+            try? withContent(node, writable: true) { (content) throws(VolumeError) in
+                try content.changeClass(
+                    to: new.protectionClass, explicit: false, clearingExposure: !new.flags.contains(.keyExposed))
+            }
+            node.remember(class: new.protectionClass)
+        }
+    }
+
+    /// The class that a file has to take from the one that had its new name a moment ago, and what it is now; nil: it stays as
+    /// it is.
+    private func classToTakeOver(
+        _ move: ResolvedRename
+    ) throws(VolumeError) -> (wanted: ProtectionClass, own: VerifiedClass)? {
+        guard options.keepsFamilyClass, let wanted = recentlyFreed.protectionClass(of: move.name.entry) else {
+            return nil
+        }
+        do throws(VolumeError) {
+            guard let own = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
+                !own.flags.contains(.explicit), wanted.isStronger(than: own.protectionClass)
+            else { return nil }
+            return (wanted, own)
+        } catch {
+            // What is damaged can still be moved.
+            if case .locked = error { throw error }
+            return nil
+        }
+    }
+
+    /// The class that the new file has to take from the one it replaces, and what it is now; nil: it stays as it is.
+    ///
+    /// Both classes are proven where they can be: otherwise the header of another file, laid over one of the two for a moment,
+    /// would decide.
+    private func classToCarry(
+        _ move: ResolvedRename, over target: Status
+    ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
+        guard let new = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
+            !new.flags.contains(.explicit), new.protectionClass != .complete
+        else { return nil }
+        let old = try classForNames(of: move.name.entry, target, in: move.newDirectory)
+        // A file that a crash has left without header is an empty one of its parent's default class.
+        let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
+        return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil
+    }
+}

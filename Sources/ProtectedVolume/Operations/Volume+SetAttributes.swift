@@ -1,0 +1,94 @@
+// Changing attributes: allowed in every state, but for the size, which the class decides.
+
+package import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+extension Volume {
+    /// Changes what `change` names, in chown, chmod, truncate, utimens order.
+    package func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
+        try requireWritable()
+        if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
+        if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
+            // A page 0 that is written later must not undo what is set here.
+            if let content = content(of: node), change.changesTime { try? content.flushHeader() }
+            let object = try backing(node)
+            if change.changesTime { forgetFingerprint(node) }
+            try below { () throws(Errno) in
+                if change.owner != nil || change.group != nil {
+                    try object.setOwner(change.owner, group: change.group)
+                }
+                if let mode = change.mode { try object.setMode(mode & 0o7777) }
+                if change.changesTime { try object.setTimes(accessed: change.accessed, modified: change.modified) }
+            }
+            if change.mode != nil { node.state.withLock { $0.mayHavePrivileges = nil } }
+            if change.owner != nil || change.group != nil { try? clearPrivileges(of: node, setID: true) }
+        }
+        let status = try status(node)
+        noteFingerprint(node, status)
+        if change.modified != .keep { content(of: node)?.pinModificationTime(status.modified) }
+        return attributes(node, status)
+    }
+
+    private func setSize(of node: Node, _ size: UInt64, isThroughHandle: Bool) throws(VolumeError) {
+        guard node.kind == .file else { throw node.kind == .directory ? .refused(.EISDIR) : .invalid }
+        if isThroughHandle, let content = content(of: node) {
+            try content.truncate(to: size, access: .handleSize)
+        } else {
+            try withContent(node, writable: true) { (content) throws(VolumeError) in
+                try content.truncate(to: size, access: .truncatePath)
+            }
+        }
+        // Set-ID bits depend on who asks, which the caller of this knows.
+        try? clearPrivileges(of: node, setID: false)
+    }
+
+    /// Space and limits: the store's own.
+    package func statistics() throws(VolumeError) -> StoreStatistics {
+        var result = try below { () throws(Errno) in try rootDirectory.statistics() }
+        result.nameLength = UInt64(NameLimits.longest)
+        return result
+    }
+
+    /// Plaintext names from the root down to a node; nil when it has no known name.
+    package func path(of node: Node) -> [[UInt8]]? {
+        var components: [[UInt8]] = []
+        var current = node
+        while current !== root {
+            guard let place = current.state.withLock({ $0.place }), components.count < Self.deepestDirectory,
+                let id = try? directoryID(place.parent), let directory = try? directory(place.parent)
+            else { return nil }
+            guard case .name(let name) = decode(place.name, in: directory, id) else { return nil }
+            components.append(name)
+            current = place.parent
+        }
+        return components.reversed()
+    }
+
+    // MARK: set-ID bits and capabilities
+
+    /// Whether a write may have set-ID bits or capabilities to clear; true when not known.
+    private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
+
+    /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.
+    package func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {
+        guard node.kind == .file, mayHavePrivileges(node) else { return }
+        let object = try backing(node)
+        let mode = try below { () throws(Errno) in try object.status() }.mode
+        let setGroup = mode & 0o2010 == 0o2010 ? UInt32(0o2000) : 0
+        if setID, mode & 0o4000 | setGroup != 0 {
+            try below { () throws(Errno) in try object.setMode(mode & 0o7777 & ~(0o4000 | setGroup)) }
+        }
+        do throws(VolumeError) {
+            try removeAttribute(NameCipher.bytes(of: "security.capability"), of: node, object)
+        } catch {
+            guard error == .noAttribute || error == .notSupported else { throw error }
+        }
+        let keepsBits = !setID && mode & 0o6000 != 0
+        node.state.withLock { $0.mayHavePrivileges = keepsBits ? nil : false }
+    }
+}
+
+extension AttributeChange {
+    fileprivate var changesTime: Bool { accessed != .keep || modified != .keep }
+}

@@ -1,0 +1,206 @@
+// A mounted volume as plain Swift calls: what a mount, or any other front end, asks for.
+
+package import BackingStore
+internal import Glibc
+package import Keybag
+internal import HostSystem
+internal import SodiumKit
+internal import VolumeFormat
+
+/// What a volume tells whoever keeps a log.
+package enum VolumeNotice: Sendable {
+    /// Crash damage in a file was tolerated.
+    case crashEvidence(CrashEvidence)
+    /// A backing entry does not decrypt.
+    case undecryptable(directoryInode: UInt64, backingName: [UInt8])
+    /// A directory has no record: nothing can be created in it, and its names are not verified.
+    case missingRecord(directoryInode: UInt64)
+    /// A record that a crash had left aside was put back.
+    case restoredRecord(directoryInode: UInt64)
+    /// A stored object failed its check.
+    case damaged(Damage, inode: UInt64)
+    /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made; said once.
+    case unprovenPublicKey
+    /// Something about the late records of a lock.
+    case late(number: UInt64, LateNotice)
+}
+
+/// An object and its attributes, as a lookup gives them: one more lookup is counted on the node.
+package struct Entry: Sendable {
+    /// The object.
+    package let node: Node
+    /// Its attributes.
+    package let attributes: Attributes
+}
+
+/// A mounted volume. Thread-safe; lock order in `NodeTable.swift`.
+package final class Volume: Sendable {
+    /// Class keys and the lock's state.
+    package let keys: KeyRing
+    /// How the volume was opened.
+    package let options: VolumeOptions
+    /// The volume's root.
+    package var root: Node { nodes.root }
+    /// What open files share.
+    package let content: ContentContext
+
+    let names: NameCipher
+    let nodes: NodeTable
+    let directories: DirectoryCache
+    let pins: PinCount
+    /// The classes of files that have just lost their names.
+    let recentlyFreed = RecentlyFreedNames()
+    let rootDirectory: BackingDirectory
+    /// Held exclusively while a directory moves, so that a walk that failed can wait and try again.
+    let moving = RWLock(())
+    /// Opening and last closing of a file's content, by node number.
+    let stripes: [Lock<Void>]
+    /// Nodes with open content, for the lock sequence.
+    let opened = Lock<[UInt64: Node]>([:])
+    /// Files whose backing length does not tell their size.
+    let trueSizes = Lock<[InodeKey: TrueSize]>([:])
+    /// Undecryptable entries that were reported.
+    let reportedNames = Lock<Set<ReportedName>>([])
+    /// Names that are remembered there; the rest are not reported.
+    static let mostReportedNames = 4096
+    /// Directories on a path from the root: more are a circle.
+    static let deepestDirectory = 4096
+    /// Whether `unprovenPublicKey` was reported.
+    let hasReportedUnprovenKey = Lock(false)
+    /// Whether new objects are given to the caller: root alone can.
+    let givesOwnership = geteuid() == 0
+    let report: @Sendable (VolumeNotice) -> Void
+    /// Writes that came after a lock.
+    let late: LateRecords
+
+    /// Opens the volume in `directory`, whose keybag gave `keys`, and claims it for one mount.
+    ///
+    /// - Parameters:
+    ///   - state: where this machine keeps the open epochs; nil only for a volume that is not written.
+    ///   - report: called from any thread, with locks held: it must be quick and call nothing of the volume.
+    /// - Throws: `.refused(.EBUSY)` when another mount has the volume.
+    package static func open(
+        directory: BackingDirectory, keys: KeyRing, state: StateFileStore?, options: VolumeOptions,
+        report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
+    ) throws(VolumeError) -> Volume {
+        try claim(directory, options)
+        return try Volume(directory: directory, keys: keys, state: state, options: options, report: report)
+    }
+
+    /// The same for a directory that is claimed already.
+    convenience init(
+        directory: BackingDirectory, keys: KeyRing, state: StateFileStore?, options: VolumeOptions,
+        report: @escaping @Sendable (VolumeNotice) -> Void
+    ) throws(VolumeError) {
+        let known = try state?.load()?.layout
+        let tolerance: CrashTolerance =
+            if options.isStrict {
+                .nothing
+            } else if options.recovers || options.isShared || known?.toleratesEverything ?? true {
+                .everything
+            } else {
+                .byEpoch
+            }
+        let epochs = EpochLog(endedBadly: known?.openEpochs ?? [], tolerance: tolerance) {
+            (change) throws(VolumeError) in
+            try state?.record(change)
+        }
+        try self.init(
+            directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
+    }
+
+    /// A volume over what is opened already; `directory` is claimed by the caller.
+    init(
+        directory: BackingDirectory, keys: KeyRing, epochs: EpochLog, states: StateFileStore? = nil,
+        options: VolumeOptions, report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
+    ) throws(VolumeError) {
+        let status: Status
+        do throws(Errno) { status = try directory.status() } catch { throw .store(error) }
+        self.keys = keys
+        self.options = options
+        self.report = report
+        rootDirectory = directory
+        let reserved: BackingDirectory
+        do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
+        late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
+        names = NameCipher(keys: keys.metadata)
+        content = ContentContext(
+            keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
+        ) { report(.crashEvidence($0)) }
+        // A quarter of the process's descriptors at most.
+        let limit = min(Self.descriptorLimit() / 4, 2048)
+        directories = DirectoryCache(capacity: limit)
+        pins = PinCount(limit: limit) { directory.isShort }
+        directory.whenShort { [directories] in directories.removeAll() }
+        stripes = (0..<64).map { _ in Lock(()) }
+        nodes = NodeTable(
+            root: Node(
+                number: 1, kind: .directory, key: InodeKey(status), place: nil,
+                nodesWithCachedPages: NodesWithCachedPages()))
+        // Mounted with a passphrase, or without device key: there is no unlock to come.
+        if keys.state == .unlocked { takeLateRecords() }
+    }
+
+    /// Takes the volume's directory for a mount: shared for read-only and shared mounts, else exclusive.
+    ///
+    /// - Throws: `.refused(.EBUSY)` when another mount has it. The claim ends when `directory` closes.
+    package static func claim(_ directory: BackingDirectory, _ options: VolumeOptions) throws(VolumeError) {
+        do throws(Errno) {
+            try directory.lock(exclusive: !(options.isReadOnly || options.isShared))
+        } catch {
+            throw error == .EAGAIN ? .refused(.EBUSY) : .store(error)
+        }
+    }
+
+    private static func descriptorLimit() -> Int {
+        var limit = rlimit()
+        guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
+        return Int(min(limit.rlim_cur, 65536))
+    }
+
+    // MARK: nodes
+
+    /// The node of a number that a lookup gave; nil once it is forgotten.
+    package func node(_ number: UInt64) -> Node? { nodes.node(number) }
+
+    /// Gives `count` lookups back.
+    package func forget(_ node: Node, count: UInt64) {
+        nodes.forget(node, count: count)
+        if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
+    }
+
+    /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
+    package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
+
+    /// Nodes that the kernel knows now.
+    package var knownNodeCount: Int { nodes.count }
+
+    // MARK: closing
+
+    /// Makes everything durable and closes the epoch: for a clean unmount, when no handle is left.
+    package func close() throws(VolumeError) {
+        if !options.isReadOnly { try late.synchronize() }
+        for node in opened.withLock({ Array($0.values) }) {
+            try node.state.withLock({ $0.content })?.release()
+        }
+        guard !options.isReadOnly else { return }
+        try below { () throws(Errno) in try rootDirectory.synchronizeStore() }
+        try content.epochs.close()
+    }
+
+    // MARK: helpers
+
+    func below<Result>(_ body: () throws(Errno) -> Result) throws(VolumeError) -> Result {
+        do throws(Errno) { return try body() } catch { throw .store(error) }
+    }
+
+    func requireWritable() throws(VolumeError) {
+        if options.isReadOnly { throw .readOnly }
+    }
+
+    /// Reports damage and gives the error to throw.
+    func damaged(_ damage: Damage, _ node: Node) -> VolumeError {
+        report(.damaged(damage, inode: node.inode))
+        return .damaged(damage)
+    }
+}

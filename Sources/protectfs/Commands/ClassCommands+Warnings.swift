@@ -1,0 +1,71 @@
+// Files that have another class than new files get beside them: what `class list` and `class set` warn of.
+
+import HostSystem
+import VolumeFormat
+
+extension ClassCommands {
+    /// How a file's class stands to the one that new files get in its directory.
+    enum Difference {
+        case same, weaker, stronger
+
+        /// Compares `entry` with what its directory gives. A directory whose default is stronger than that is no fault.
+        init(_ entry: Entry, _ inherited: ProtectionClass?) {
+            self = .same
+            guard let own = entry.protectionClass, let inherited else { return }
+            if inherited.isStronger(than: own) { self = .weaker }
+            if own.isStronger(than: inherited), !entry.isDirectory { self = .stronger }
+        }
+    }
+
+    /// Collects warnings, one for each directory and kind, in the order of the first file.
+    struct DefaultWarnings {
+        private struct Group {
+            let directory: HostPath
+            let given: ProtectionClass
+            var strongest: ProtectionClass
+            var weaker = 0
+            var stronger = 0
+        }
+
+        private var groups: [Group] = []
+        private var index: [HostPath: Int] = [:]
+
+        /// Notes a file that differs.
+        mutating func take(_ entry: Entry, _ inherited: ProtectionClass?, _ difference: Difference) {
+            guard difference != .same, !entry.isDirectory, let own = entry.protectionClass, let inherited else {
+                return
+            }
+            let directory = entry.path.parent
+            let at = index[directory] ?? groups.count
+            if at == groups.count {
+                index[directory] = at
+                groups.append(Group(directory: directory, given: inherited, strongest: own))
+            }
+            if own.isStronger(than: groups[at].strongest) { groups[at].strongest = own }
+            if difference == .weaker { groups[at].weaker += 1 } else { groups[at].stronger += 1 }
+        }
+
+        /// Says them on standard error.
+        func show() {
+            for group in groups {
+                let place = "warning: \(group.directory): new files get \(Self.name(group.given))"
+                if group.stronger > 0 {
+                    Output.error(
+                        "\(place), weaker than \(Self.files(group.stronger)) (up to \(Self.name(group.strongest))): "
+                            + "protectfs class set \(group.strongest.canonicalName) DIRECTORY changes that")
+                }
+                if group.weaker > 0 {
+                    Output.error(
+                        "\(place), stronger than \(Self.files(group.weaker)): "
+                            + "protectfs class set \(group.given.canonicalName) FILE changes that")
+                }
+            }
+        }
+
+        private static func files(_ count: Int) -> String { count == 1 ? "a file there" : "\(count) files there" }
+
+        private static func name(_ protectionClass: ProtectionClass) -> String {
+            "\(protectionClass.letter) \(protectionClass.shortName)"
+        }
+    }
+}

@@ -1,0 +1,87 @@
+// The way from a mount to its daemon: sockets, and what their failures mean.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+
+/// Connections to the daemons of mounts.
+enum DaemonConnection {
+    /// Connects to the daemon of a mount.
+    ///
+    /// Root reaches the mounts of others as well, by the user that the mount table names.
+    static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
+        var reason = ""
+        for socket in SystemPaths.controlSockets(of: entry) {
+            do throws(ControlError) {
+                return try ControlClient(connecting: socket, owner: geteuid() == 0 ? entry.owner : nil)
+            } catch .unreachable(let error) {
+                if error.code == EACCES || error.code == EPERM {
+                    throw .init(.failure, "\(path): this mount belongs to another user")
+                }
+                reason = error.reason
+            } catch {
+                throw explain(error, path)
+            }
+        }
+        if MountLookup.isDead(entry) {
+            throw .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount \(path)")
+        }
+        if let owner = entry.owner, owner != geteuid() {
+            throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
+        }
+        throw .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(reason))")
+    }
+
+    /// Runs a call on the daemon and explains its failure.
+    static func call<Result: ~Copyable>(
+        _ path: HostPath, _ body: () throws(ControlError) -> Result
+    ) throws(CommandFailure) -> Result {
+        do throws(ControlError) { return try body() } catch { throw explain(error, path) }
+    }
+
+    /// The sentence for a failed call.
+    static func explain(_ error: ControlError, _ path: HostPath) -> CommandFailure {
+        switch error {
+        case .refused(let failure):
+            let code = ExitCode(word: failure.code) ?? .failure
+            return .init(
+                code, failure.message.isEmpty ? "\(path): refused by the daemon (\(failure.code))" : failure.message)
+        case .unreachable(let error):
+            return .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(error.reason))")
+        case .timedOut: return .init(.failure, "\(path): the mount's daemon did not answer in time")
+        case .closed: return .init(.notMounted, "\(path): the mount's daemon has ended")
+        case .protocolViolation:
+            return .init(.failure, "\(path): the mount's daemon is of another version of protectfs")
+        case .system(let error): return ErrorMessages.system(error)
+        case .unusableSecret: return .init(.authentication, "a passphrase has 1 to \(Credential.maximumLength) bytes")
+        }
+    }
+
+    /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
+    static func cleanAfterDead(_ entry: MountEntry) {
+        // What the daemon made, and not somebody who has made the directory in /tmp.
+        let owners = Set([geteuid(), entry.owner ?? geteuid()])
+        for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
+            let record = ControlService.modeRecord(socket)
+            if let file = try? Descriptor(opening: record, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+                let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.owner,
+                let bytes = try? file.readAll(limit: 64),
+                let mode = UInt32(String(decoding: bytes, as: UTF8.self), radix: 8)
+            {
+                try? restoreMode(entry, mode)
+            }
+            _ = unsafe socket.withCString { unsafe unlink($0) }
+            _ = unsafe record.withCString { unsafe unlink($0) }
+        }
+    }
+
+    /// Where root cleans for somebody else, that user could have put a link or another's directory in the place of the
+    /// mount point: neither gets a mode.
+    private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
+        let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+        let owner = try directory.status().st_uid
+        guard entry.owner == geteuid() || entry.owner == owner else { return }
+        _ = fchmod(directory.number, mode & 0o7777)
+    }
+}

@@ -1,0 +1,190 @@
+// `protectfs erase`: destroys the keys of a volume, so that nobody reads it any more.
+
+import BackingStore
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import VolumeFormat
+
+extension Command {
+    static let erase = Command(
+        "erase", .volumes, [.volume], "Destroys the keys of a volume, so that nobody can read it any more.",
+        details: """
+            erase destroys the device key, the device keys that recovery use has replaced, the state file, and the keybag with
+            its predecessor, in this order. It overwrites each file to the end of its last block, waits until that is on
+            disk, reads it back without the page cache, and removes it. The encrypted files stay; remove them when you
+            like. On a terminal, erase asks you to type the name of the volume's directory. If it is interrupted, the
+            volume still opens, or a second run finishes the work. erase refuses a mounted volume.
+
+            A key file is destroyed if it opens this keybag. If the keybag is damaged, the key file is destroyed if this
+            machine remembers the volume by its UUID and public key; otherwise erase refuses, and --device-key names the file
+            to destroy. erase refuses a device key that is a symbolic link or has several names. A keybag with other names is
+            not overwritten: erase removes its name in the volume, and fails if the file held keys. A device key that
+            also opens another store of the volume on this machine is destroyed only if --device-key names it.
+
+            erase says "Verified" only if it checked that the file system overwrites in place (ext4 and XFS), the blocks are the
+            same as before, and the disk returned what was written. Overwriting proves nothing on ext4 with
+            data=journal, for files inside inodes (inline_data), where a snapshot or a clone shares the blocks, and on Btrfs,
+            ZFS, bcachefs, F2FS, overlayfs, tmpfs, FUSE and network file systems. Solid-state disks, disk images and
+            snapshots below the file system can keep old blocks, which no program can check. Copies and backups of the volume
+            stay readable to anyone who has its recovery code, a portable passphrase, or a copy of the device key and the
+            passphrase.
+            """,
+        options: [
+            .json, Option("yes", help: "do not ask for confirmation; for scripts"),
+            Option(
+                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                help: "destroy the device key in FILE; none keeps all device keys"),
+        ],
+        examples: [.init("protectfs erase ~/.documents", "Destroy the keys, after a confirmation.")], run: Erasing.run)
+}
+
+/// The work of `erase`.
+enum Erasing {
+    /// What is known of the volume before anything is destroyed.
+    struct Target {
+        let path: HostPath
+        let directory: HostDirectory
+        /// Nil where a former run, or damage, has left no keybag that names it.
+        var volume: VolumeID?
+        /// Whether that was shown by a device key, or by what this machine remembers.
+        var isProven = false
+        /// Device keys that are destroyed, the one in use first.
+        var deviceKeys: [HostPath] = []
+        /// Links to them, which are removed.
+        var links: [HostPath] = []
+        /// What this machine remembers of it.
+        var states: [HostPath] = []
+        /// Device keys that are left alone, and why.
+        var spared: [(HostPath, String)] = []
+    }
+
+    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        let target = try find(path, arguments)
+        try refuseOtherCopies(target)
+        if arguments.path("device-key") == nil { try refuseOtherStores(target) }
+        // Two commands that change one keybag exclude each other.
+        let lock = try target.volume.map { (volume) throws(CommandFailure) in try KeybagLock(volume) }
+        if !arguments.has("yes") { try confirm(target) }
+        var report = Report(target: target)
+        do throws(CommandFailure) {
+            try destroy(target, &report)
+            try verify(target, report)
+        } catch {
+            let done =
+                report.destroyed.isEmpty
+                ? "nothing was destroyed" : "\(Report.list(report.destroyed)) destroyed already"
+            throw .init(error.code, "\(error.message); \(done); run protectfs erase again")
+        }
+        withExtendedLifetime(lock) {}
+        return report.say(isJSON: arguments.has("json"))
+    }
+
+    /// The device key is that of every copy of the volume: one that is mounted would be lost when it is unmounted.
+    private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
+        guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
+        for mount in MountLookup.all() {
+            guard let other = try? VolumeAccess(mount.source), other.bag.volumeID == volume else { continue }
+            throw .init(
+                .busy,
+                "\(target.path): \(mount.source), a copy of this volume with the same device key, is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"
+            )
+        }
+    }
+
+    /// What this machine has seen of the volume elsewhere, and is still there, would be lost with its device key.
+    private static func refuseOtherStores(_ target: Target) throws(CommandFailure) {
+        guard let volume = target.volume else { return }
+        let own = try StateFileLayout.Store(target.directory, target.path)
+        for state in (try? StorePlace.states(of: volume)) ?? [] {
+            guard let store = state.state.layout.store, !store.isSameDirectory(as: own),
+                let other = try? VolumeAccess(HostPath(bytes: store.path)), other.bag.volumeID == volume,
+                !other.store.isSameDirectory(as: own), let key = try? other.deviceKey(.usual).path,
+                target.deviceKeys.contains(key)
+            else { continue }
+            throw .init(
+                .busy,
+                "\(target.path): \(other.path) is the same volume, and opens with the same device key: --device-key \(key) destroys it nevertheless, --device-key none leaves it alone. Nothing was destroyed"
+            )
+        }
+    }
+
+    private static func confirm(_ target: Target) throws(CommandFailure) {
+        let name = ((try? target.path.resolved()) ?? target.path).lastComponent
+        var question = ["This destroys the keys of \(target.path): nothing in it can be read again, by nobody."]
+        for key in target.deviceKeys {
+            question.append("It destroys the device key \(key) too, which copies of the volume need as well.")
+        }
+        for (key, reason) in target.spared { question.append("It leaves \(key) alone: \(reason).") }
+        question.append("Type the name of the volume's directory, \(name), to go on: ")
+        let answer: [UInt8]
+        do throws(SystemError) {
+            answer = try Terminal.ask(question.map(Output.oneLine).joined(separator: "\n"))
+        } catch {
+            throw .init(
+                .usage, "erase asks on a terminal whether you mean it, and there is none; in scripts give --yes")
+        }
+        guard answer == name.bytes else { throw .init(.usage, "that is not the name; nothing was destroyed") }
+    }
+
+    // MARK: doing it
+
+    /// The device keys first, the keybag last: as long as there is a keybag that can be read, the rest can be found.
+    private static func destroy(_ target: Target, _ report: inout Report) throws(CommandFailure) {
+        for path in target.deviceKeys { try destroy(path, &report) }
+        for path in target.links { remove(path) }
+        // They hold no key. Another volume's are left alone: they keep an old keybag of that from being accepted.
+        for path in target.states { try destroy(path, &report, holdsKeys: false) }
+        if let volume = target.volume { removeLocks(of: volume, target) }
+        for name in KeybagFile.allNames {
+            let path = target.path.appending(bytes: Array(name.bytes))
+            do throws(Errno) {
+                let bytes = try? KeybagFile.read(name, in: target.directory)
+                let outcome = try KeybagFile.destroy(name, in: target.directory)
+                report.note(path, outcome, holdsKeys: bytes.flatMap { KeybagRemains($0) } != nil)
+            } catch {
+                throw failure(error, path)
+            }
+        }
+    }
+
+    /// The empty files that lock the others; those of a volume of which something is left are kept.
+    private static func removeLocks(of volume: VolumeID, _ target: Target) {
+        let isLeft = !target.spared.isEmpty || LocalFile.all(of: volume).contains { $0.isState && isThere($0.path) }
+        guard !isLeft else { return }
+        for path in [LocalFile.stateLock(of: volume), LocalFile.keybagLock(of: volume)] { remove(path) }
+    }
+
+    private static func failure(_ error: Errno, _ path: HostPath) -> CommandFailure {
+        .init(.failure, "\(path): \(SystemError.reason(of: error.rawValue))")
+    }
+
+    private static func destroy(
+        _ path: HostPath, _ report: inout Report, holdsKeys: Bool = true
+    ) throws(CommandFailure) {
+        guard let name = EntryName(path.lastComponent.bytes) else { throw .init(.usage, "\(path): no file's name") }
+        let parent = try VolumeAccess.text(path.parent)
+        do throws(Errno) {
+            report.note(
+                path, try KeyFileEraser.destroy(name, in: HostDirectory.open(path: parent)), holdsKeys: holdsKeys)
+        } catch { throw failure(error, path) }
+    }
+
+    private static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
+
+    /// Looks again, by the names and not by what was remembered.
+    private static func verify(_ target: Target, _ report: Report) throws(CommandFailure) {
+        let keybags = KeybagFile.allNames.map { target.path.appending(bytes: Array($0.bytes)) }
+        for path in keybags + target.deviceKeys + target.states + target.links {
+            for path in [path, LocalFile.beingErased(path)] where isThere(path) {
+                throw .init(.failure, "\(path): it is there again: something, a sync client perhaps, has put it back")
+            }
+        }
+    }
+
+    /// Whether anything has this name, a link that leads nowhere included.
+    static func isThere(_ path: HostPath) -> Bool { (try? FileStatus.read(path)) != nil }
+}

@@ -1,0 +1,224 @@
+// What `erase` destroys: the volume's keybags, whole or not, and the key files of its UUID that are certainly its own.
+
+import BackingStore
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+extension Erasing {
+    /// Finds everything, and changes nothing.
+    static func find(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> Target {
+        let text = try VolumeAccess.text(path)
+        let directory: HostDirectory
+        do throws(Errno) { directory = try HostDirectory.open(path: text) } catch {
+            throw ErrorMessages.store(error, path)
+        }
+        let names = KeybagFile.allNames
+        func hasAny(_ names: [EntryName]) -> Bool { names.contains { (try? directory.status(of: $0)) != nil } }
+        guard hasAny(names + names.compactMap(KeyFileEraser.marked)) else {
+            throw .init(
+                .volume,
+                "\(path): not a protectfs volume (no .protectfs.keybag in it), or its keys are destroyed already")
+        }
+        try claim(directory, path)
+        let search = DeviceKeySearch(
+            arguments, KeybagFile.remains(in: directory), try StateFileLayout.Store(directory, path))
+        var target = Target(path: path, directory: directory)
+        target.volume = search.remains.first?.volumeID
+        if target.volume == nil, hasAny(names), search.choice == .usual {
+            throw .init(
+                .volume,
+                "\(path): the keybag is so damaged that it names no volume; give --device-key FILE to destroy its device key too (they are in \(SystemPaths.data)), or --device-key none. Nothing was destroyed"
+            )
+        }
+        try search.run(&target)
+        return target
+    }
+
+    private static func claim(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
+        do throws(VolumeError) {
+            try Volume.claim(directory, VolumeOptions())
+        } catch .refused(.EBUSY) {
+            let place =
+                MountLookup.of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "in use by another command"
+            throw .init(.busy, "\(path): the volume is \(place); unmount it first. Nothing was destroyed")
+        } catch {
+            throw ErrorMessages.volume(error, path)
+        }
+    }
+}
+
+/// Which key files are the volume's. Anybody can write another volume's UUID into a keybag: a name alone proves nothing.
+private struct DeviceKeySearch {
+    enum Choice: Equatable {
+        case usual
+        case file(HostPath)
+        case none
+    }
+
+    let choice: Choice
+    /// All of one volume, the current one first.
+    let remains: [KeybagRemains]
+    /// What has the name of a device key of the volume that is in use.
+    private let current: [HostPath]
+    /// What has the name of a device key of the volume that was replaced.
+    private let replaced: [HostPath]
+    private var named: [HostPath] { current + replaced }
+    /// The state files that remember this store, with this UUID and public key; those of its copies are not among them.
+    private let states: [HostPath]
+
+    init(_ arguments: Arguments, _ found: [KeybagRemains], _ store: StateFileLayout.Store) {
+        switch arguments.path("device-key") {
+        case nil: choice = .usual
+        case HostPath("none"): choice = .none
+        case .some(let path): choice = .file(path)
+        }
+        remains = found.filter { $0.volumeID == found[0].volumeID }
+        let files = found.first.map { LocalFile.all(of: $0.volumeID) } ?? []
+        current = Self.paths(files.filter { $0.isDeviceKey && !$0.isReplacedKey })
+        replaced = Self.paths(files.filter(\.isReplacedKey))
+        states = Self.paths(files.filter(\.isState)).filter { path in
+            guard let bytes = try? readFile(path), let state = try? StateFile(parsing: bytes) else { return false }
+            let owner = state.layout.store
+            guard owner.map({ $0.isSameDirectory(as: store) || $0.path == store.path }) ?? true else { return false }
+            return found.contains { $0.isPinned(by: state) }
+        }
+    }
+
+    /// Each path once: a file may be there beside what a former run has left of one with its name.
+    private static func paths(_ files: [LocalFile]) -> [HostPath] {
+        files.reduce(into: []) { found, file in if !found.contains(file.path) { found.append(file.path) } }
+    }
+
+    func run(_ target: inout Erasing.Target) throws(CommandFailure) {
+        target.isProven = !states.isEmpty
+        var old = replaced
+        if case .file(let given) = choice {
+            try take(given, &target, isGiven: true)
+            old.append(LocalFile.replacedKey(given, attempt: 1))
+        }
+        for path in current {
+            let isTaken = target.deviceKeys.contains { isSame($0, path) }
+            if !isTaken || isLink(path) { try take(path, &target, isGiven: false) }
+        }
+        for path in old { try takeOld(path, &target) }
+        try takeCopies(&target)
+        if let volume = target.volume { target.states = states + leftovers(of: volume) }
+    }
+
+    /// Copies of its keys that lie beside them under any name: only what opens the keybag.
+    private func takeCopies(_ target: inout Erasing.Target) throws(CommandFailure) {
+        for name in (try? FileStatus.names(in: SystemPaths.data)) ?? [] {
+            let path = SystemPaths.data.appending(bytes: name.bytes)
+            guard !named.contains(path), !target.deviceKeys.contains(where: { isSame($0, path) }),
+                let status = try? FileStatus.read(path), status.st_mode & S_IFMT == S_IFREG,
+                status.st_size == off_t(SecretKey.byteCount),
+                let key = try DeviceKeyFile.read(path, isOptional: true), try opens(key)
+            else { continue }
+            if choice == .none {
+                target.spared.append((path, "--device-key none was given"))
+            } else {
+                try refuseLinks(path)
+                target.deviceKeys.append(path)
+            }
+        }
+    }
+
+    /// State files that a former run has begun with.
+    private func leftovers(of volume: VolumeID) -> [HostPath] {
+        Self.paths(LocalFile.all(of: volume).filter(\.isState)).filter { !Erasing.isThere($0) }
+    }
+
+    private func isSame(_ one: HostPath, _ other: HostPath) -> Bool {
+        guard let one = try? one.resolved(), let other = try? other.resolved() else { return false }
+        return one == other
+    }
+
+    /// The device key at `path`, or what a former run has left of it.
+    private func take(_ path: HostPath, _ target: inout Erasing.Target, isGiven: Bool) throws(CommandFailure) {
+        guard Erasing.isThere(path) else {
+            if Erasing.isThere(LocalFile.beingErased(path)) { return target.deviceKeys.append(path) }
+            if isGiven { _ = try DeviceKeyFile.read(path, isOptional: false) }
+            return
+        }
+        if choice == .none { return target.spared.append((path, "--device-key none was given")) }
+        // The link that stands where the key is looked for, to the key that was given.
+        if !isGiven, isLink(path), target.deviceKeys.contains(where: { isSame($0, path) }) {
+            return target.links.append(path)
+        }
+        try refuseLinks(path)
+        guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
+        if try opens(key) {
+            target.isProven = true
+            return target.deviceKeys.append(path)
+        }
+        if try judge(path, isGiven: isGiven) { return target.deviceKeys.append(path) }
+        target.spared.append((path, "it does not open this volume's keybag"))
+    }
+
+    /// Whether a key that opens nothing here is destroyed all the same.
+    private func judge(_ path: HostPath, isGiven: Bool) throws(CommandFailure) -> Bool {
+        let canTell = remains.contains { $0.isWhole || $0.hasDeviceSlot }
+        let isRemembered = !states.isEmpty
+        if isGiven {
+            if !canTell || (isRemembered && named.contains { isSame($0, path) }) { return true }
+            throw .init(
+                .authentication, "device key \(path): it does not open this volume's keybag. Nothing was destroyed")
+        }
+        // What a person has named goes, and nothing else with it.
+        if canTell || choice != .usual { return false }
+        // Copies of a volume have one UUID and one public key.
+        if isRemembered, current.count == 1 { return true }
+        throw .init(
+            .volume,
+            "the keybag is damaged, so that it cannot be told whether \(path) is its device key: give --device-key \(path) to destroy it too, or --device-key none to leave it. Nothing was destroyed"
+        )
+    }
+
+    /// A key that `recovery use` has replaced, as UUID.key.old: it opens copies of the volume from before, and goes with the
+    /// one that has replaced it.
+    private func takeOld(_ path: HostPath, _ target: inout Erasing.Target) throws(CommandFailure) {
+        guard Erasing.isThere(path) else {
+            if Erasing.isThere(LocalFile.beingErased(path)) { target.deviceKeys.append(path) }
+            return
+        }
+        if choice == .none { return target.spared.append((path, "--device-key none was given")) }
+        try refuseLinks(path)
+        guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
+        let isReplaced = target.deviceKeys.contains { path.bytes.starts(with: $0.bytes + [UInt8(ascii: ".")]) }
+        let isAlone = current.isEmpty
+        let isOwn = try opens(key)
+        if isOwn || isReplaced || (isAlone && target.isProven) { return target.deviceKeys.append(path) }
+        target.spared.append((path, "it does not open this volume's keybag"))
+    }
+
+    private func opens(_ key: borrowing SecretKey) throws(CommandFailure) -> Bool {
+        for one in remains {
+            do throws(KeybagError) {
+                if try one.belongs(to: key) { return true }
+            } catch .memory(let error) { throw ErrorMessages.memory(error) } catch { continue }
+        }
+        return false
+    }
+
+    private func isLink(_ path: HostPath) -> Bool {
+        (try? FileStatus.read(path)).map { $0.st_mode & S_IFMT == S_IFLNK } ?? false
+    }
+
+    /// Overwriting a file that has other names destroys it under these too.
+    private func refuseLinks(_ path: HostPath) throws(CommandFailure) {
+        if isLink(path) {
+            let place = (try? path.resolved()).map { "give --device-key \($0)" } ?? "it leads nowhere; remove it"
+            throw .init(.failure, "device key \(path): is a symbolic link; \(place). Nothing was destroyed")
+        }
+        guard let status = try? FileStatus.read(path), status.st_nlink > 1 else { return }
+        throw .init(
+            .failure,
+            "device key \(path): has \(status.st_nlink) names (hard links; find -inum \(status.st_ino) finds them); remove the others first. Nothing was destroyed"
+        )
+    }
+}

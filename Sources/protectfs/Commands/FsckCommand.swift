@@ -1,0 +1,168 @@
+// `protectfs fsck`: checks and repairs a volume that is not mounted, with the exit codes of fsck(8).
+
+import BackingStore
+import Control
+import Dispatch
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+extension Command {
+    static let check = Command(
+        "fsck", .maintenance, [.volume], "Checks a volume that is not mounted, and repairs it.",
+        details: """
+            With a passphrase or the recovery code, fsck checks every class. Files left unfinished by a crash are repaired, as
+            mounting would do, and after a complete check crash damage is no longer tolerated. With --no-unlock,
+            fsck checks what the device key opens, and says what it could not check.
+
+            --repair makes new records for directories whose record is missing or damaged, with the strongest default class
+            that the directory can have had. It gives a header of class complete to empty files that have none. It
+            moves leftovers to .protectfs.lost+found in the volume. It copies everything readable of a damaged file to
+            NAME.salvaged beside it. With --quarantine, it also moves damaged originals and everything that cannot be decrypted
+            to .protectfs.lost+found; the file log there says where each came from. Nothing is deleted.
+
+            If a directory's record is missing, nothing proves the names in the directory: someone who can change the volume
+            may have chosen them. Such names are shown as .unverified-HASH-NAME, and --repair keeps them so. Rename such a file
+            in the mount, or confirm its name with --accept-name or --accept-names-from, which take the paths that fsck
+            prints, or with --accept-names, which asks.
+
+            You can interrupt fsck at any time and run it again. If a sync client copies the volume, let it finish
+            first: what it has not copied yet looks like damage.
+
+            The exit code is a sum: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
+            its report could not be written, 16 wrong command line, 32 interrupted.
+            """,
+        options: [
+            .json, Option("no-unlock", help: "check only names, headers and files of class none"),
+            Option("read-only", letter: "n", help: "change nothing"),
+            Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
+            Option("quarantine", help: "with --repair, move what cannot be decrypted to .protectfs.lost+found"),
+            .deviceKey,
+        ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag],
+        examples: [
+            .init("protectfs fsck ~/.documents", "Check everything; ask for the passphrase."),
+            .init("protectfs fsck --repair ~/.documents", "Check and repair."),
+        ], run: Fsck.run)
+}
+
+/// The work of `fsck`.
+enum Fsck {
+    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        if arguments.has("quarantine"), !arguments.has("repair") {
+            throw .init(.usage, "--quarantine is part of a repair: give --repair too")
+        }
+        if arguments.has("read-only"), arguments.has("repair") {
+            throw .init(.usage, "--read-only and --repair exclude each other")
+        }
+        do throws(CommandFailure) {
+            return try check(path, arguments)
+        } catch {
+            throw .init(error.code == .usage ? .usage : .checkFailed, error.message)
+        }
+    }
+
+    private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let isReadOnly = arguments.has("read-only")
+        let report = FsckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
+        let confirmed = try ConfirmedNames(arguments, progress: report.progress)
+        let access = try CheckedVolume(path, .init(arguments))
+        // Before a passphrase is asked for; the claim is held from here on.
+        try claim(access, isReadOnly)
+        let credential = try credential(arguments, access)
+        let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
+        if isUnlocked, !isReadOnly {
+            try access.pin()
+            if let text = access.endChange() { Output.error(text) }
+        }
+        let isKnown = try LocalState.load(access.found) != nil
+        let states = isReadOnly && !isKnown ? nil : try LocalState.store(access.found)
+        let interrupted = Interruption()
+        var options = CheckOptions()
+        options.mends = !isReadOnly
+        options.repairs = arguments.has("repair")
+        options.quarantines = arguments.has("quarantine")
+        options.isConfirmed = confirmed.isConfirmed
+        options.threads = threads
+        options.measures = Terminal.isTerminal(2)
+        options.mayGoOn = { !interrupted.isAsked }
+        let summary: CheckSummary
+        do throws(VolumeError) {
+            summary = try Check.run(
+                directory: access.directory, keys: ring, states: states, options: options,
+                progress: report.show, repaired: report.take, report: report.take)
+        } catch .refused(.EBUSY) {
+            throw busy(path)
+        } catch {
+            throw ErrorMessages.volume(error, path)
+        }
+        let isSaid = report.end(summary)
+        return .check(
+            hasRepaired: summary.repaired + summary.tidied + summary.salvaged > 0, hasErrors: summary.remaining > 0,
+            isInterrupted: summary.isInterrupted, isSaid: isSaid)
+    }
+
+    /// As many as there are processors, within what may be locked: each holds a large buffer, and some one more.
+    private static var threads: Int {
+        let processors = max(sysconf(Int32(_SC_NPROCESSORS_ONLN)), 1)
+        return max(1, min(processors, BufferPool.shared.largeCount / 2, 16))
+    }
+
+    private static func claim(_ access: CheckedVolume, _ isReadOnly: Bool) throws(CommandFailure) {
+        var options = VolumeOptions()
+        options.isReadOnly = isReadOnly
+        do throws(VolumeError) {
+            try Volume.claim(access.directory, options)
+        } catch .refused(.EBUSY) {
+            throw busy(access.path)
+        } catch {
+            throw ErrorMessages.volume(error, access.path)
+        }
+    }
+
+    private static func busy(_ path: HostPath) -> CommandFailure {
+        guard let mount = MountLookup.of(volume: path).first else {
+            return .init(.busy, "\(path): the volume is in use by another command; wait until it has ended")
+        }
+        return .init(
+            .busy,
+            "\(path): the volume is mounted at \(mount.mountPoint); unmount it first (protectfs unmount \(mount.mountPoint))"
+        )
+    }
+
+    private static func credential(
+        _ arguments: Arguments, _ access: CheckedVolume
+    ) throws(CommandFailure) -> Credential? {
+        guard arguments.has("no-unlock") else {
+            return try CredentialInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
+        }
+        let deviceKey = try access.found.deviceKey(.init(arguments))
+        if let failure = deviceKey.missing("so without unlocking nothing can be checked") { throw failure }
+        return nil
+    }
+}
+
+/// SIGINT, SIGTERM and SIGHUP as a question that the check asks; the second one ends the program, which is safe too.
+private final class Interruption: Sendable {
+    private let asked = Lock(false)
+
+    var isAsked: Bool { asked.withLock { $0 } }
+
+    /// From now on, in every thread made after this.
+    init() {
+        let signals = SignalSet(blocking: [SIGINT, SIGTERM, SIGHUP])
+        let asked = asked
+        DispatchQueue.global().async {
+            while signals.wait() != nil {
+                let isSecond = asked.withLock { asked in
+                    defer { asked = true }
+                    return asked
+                }
+                if isSecond { _exit(32) }
+            }
+        }
+    }
+}

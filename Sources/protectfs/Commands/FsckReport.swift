@@ -1,0 +1,191 @@
+// What `fsck` says: lines as they come, progress with an estimate on a terminal, a summary, or all of it as JSON.
+
+import Control
+import Glibc
+import HostSystem
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// The report of one check. Its functions are called from any thread, findings and repairs one at a time.
+final class FsckReport: Sendable {
+    private let isJSON: Bool
+    private let repairs: Bool
+    let progress = Progress()
+    private let started = monotonicNanoseconds()
+    private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
+    /// Why standard output does not take what is found; nothing is written after that, and the check goes on.
+    private let failure = Lock<SystemError?>(nil)
+
+    init(isJSON: Bool, repairs: Bool) {
+        self.isJSON = isJSON
+        self.repairs = repairs
+    }
+
+    /// Takes a finding.
+    func take(_ finding: Finding) {
+        if isJSON { return kept.withLock { $0.findings.append(finding) } }
+        progress.end()
+        write(Self.describe(finding) + "\n")
+    }
+
+    /// Takes a repair.
+    func take(_ repair: Repair) {
+        if isJSON { return kept.withLock { $0.repairs.append(repair) } }
+        progress.end()
+        write(Self.describe(repair) + "\n")
+    }
+
+    /// Shows how far the check is.
+    func show(_ step: CheckProgress) {
+        progress.show(estimate(step))
+    }
+
+    /// Ends the report; false where standard output did not take all of it, which standard error says.
+    func end(_ summary: CheckSummary) -> Bool {
+        progress.end()
+        if isJSON {
+            let (findings, repairs) = kept.withLock { ($0.findings, $0.repairs) }
+            write(Self.json(summary, findings, repairs).line + "\n")
+        } else {
+            write(text(summary))
+        }
+        guard let error = failure.withLock({ $0 }) else { return true }
+        let done = repairs ? "\(summary.repaired) repaired, \(summary.salvaged) salvaged, " : ""
+        Output.error(
+            "checked: \(summary.errors) errors, \(done)\(summary.remaining) left; standard output cannot be written: \(error.reason)"
+        )
+        return false
+    }
+
+    /// The check does not end, and no repair is left out, because nobody listens.
+    private func write(_ text: String) {
+        failure.withLock { failure in
+            guard failure == nil else { return }
+            do throws(SystemError) { try Output.write(text) } catch { failure = error }
+        }
+    }
+
+    // MARK: text
+
+    private func estimate(_ step: CheckProgress) -> String {
+        let text = "\(step.objects) objects, \(step.bytes >> 20) MiB"
+        guard let total = step.total, total > 0 else { return text }
+        // What comes while it runs can make it more than there was.
+        let done = min(step.done, total)
+        let percent = Int(Double(done) / Double(total) * 100)
+        let now = monotonicNanoseconds()
+        let elapsed = Double(now > started ? now - started : 0) / 1e9
+        guard elapsed >= 1, done > 0 else { return text + ", \(percent) %" }
+        let left = elapsed * Double(total - done) / Double(done)
+        return text + ", \(percent) %, \(Self.duration(left)) left"
+    }
+
+    static func duration(_ seconds: Double) -> String {
+        let seconds = Int(min(max(seconds, 0), 1e9)) + 1
+        if seconds < 90 { return "\(seconds) s" }
+        return seconds < 5400 ? "\((seconds + 30) / 60) min" : "\((seconds + 1800) / 3600) h"
+    }
+
+    private static func describe(_ finding: Finding) -> String {
+        var line = "\(finding.severity.rawValue): /\(HostPath(bytes: finding.path)): \(finding.kind.rawValue)"
+        if let evidence = finding.crashEvidence { line += " (\(evidence.rawValue))" }
+        if let page = finding.page { line += ", page \(page)" }
+        if let code = finding.errno { line += ", \(SystemError.reason(of: code))" }
+        return Output.oneLine(line + " [\(HostPath(bytes: finding.backingPath))]")
+    }
+
+    private static func describe(_ repair: Repair) -> String {
+        var line = "repair: /\(HostPath(bytes: repair.path)): "
+        let target = HostPath(bytes: repair.target ?? [])
+        switch repair.action {
+        case .rebuilt:
+            line += "its record was made anew; new files in it get class "
+            line += repair.protectionClass?.canonicalName ?? "of the volume"
+        case .header: line += "it is an empty file now"
+        case .renamed: line += "is /\(target) now"
+        case .moved: line += "moved to \(target) in the volume's directory"
+        case .salvaged:
+            line += repair.isOld ? "was salvaged before, as /\(target)" : "what can be read of it is in /\(target)"
+            let shown = repair.unreadable.prefix(8).map { "\($0.lowerBound)-\($0.upperBound - 1)" }
+            if !shown.isEmpty { line += ", without the bytes \(shown.joined(separator: ", "))" }
+            if repair.unreadable.count > 8 {
+                line += " and \(repair.unreadable.count - 8) more stretches (--json has all)"
+            }
+        }
+        return Output.oneLine(line + " [\(HostPath(bytes: repair.backingPath))]")
+    }
+
+    private func text(_ summary: CheckSummary) -> String {
+        var text =
+            "\(summary.directories) directories, \(summary.files) files, \(summary.symlinks) symbolic links, \(summary.others) others; "
+        text += "\(summary.bytes >> 20) MiB verified.\n"
+        text += "\(summary.errors) errors, \(summary.crashes) places of crash damage, \(summary.mended) files mended.\n"
+        if repairs {
+            text += "\(summary.repaired) errors repaired, \(summary.salvaged) files salvaged, "
+            text += "\(summary.tidied) leftovers moved; \(summary.remaining) errors left.\n"
+        }
+        if summary.unverified > 0 {
+            text += "\(summary.unverified) names are not verified, and marked: rename what you know in the mount, "
+            text += "or confirm names with --repair and --accept-name, --accept-names-from or --accept-names.\n"
+        }
+        for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            text +=
+                "\(count) files of class \(protectionClass.canonicalName) were not checked: the volume was not unlocked.\n"
+        }
+        if summary.isInterrupted { text += "Interrupted: not everything was checked. What was done is in order.\n" }
+        if summary.remaining > 0 {
+            text +=
+                repairs
+                ? "Damaged files stay beside their copies; --repair --quarantine moves what is left to .protectfs.lost+found.\n"
+                : "protectfs fsck --repair mends what can be mended, and copies what can be read of damaged files.\n"
+        }
+        if summary.closedEpochs {
+            text += "The volume is whole: damage like that of a crash is an error from now on.\n"
+        }
+        return text
+    }
+
+    // MARK: JSON
+
+    private static func json(_ summary: CheckSummary, _ findings: [Finding], _ repairs: [Repair]) -> JSONValue {
+        func number(_ value: Int) -> JSONValue { .integer(Int64(value)) }
+        return .fields([
+            ("directories", number(summary.directories)), ("files", number(summary.files)),
+            ("symlinks", number(summary.symlinks)), ("others", number(summary.others)),
+            ("bytes", .unsigned(summary.bytes)), ("errors", number(summary.errors)),
+            ("crashes", number(summary.crashes)), ("notes", number(summary.notes)),
+            ("mended", number(summary.mended)), ("repaired", number(summary.repaired)),
+            ("salvaged", number(summary.salvaged)), ("tidied", number(summary.tidied)),
+            ("remaining", number(summary.remaining)), ("complete", .bool(summary.isComplete)),
+            ("interrupted", .bool(summary.isInterrupted)), ("closedEpochs", .bool(summary.closedEpochs)),
+            ("unchecked", .fields(summary.unchecked.map { ($0.key.canonicalName, number($0.value)) })),
+            ("findings", .array(findings.map(json))), ("repairs", .array(repairs.map(json))),
+        ])
+    }
+
+    private static func json(_ finding: Finding) -> JSONValue {
+        .fields([
+            ("severity", .string(finding.severity.rawValue)), ("kind", .string(finding.kind.rawValue)),
+            ("path", .string(String(decoding: finding.path, as: UTF8.self))),
+            ("backingPath", .string(String(decoding: finding.backingPath, as: UTF8.self))),
+            ("page", finding.page.map { .unsigned($0) } ?? .null),
+            ("departure", .optional(finding.crashEvidence?.rawValue)),
+            ("errno", finding.errno.map { .integer(Int64($0)) } ?? .null),
+        ])
+    }
+
+    private static func json(_ repair: Repair) -> JSONValue {
+        .fields([
+            ("action", .string(repair.action.rawValue)),
+            ("path", .string(String(decoding: repair.path, as: UTF8.self))),
+            ("backingPath", .string(String(decoding: repair.backingPath, as: UTF8.self))),
+            ("target", .optional(repair.target.map { String(decoding: $0, as: UTF8.self) })),
+            ("class", .optional(repair.protectionClass?.canonicalName)),
+            (
+                "unreadable",
+                .array(repair.unreadable.map { .array([.unsigned($0.lowerBound), .unsigned($0.upperBound)]) })
+            ),
+        ])
+    }
+}

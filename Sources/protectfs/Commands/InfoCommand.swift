@@ -1,0 +1,84 @@
+// `protectfs info`: shows what a volume is without unlocking it.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+extension Command {
+    static let info = Command(
+        "info", .volumes, [.volume],
+        "Shows what a volume is: its UUID and cipher, what opens it, and where its device key is.",
+        options: [.json, .deviceKey, .previousKeybag],
+        examples: [.init("protectfs info ~/.documents", "Show the volume; no passphrase is needed.")], run: Info.run)
+}
+
+/// The work of `info`.
+enum Info {
+    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
+        let bag = access.bag
+        let state = try LocalState.load(access)
+        access.warnIfRefused()
+        let found = try access.deviceKey(.init(arguments))
+        let place = try access.place()
+        let usualPath = place.deviceKey(bag.volumeID)
+        let keyPath = found.path ?? arguments.path("device-key") ?? usualPath
+        var isAuthentic: Bool?
+        if let problem = found.problem { throw problem }
+        if case .some(let key) = found.key {
+            do throws(KeybagError) { _ = try bag.open(deviceKey: key) } catch {
+                throw ErrorMessages.keybag(error, path)
+            }
+            isAuthentic = true
+        }
+        let mounts = MountLookup.of(volume: path)
+        if arguments.has("json") {
+            let fields: [(String, JSONValue)] = [
+                ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")), ("format", .integer(1)),
+                ("cipher", .string(cipherName(bag.suite))), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
+                ("hasDeviceKey", .bool(bag.hasDeviceKey)),
+                ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
+                ("deviceKeyFound", .bool(isAuthentic != nil)),
+                ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
+                ("slots", .array(bag.slots.map(KeybagCommands.describe))),
+                ("knownHere", .bool(state != nil)), ("keybagPinned", .bool(state?.layout.isPinned ?? false)),
+                ("copyOf", .optional(place.original?.description)),
+                ("toleratesEverything", .bool(state?.layout.toleratesEverything ?? true)),
+                ("openEpochs", .array((state?.layout.openEpochs ?? []).map { .integer(Int64($0)) })),
+                ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
+            ]
+            Output.line(JSONValue.fields(fields).line)
+            return .success
+        }
+        var table = Table("", "")
+        table.add("Volume", path.description)
+        table.add("UUID", "\(bag.volumeID)")
+        table.add("Cipher", cipherName(bag.suite))
+        table.add(
+            "Keybag",
+            "serial \(bag.serial)" + (isAuthentic == true ? ", authentic" : ", not checked (needs the device key)"))
+        table.add("Device key", bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not here)" : "") : "none")
+        for slot in bag.slots where slot.kind != .device {
+            table.add(
+                "Opens with",
+                KeybagCommands.kindName(slot.kind) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
+        }
+        if let original = place.original { table.add("Copy of", "\(original), or moved from there") }
+        switch state?.layout {
+        case nil: table.add("State", "not seen on this machine before: crash damage is tolerated until a complete fsck")
+        case .some(let layout) where layout.toleratesEverything:
+            table.add("State", "crash damage is tolerated until a complete fsck")
+        case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions open or ended by a crash")
+        }
+        if bag.hasDeviceKey, state?.layout.isPinned != true {
+            table.add("Class B", "takes no new files here before the first unlock, which verifies the public key")
+        }
+        for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
+        Output.print(table.text)
+        return .success
+    }
+}

@@ -1,0 +1,236 @@
+// `protectfs init`: makes a volume, its device key and its recovery code, or nothing at all.
+
+import Control
+import BackingStore
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+extension Command {
+    static let initialise = Command(
+        "init", .volumes, [.volume], "Makes a new volume in a new or empty directory.",
+        details: """
+            The passphrase works only together with the device key, which is a file outside the volume, so that someone with
+            a copy of the volume cannot brute-force the passphrase. On another machine you need a copy of the device key or
+            the recovery code. The recovery code is shown once.
+
+            The file system below should have blocks of at least 4096 bytes, as nearly all have. Small ext4 file systems have
+            blocks of 1024 bytes (mkfs.ext4 -b 4096 makes larger ones). With smaller blocks a power cut can destroy a page
+            that is being overwritten; init and mount warn of this.
+            """,
+        options: [
+            Option(
+                "cipher", value: Value(name: "NAME", kind: .words(["aes-256-gcm", "xchacha20-poly1305"])),
+                standard: "the fastest on this CPU", help: "encrypt with aes-256-gcm or xchacha20-poly1305"),
+            Option(
+                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                help: "write the device key to FILE; none makes a volume without a device key"),
+            Option("portable", help: "make a passphrase that works without the device key"),
+            .json, .passphraseFile, .passphraseCommand,
+        ] + Option.newPassphrase,
+        examples: [
+            .init("protectfs init ~/.documents", "Make a volume; ask for the passphrase."),
+            .init(
+                "protectfs init --device-key none --passphrase-file passphrase volume",
+                "Make a volume that the passphrase alone opens."),
+        ], run: Initialisation.run)
+}
+
+/// The work of `init`.
+enum Initialisation {
+    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        try Output.requireOpen()
+        let suite = try cipher(arguments)
+        let noDeviceKey = arguments.path("device-key") == HostPath("none")
+        let (directory, isNew) = try openEmpty(path)
+        do throws(CommandFailure) {
+            try tryStore(directory, path)
+            if let text = StoreWarning.smallBlocks(below: directory, path) { Output.error(text) }
+            let passphrase = try CredentialInput.newPassphrase(
+                arguments, isBound: !noDeviceKey && !arguments.has("portable"), orPlain: true)
+            let cost = try calibratedCost()
+            if noDeviceKey {
+                let made = try make(path) { () throws(KeybagError) in
+                    try Keybag.create(suite: suite, passphrase: passphrase, cost: cost)
+                }
+                try write(made, in: directory, path, key: nil, arguments)
+                return report(made.bag, path, key: nil, arguments)
+            }
+            let key = try DeviceKeyFile.random()
+            let made = try make(path) { () throws(KeybagError) in
+                try Keybag.create(
+                    suite: suite, passphrase: passphrase, portable: arguments.has("portable"), deviceKey: key,
+                    cost: cost)
+            }
+            let keyPath = arguments.path("device-key") ?? LocalFile.deviceKey(of: made.bag.volumeID)
+            try DeviceKeyFile.refuseInside(keyPath, path)
+            try DeviceKeyFile.write(key, to: keyPath)
+            do throws(CommandFailure) {
+                try write(made, in: directory, path, key: keyPath, arguments)
+            } catch {
+                DeviceKeyFile.remove(keyPath)
+                throw error
+            }
+            return report(made.bag, path, key: keyPath, arguments)
+        } catch {
+            if isNew { _ = unsafe path.withCString { unsafe rmdir($0) } }
+            throw error
+        }
+    }
+
+    private static func make(
+        _ path: HostPath, _ body: () throws(KeybagError) -> NewKeybag
+    ) throws(CommandFailure) -> NewKeybag {
+        do throws(KeybagError) { return try body() } catch { throw ErrorMessages.keybag(error, path) }
+    }
+
+    private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> BlockSuite {
+        let suite: CipherSuite
+        switch try arguments.text("cipher") {
+        case nil: suite = CipherSuite.aes256GCM.isAvailable ? .aes256GCM : .xChaCha20Poly1305
+        case "aes-256-gcm": suite = .aes256GCM
+        case "xchacha20-poly1305": suite = .xChaCha20Poly1305
+        case .some(let other):
+            throw .init(.usage, "--cipher: \"\(other)\" is neither aes-256-gcm nor xchacha20-poly1305")
+        }
+        guard suite.isAvailable else {
+            throw .init(
+                .unsupported,
+                "this processor has no AES instructions that libsodium can use; take --cipher xchacha20-poly1305")
+        }
+        guard let result = BlockSuite(rawValue: suite.rawValue) else {
+            preconditionFailure("the suites have one numbering")
+        }
+        return result
+    }
+
+    private static func openEmpty(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, isNew: Bool) {
+        let text = try VolumeAccess.text(path)
+        let isNew = unsafe path.withCString { unsafe mkdir($0, 0o700) } == 0
+        if !isNew, errno != EEXIST {
+            throw .init(.failure, "\(path): cannot be made: \(SystemError.reason(of: errno))")
+        }
+        do {
+            let directory = try HostDirectory.open(path: text)
+            var count = 0
+            var isVolume = false
+            try directory.forEachEntry { entry in
+                let name = Array(entry.name.bytes)
+                if name == Array("lost+found".utf8) || name == Array(".".utf8) || name == Array("..".utf8) {
+                    return true
+                }
+                if name == Array(".protectfs.keybag".utf8) { isVolume = true }
+                count += 1
+                return true
+            }
+            if isVolume { throw CommandFailure(.usage, "\(path): is a protectfs volume already; nothing was changed") }
+            guard count == 0 else {
+                throw CommandFailure(.usage, "\(path): not empty; give an empty or a new directory")
+            }
+            return (directory, isNew)
+        } catch let error as Errno {
+            if error == .ENOTDIR { throw .init(.usage, "\(path): not a directory") }
+            throw ErrorMessages.store(error, path)
+        } catch let error as CommandFailure {
+            throw error
+        } catch {
+            throw .init(.failure, "\(path): \(error)")
+        }
+    }
+
+    private static func metadata(_ made: borrowing NewKeybag, _ path: HostPath) throws(VolumeError) -> MetadataKeys {
+        do throws(SodiumError) { return try made.keys.metadataKeys() } catch { throw .store(.ENOMEM) }
+    }
+
+    private static func tryStore(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
+        do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw ErrorMessages.volume(error, path) }
+    }
+
+    /// The root's record first, the keybag last: what has a keybag is a whole volume. The recovery code is shown in between:
+    /// a volume whose code nobody has seen is not made.
+    private static func write(
+        _ made: borrowing NewKeybag, in directory: HostDirectory, _ path: HostPath, key: HostPath?,
+        _ arguments: Arguments
+    ) throws(CommandFailure) {
+        do throws(VolumeError) {
+            try Volume.writeRootRecord(in: directory, keys: try metadata(made, path))
+        } catch {
+            throw ErrorMessages.volume(error, path)
+        }
+        do throws(CommandFailure) {
+            try show(made, path, key: key, arguments)
+            do throws(CommandFailure) {
+                try makeKnown(made.bag, in: directory, path)
+            } catch {
+                throw .init(error.code, "\(error.message); no volume was made, and the recovery code is not valid")
+            }
+        } catch {
+            try? Volume.removeRootRecord(in: directory)
+            throw error
+        }
+    }
+
+    private static func makeKnown(
+        _ bag: Keybag, in directory: HostDirectory, _ path: HostPath
+    ) throws(CommandFailure) {
+        do throws(Errno) {
+            try KeybagFile.create(bag.bytes, in: directory)
+        } catch {
+            KeybagFile.remove(in: directory)
+            throw ErrorMessages.store(error, path)
+        }
+        do throws(CommandFailure) {
+            try LocalState.create(bag, StateFileLayout.Store(directory, path))
+        } catch {
+            KeybagFile.remove(in: directory)
+            throw error
+        }
+    }
+
+    /// Shows the recovery code; as JSON with everything else, as a reader expects one object.
+    private static func show(
+        _ made: borrowing NewKeybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments
+    ) throws(CommandFailure) {
+        var (before, after) = (
+            "Recovery code (opens the volume without anything else; write it down, it is not shown again):\n\n    ",
+            "\n\n"
+        )
+        if arguments.has("json") {
+            let fields: [(String, JSONValue)] = [
+                ("volume", .string(path.description)), ("uuid", .string("\(made.bag.volumeID)")),
+                ("cipher", .string(cipherName(made.bag.suite))), ("deviceKey", .optional(key?.description)),
+                ("portable", .bool(arguments.has("portable") || key == nil)),
+            ]
+            before = String(JSONValue.fields(fields).line.dropLast()) + ",\"recoveryCode\":\""
+            after = "\"}\n"
+        }
+        try Output.show(before, secret: made.recoveryCode, after, kept: "no volume was made")
+    }
+
+    /// Says what was made.
+    private static func report(_ bag: Keybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments) -> ExitCode {
+        let what = "the volume is made in \(path)"
+        if arguments.has("json") { return Output.done(what, "") }
+        var text = "Volume \(bag.volumeID) in \(path), cipher \(cipherName(bag.suite)).\n"
+        if let key {
+            text += "Device key: \(key)\n"
+            if !arguments.has("portable") {
+                text +=
+                    "The passphrase works only together with it. Elsewhere you need a copy of that file, or the recovery code.\n"
+            }
+        } else {
+            text +=
+                "There is no device key: mounting asks for the passphrase, and whoever has a copy of the volume may guess at it.\n"
+        }
+        return Output.done(what, text + "\nNext: protectfs mount \(path) MOUNTPOINT\n")
+    }
+}
+
+/// The name of a cipher suite as on the command line.
+func cipherName(_ suite: BlockSuite) -> String {
+    suite.rawValue == CipherSuite.aes256GCM.rawValue ? "aes-256-gcm" : "xchacha20-poly1305"
+}

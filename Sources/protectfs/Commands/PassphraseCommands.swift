@@ -1,0 +1,173 @@
+// `protectfs passphrase change`, `add`, `remove` and `list`.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+extension Command {
+    static let passphraseChange = Command(
+        "passphrase change", .keys, [.volume], "Changes a passphrase; no file is re-encrypted.",
+        details: "It changes the passphrase that you unlock with, or with --slot another one.",
+        options: [
+            Option(
+                "slot", value: .slot,
+                help: "the number of the passphrase; needed with the recovery code if there are several")
+        ] + Option.keybag + Option.newPassphrase,
+        examples: [.init("protectfs passphrase change ~/.documents", "Ask for the old and the new passphrase.")],
+        run: KeybagCommands.change)
+
+    static let passphraseAdd = Command(
+        "passphrase add", .keys, [.volume], "Adds another passphrase.",
+        options: [Option("portable", help: "make a passphrase that works without the device key")] + Option.keybag
+            + Option.newPassphrase,
+        examples: [
+            .init("protectfs passphrase add --portable ~/.documents", "Add a passphrase for use on other machines.")
+        ], run: KeybagCommands.add)
+
+    static let passphraseRemove = Command(
+        "passphrase remove", .keys, [.volume], "Removes a passphrase; the last one cannot be removed.",
+        options: [Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it")]
+            + Option.keybag,
+        examples: [.init("protectfs passphrase remove --slot 3 ~/.documents", "Remove the passphrase in slot 3.")],
+        run: KeybagCommands.remove)
+
+    static let passphraseList = Command(
+        "passphrase list", .keys, [.volume], "Lists what opens a volume.", options: [.json],
+        examples: [.init("protectfs passphrase list ~/.documents", "Show the numbers of the passphrases.")],
+        run: KeybagCommands.list)
+}
+
+extension KeybagCommands {
+    static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        var slot = try slotNumber(arguments)
+        let opened = try open(arguments, path, prompt: "Current passphrase of \(path): ") {
+            (credential: borrowing Credential, access: CheckedVolume, deviceKey: borrowing FoundDeviceKey)
+                throws(CommandFailure) in
+            switch credential {
+            case .passphrase(let passphrase):
+                if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey.key, access) }
+            case .recoveryCode:
+                let slots = access.bag.slots.filter { $0.kind == .passphrase }
+                if slot == nil, slots.count == 1 { slot = slots[0].id }
+            }
+        }
+        guard let slot else {
+            throw .init(.usage, "--slot NUMBER says which passphrase to change (see protectfs passphrase list)")
+        }
+        let isBound = opened.access.bag.slots.first { $0.id == slot }?.isBound ?? false
+        let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
+        let cost = try calibratedCost()
+        let next = try edit(path) { () throws(KeybagError) in
+            switch opened.deviceKey.key {
+            case .some(let key):
+                try opened.access.bag.changingPassphrase(
+                    ofSlot: slot, to: passphrase, deviceKey: key, cost: cost, keys: opened.keys)
+            case .none:
+                try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
+            }
+        }
+        let code = try replace(opened, by: next, "the passphrase is not changed")
+        return Output.done(
+            "the passphrase is changed",
+            "The passphrase is changed. Copies of the volume made before still open with the old one.\n", code)
+    }
+
+    private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
+        guard let text = try arguments.text("slot") else { return nil }
+        guard let number = UInt32(text) else { throw .init(.usage, "--slot: \"\(HostPath(text))\" is not a number") }
+        return number
+    }
+
+    private static func slotNumber(
+        openedBy passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?, _ access: CheckedVolume
+    ) throws(CommandFailure) -> UInt32 {
+        do throws(KeybagError) {
+            switch deviceKey {
+            case .some(let key): return try access.bag.slot(openedBy: passphrase, deviceKey: key)
+            case .none: return try access.bag.slot(openedBy: passphrase)
+            }
+        } catch {
+            throw ErrorMessages.keybag(error, access.path)
+        }
+    }
+
+    static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        let opened = try open(arguments, path)
+        let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
+        if !isPortable, let failure = opened.deviceKey.missing("which only a --portable passphrase does without") {
+            throw failure
+        }
+        let passphrase = try CredentialInput.newPassphrase(arguments, isBound: !isPortable)
+        let cost = try calibratedCost()
+        let next = try edit(path) { () throws(KeybagError) in
+            switch opened.deviceKey.key {
+            case .some(let key) where !isPortable:
+                return try opened.access.bag.addingPassphrase(passphrase, boundTo: key, cost: cost, keys: opened.keys)
+            default:
+                return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
+            }
+        }
+        let code = try replace(opened, by: next, "the passphrase is not added")
+        let count = next.slots.count { $0.kind == .passphrase }
+        return Output.done(
+            "the passphrase is added", "Added a\(isPortable ? " portable" : "") passphrase; there are \(count) now.\n",
+            code)
+    }
+
+    static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        guard let slot = try slotNumber(arguments) else {
+            throw .init(.usage, "--slot NUMBER says which passphrase (see protectfs passphrase list)")
+        }
+        let opened = try open(arguments, path)
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
+        }
+        let code = try replace(opened, by: next, "the passphrase is not removed")
+        return Output.done(
+            "the passphrase is removed",
+            "Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.\n", code)
+    }
+
+    static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let access = try VolumeAccess(arguments.operands[0])
+        access.warnIfRefused()
+        if arguments.has("json") {
+            Output.line(JSONValue.array(access.bag.slots.map(describe)).line)
+            return .success
+        }
+        var table = Table("SLOT", "KIND", "DEVICE KEY", "PASSWORD HASH")
+        for slot in access.bag.slots {
+            let cost = slot.cost.map { "Argon2id, \($0.passes) passes, \($0.memory >> 20) MiB" } ?? "–"
+            table.add("\(slot.id)", kindName(slot.kind), slot.isBound ? "needed" : "–", cost)
+        }
+        Output.print(table.text)
+        return .success
+    }
+
+    /// A slot for programs.
+    static func describe(_ slot: Keybag.SlotSummary) -> JSONValue {
+        .fields([
+            ("slot", .integer(Int64(slot.id))), ("kind", .string(kindName(slot.kind))),
+            ("boundToDeviceKey", .bool(slot.isBound)),
+            ("passes", slot.cost.map { .integer(Int64($0.passes)) } ?? .null),
+            ("memory", slot.cost.map { .integer(Int64(clamping: $0.memory)) } ?? .null),
+        ])
+    }
+
+    /// What a kind of slot is called.
+    static func kindName(_ kind: SlotLayout.Kind) -> String {
+        switch kind {
+        case .device: "device key"
+        case .passphrase: "passphrase"
+        case .recovery: "recovery code"
+        case .tpm2: "TPM2"
+        case .fido2: "FIDO2"
+        }
+    }
+}

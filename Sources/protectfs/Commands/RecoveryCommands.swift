@@ -1,0 +1,120 @@
+// `protectfs recovery new` and `use`.
+
+import Control
+import Glibc
+import HostSystem
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+extension Command {
+    static let recoveryNew = Command(
+        "recovery new", .keys, [.volume], "Makes a new recovery code; the old one stops working.",
+        options: [.json] + Option.keybag,
+        examples: [.init("protectfs recovery new ~/.documents", "Show a new recovery code, once.")],
+        run: KeybagCommands.newRecovery)
+
+    static let recoveryUse = Command(
+        "recovery use", .keys, [.volume], "Resets the passphrase and the device key, using the recovery code.",
+        details: """
+            The old device key and the passphrases bound to it stop working. The file of the old key stays beside the new one, as
+            UUID.key.old: older copies of the volume need it, and protectfs finds it for them. A device key of another copy of
+            the volume is not replaced: the new key then gets a number, UUID.2.key.
+            """,
+        options: [
+            Option("portable", help: "make a passphrase that works without the device key"),
+            .recoveryFile,
+            Option(
+                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                help: "write the new device key to FILE"),
+            .previousKeybag, .acceptKeybag, .json,
+        ] + Option.newPassphrase,
+        examples: [
+            .init("protectfs recovery use ~/.documents", "Ask for the recovery code and a new passphrase.")
+        ], run: KeybagCommands.useRecovery)
+}
+
+extension KeybagCommands {
+    static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        try Output.requireOpen()
+        let opened = try open(arguments, path)
+        let made = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
+        }
+        // Written before the old one dies: one that nobody has seen is lost.
+        let isJSON = arguments.has("json")
+        try Output.show(
+            isJSON
+                ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
+            secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
+        let code = try replace(
+            opened, by: made.bag,
+            "the recovery code that was shown is not valid; the old one still works")
+        return Output.done(
+            "the new recovery code is valid, and the old one no longer works",
+            isJSON ? "" : "It is valid from now on; the old one no longer works.\n", code)
+    }
+
+    static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        if let place = arguments.path("device-key") {
+            if place == HostPath("none") {
+                throw .init(.usage, "--device-key none: say where to write the new device key, or leave it out")
+            }
+            try DeviceKeyFile.refuseInside(place, path)
+        }
+        let opened = try open(arguments, path, isRecovery: true)
+        let isBound = opened.access.bag.hasDeviceKey && !arguments.has("portable")
+        let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
+        let cost = try calibratedCost()
+        if !opened.access.bag.hasDeviceKey {
+            let next = try edit(path) { () throws(KeybagError) in
+                try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
+            }
+            let code = try replace(opened, by: next, "nothing was changed")
+            return report(arguments, key: nil, code)
+        }
+        let key = try DeviceKeyFile.random()
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.recovering(
+                passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key, cost: cost,
+                keys: opened.keys)
+        }
+        let keyPath: HostPath
+        if let given = arguments.path("device-key") {
+            keyPath = given
+        } else {
+            keyPath = try opened.access.found.newDeviceKeyPath()
+        }
+        // The old key stays under another name: copies of the volume that were made before need it.
+        let old = try DeviceKeyFile.setAside(keyPath)
+        let code: ExitCode
+        do throws(CommandFailure) {
+            try DeviceKeyFile.write(key, to: keyPath)
+            code = try replace(opened, by: next, "nothing was changed")
+        } catch {
+            DeviceKeyFile.remove(keyPath)
+            if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }
+            throw error
+        }
+        return report(arguments, key: keyPath, old: old, code)
+    }
+
+    private static func report(
+        _ arguments: Arguments, key: HostPath?, old: HostPath? = nil, _ code: ExitCode
+    ) -> ExitCode {
+        let what = "the new passphrase is set" + (key.map { ", with the new device key \($0)" } ?? "")
+        if arguments.has("json") {
+            let fields: [(String, JSONValue)] = [
+                ("deviceKey", .optional(key?.description)), ("oldDeviceKey", .optional(old?.description)),
+            ]
+            return Output.done(what, JSONValue.fields(fields).line + "\n", code)
+        }
+        var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
+        if let key { text += "New device key: \(key)\n" }
+        if let old { text += "The one before, which copies of the volume made before need: \(old)\n" }
+        return Output.done(
+            what, text + "The recovery code is still the same; protectfs recovery new makes another.\n", code)
+    }
+}

@@ -1,0 +1,89 @@
+// Where a secret that is to be stored comes from: standard input, a file, or a terminal without echo.
+
+import Glibc
+import HostSystem
+import Keybag
+import SecretStore
+import SodiumKit
+
+/// Reads a secret for `secret set` straight into locked memory.
+enum SecretValueInput {
+    /// By the options, or the terminal where standard input is one.
+    static func read(_ arguments: Arguments, account: HostPath) throws(CommandFailure) -> SecretBytes {
+        let source: String
+        var secret: SecretBytes
+        if let path = arguments.path("file") {
+            source = "--file \(path)"
+            secret = try all(of: try open(path, source), source)
+        } else if Terminal.isTerminal(0) {
+            return try CredentialInput.twice(prompt: "Secret for \(account): ", option: "file", what: "secret")
+        } else {
+            source = "standard input"
+            let input = Descriptor(taking: 0)
+            secret = try all(of: input, source)
+            _ = input.release()
+        }
+        if arguments.has("line") {
+            let end = secret.withBytes { bytes in
+                (0..<bytes.byteCount).first { unsafe bytes.unsafeLoad(fromByteOffset: $0, as: UInt8.self) == 0x0A }
+            }
+            if let end { secret.shorten(to: end) }
+        }
+        return secret
+    }
+
+    private static func open(_ path: HostPath, _ source: String) throws(CommandFailure) -> Descriptor {
+        do throws(SystemError) { return try Descriptor(opening: path, O_RDONLY | O_NOCTTY) } catch {
+            throw .init(.failure, "\(source): \(error.reason)")
+        }
+    }
+
+    /// Bytes that are read at first: most secrets are shorter.
+    private static let firstRoom = 4096
+
+    /// Everything up to the end. Read a little at first, as locked memory is scarce.
+    private static func all(
+        of input: borrowing Descriptor, _ source: String
+    ) throws(CommandFailure) -> SecretBytes {
+        var first = try room(firstRoom)
+        let count = try fill(&first, from: 0, input, source)
+        if count < first.byteCount {
+            first.shorten(to: count)
+            return first
+        }
+        var whole = try room(SecretStore.largestSecret + 1)
+        first.withBytes { bytes in
+            whole.withMutableBytes { span in
+                for index in 0..<bytes.byteCount {
+                    span.storeBytes(
+                        of: unsafe bytes.unsafeLoad(fromByteOffset: index, as: UInt8.self), toByteOffset: index,
+                        as: UInt8.self)
+                }
+            }
+        }
+        let length = try fill(&whole, from: count, input, source)
+        guard length <= SecretStore.largestSecret else {
+            throw .init(
+                .failure, "\(source): longer than \(SecretStore.largestSecret) bytes; keep it in a file of the mount")
+        }
+        whole.shorten(to: length)
+        return whole
+    }
+
+    private static func fill(
+        _ secret: inout SecretBytes, from start: Int, _ input: borrowing Descriptor, _ source: String
+    ) throws(CommandFailure) -> Int {
+        do throws(SystemError) {
+            return try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+                var rest = span._mutatingExtracting(start...)
+                return start + (try input.read(into: &rest))
+            }
+        } catch {
+            throw .init(.failure, "\(source): \(error.reason)")
+        }
+    }
+
+    private static func room(_ count: Int) throws(CommandFailure) -> SecretBytes {
+        do throws(SodiumError) { return try SecretBytes(byteCount: count) } catch { throw ErrorMessages.memory(error) }
+    }
+}

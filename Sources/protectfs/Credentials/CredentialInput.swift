@@ -1,0 +1,228 @@
+// Where passphrases and recovery codes come from: terminal, file or command; never arguments or environment.
+
+import Glibc
+import HostSystem
+import Keybag
+import PassphraseStrength
+import SodiumKit
+
+/// Reads secrets straight into locked memory.
+enum CredentialInput {
+    /// A file that holds a passphrase is not larger than this.
+    static let largestFile: off_t = 65536
+
+    /// What unlocks an existing volume, by the options or the terminal.
+    static func credential(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> Credential {
+        let given = ["passphrase-file", "passphrase-command", "recovery-file"].filter { arguments.has($0) }
+        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) exclude each other") }
+        if let path = arguments.path("recovery-file") {
+            return .recoveryCode(try line(ofFile: path, option: "recovery-file"))
+        }
+        if let path = arguments.path("passphrase-file") {
+            return .passphrase(try line(ofFile: path, option: "passphrase-file"))
+        }
+        if let command = arguments.path("passphrase-command") {
+            return .passphrase(try line(printedBy: command, option: "passphrase-command"))
+        }
+        return .passphrase(try secret(prompt: prompt, option: "passphrase-file"))
+    }
+
+    /// A passphrase that is to be set; asked for twice on the terminal, and again where it is too easy to guess.
+    ///
+    /// - Parameter isBound: it works only together with a device key, so that a copy of the volume is not enough to guess
+    ///   at it.
+    static func newPassphrase(
+        _ arguments: Arguments, isBound: Bool, prompt: String = "New passphrase: ", orPlain: Bool = false
+    ) throws(CommandFailure) -> SecretBytes {
+        var files = ["new-passphrase-file"]
+        var commands = ["new-passphrase-command"]
+        if orPlain {
+            files.append("passphrase-file")
+            commands.append("passphrase-command")
+        }
+        let given = (files + commands).filter { arguments.has($0) }
+        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) exclude each other") }
+        let mayBeWeak = isBound || arguments.has("weak-passphrase")
+        for option in files {
+            guard let path = arguments.path(option) else { continue }
+            return try judged(try line(ofFile: path, option: option), isBound, mayBeWeak)
+        }
+        for option in commands {
+            guard let command = arguments.path(option) else { continue }
+            return try judged(try line(printedBy: command, option: option), isBound, mayBeWeak)
+        }
+        for _ in 0..<2 {
+            let typed = try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase")
+            do throws(CommandFailure) { return try judged(typed, isBound, mayBeWeak) } catch {
+                Output.error(error.message)
+            }
+        }
+        return try judged(
+            try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase"), isBound, mayBeWeak)
+    }
+
+    /// Refuses or warns where a passphrase is easy to guess.
+    private static func judged(
+        _ passphrase: consuming SecretBytes, _ isBound: Bool, _ mayBeWeak: Bool
+    ) throws(CommandFailure) -> SecretBytes {
+        let strength: PassphraseStrength
+        do throws(SodiumError) { strength = try PassphraseStrength(of: passphrase) } catch {
+            throw ErrorMessages.memory(error)
+        }
+        let advice = "four or more unusual words are better"
+        if strength < .minimum, !mayBeWeak {
+            throw .init(
+                .authentication,
+                "the passphrase is too easy to guess, and whoever has a copy of the volume can try: \(advice), or --weak-passphrase takes it as it is; nothing was changed"
+            )
+        }
+        if strength < .minimum {
+            let who = isBound ? "whoever has the volume and the device key" : "whoever has a copy of the volume"
+            Output.note("protectfs: warning: the passphrase is easy to guess for \(who): \(advice)")
+        } else if strength < .comfortable, !isBound {
+            Output.note(
+                "protectfs: warning: the passphrase could be guessed with much effort by whoever has a copy of the volume: \(advice)"
+            )
+        }
+        return passphrase
+    }
+
+    /// Asks twice on the terminal for something new.
+    static func twice(prompt: String, option: String, what: String) throws(CommandFailure) -> SecretBytes {
+        let first = try secret(prompt: prompt, option: option, what: what)
+        let second = try secret(prompt: "Once more: ", option: option, what: what)
+        let isSame = first.withBytes { one in second.withBytes { other in constantTimeEqual(one, other) } }
+        guard isSame else { throw .init(.authentication, "the two \(what)s are not the same; nothing was changed") }
+        return first
+    }
+
+    /// Asks on the terminal; `option` is named as the way without one.
+    static func secret(
+        prompt: String, option: String, what: String = "passphrase"
+    ) throws(CommandFailure) -> SecretBytes {
+        do {
+            return try fill(source: "the \(what)", what: what) { span throws(SystemError) in
+                try Terminal.readSecret(prompt: prompt, into: &span)
+            }
+        } catch let error as CommandFailure {
+            throw error
+        } catch {
+            guard let error = error as? SystemError else { throw .init(.failure, "the terminal could not be read") }
+            switch error.code {
+            case ENXIO, ENOTTY, EIO, ENODEV, ENOENT, EACCES:
+                throw .init(
+                    .authentication,
+                    "there is no terminal to ask for the \(what); give --\(option) or its command twin")
+            case EINTR: throw .init(.authentication, "interrupted; nothing was changed")
+            default: throw ErrorMessages.system(error)
+            }
+        }
+    }
+
+    private static func line(ofFile path: HostPath, option: String) throws(CommandFailure) -> SecretBytes {
+        do {
+            let file = try Descriptor(opening: path, O_RDONLY | O_NOCTTY)
+            let status = try file.status()
+            if status.st_mode & S_IFMT == S_IFDIR {
+                throw SystemError(code: EISDIR, call: "read", subject: path.description)
+            }
+            if status.st_mode & S_IFMT == S_IFREG, status.st_size > largestFile {
+                throw CommandFailure(
+                    .authentication,
+                    "--\(option) \(path): \(status.st_size) bytes are no passphrase file; give one whose first line is the passphrase"
+                )
+            }
+            return try fill(source: "--\(option) \(path)") { span throws(SystemError) in
+                try Terminal.readLine(from: file, into: &span)
+            }
+        } catch let error as CommandFailure {
+            throw error
+        } catch {
+            let reason = (error as? SystemError)?.reason ?? "cannot be read"
+            throw .init(.authentication, "--\(option) \(path): \(reason)")
+        }
+    }
+
+    private static func line(printedBy command: HostPath, option: String) throws(CommandFailure) -> SecretBytes {
+        do {
+            var pipe = try Pipe()
+            guard let writing = pipe.writing.take(), let reading = pipe.reading.take() else {
+                preconditionFailure("a new pipe has two ends")
+            }
+            let words = [Array("sh".utf8), Array("-c".utf8), command.bytes]
+            let child = try ChildProcess.start(HostPath("/bin/sh"), words, descriptors: [(1, writing.number)])
+            _ = consume writing
+            let secret: SecretBytes
+            do {
+                secret = try fill(source: "--\(option)") { span throws(SystemError) in
+                    try Terminal.readLine(from: reading, into: &span)
+                }
+            } catch {
+                // What it says about itself comes before our view of its output.
+                if case .exited(let code) = try child.wait(), code != 0 {
+                    throw CommandFailure(.authentication, "--\(option): the command failed with exit code \(code)")
+                }
+                throw error
+            }
+            try drain(reading)
+            guard try child.wait() == .exited(0) else {
+                throw CommandFailure(.authentication, "--\(option): the command failed")
+            }
+            return secret
+        } catch let error as CommandFailure {
+            throw error
+        } catch {
+            let reason = (error as? SystemError)?.reason ?? "cannot be run"
+            throw .init(.authentication, "--\(option): \(reason)")
+        }
+    }
+
+    /// Bytes that `drain` reads at a time.
+    private static let drainedAtOnce = 4096
+
+    /// Reads what a command prints after its first line, which may be secret too, so that it does not die of SIGPIPE.
+    private static func drain(_ reading: borrowing Descriptor) throws {
+        var rest: SecretBytes
+        do throws(SodiumError) { rest = try SecretBytes(byteCount: Self.drainedAtOnce) } catch {
+            throw ErrorMessages.memory(error)
+        }
+        for _ in 0..<256 {
+            let count = try rest.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+                try reading.read(into: &span)
+            }
+            if count == 0 { return }
+        }
+    }
+
+    /// Runs `read` on locked memory and keeps as many bytes as it says; empty and too long are refused.
+    private static func fill(
+        source: String, what: String = "passphrase", _ read: (inout MutableRawSpan) throws(SystemError) -> Int
+    ) throws -> SecretBytes {
+        var secret: SecretBytes
+        do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {
+            throw ErrorMessages.memory(error)
+        }
+        let count: Int
+        do throws(SystemError) {
+            count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+                try read(&span)
+            }
+        } catch {
+            switch error.code {
+            case E2BIG:
+                throw CommandFailure(
+                    .authentication, "\(source): the first line is longer than \(Credential.maximumLength) bytes")
+            case EPIPE: throw CommandFailure(.authentication, "\(source): empty, and a \(what) must not be")
+            default: throw error
+            }
+        }
+        guard count > 0 else { throw CommandFailure(.authentication, "\(source): empty, and a \(what) must not be") }
+        secret.shorten(to: count)
+        return secret
+    }
+}
+
+/// The cost of a new passphrase's hash on this machine.
+func calibratedCost() throws(CommandFailure) -> Argon2Parameters {
+    do throws(SodiumError) { return try PasswordHash.calibrated() } catch { throw ErrorMessages.memory(error) }
+}

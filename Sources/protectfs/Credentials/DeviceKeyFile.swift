@@ -1,0 +1,104 @@
+// The device key: 32 random bytes in a file outside of the volume.
+
+import Glibc
+import HostSystem
+import SodiumKit
+import VolumeFormat
+
+/// Reading and writing of device key files.
+enum DeviceKeyFile {
+    /// Reads a device key; nil when the file is not there and `isOptional`.
+    static func read(_ path: HostPath, isOptional: Bool) throws(CommandFailure) -> SecretKey? {
+        if isOptional, unsafe path.withCString({ unsafe access($0, F_OK) }) != 0, errno == ENOENT { return nil }
+        let file = try openFile(path)
+        var key = try empty()
+        let count: Int
+        do throws(SystemError) {
+            count = try key.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+                try file.read(into: &span)
+            }
+        } catch {
+            throw .init(.authentication, "device key \(path): \(error.reason)")
+        }
+        guard count == SecretKey.byteCount else {
+            throw .init(.authentication, "device key \(path): not a device key, which is a file of 32 bytes")
+        }
+        return key
+    }
+
+    /// A new random key.
+    static func random() throws(CommandFailure) -> SecretKey {
+        do throws(SodiumError) { return try SecretKey.random() } catch { throw ErrorMessages.memory(error) }
+    }
+
+    private static func empty() throws(CommandFailure) -> SecretKey {
+        do throws(SodiumError) { return try SecretKey() } catch { throw ErrorMessages.memory(error) }
+    }
+
+    /// Opens what can be a device key: a regular file of 32 bytes.
+    private static func openFile(_ path: HostPath) throws(CommandFailure) -> Descriptor {
+        do throws(SystemError) {
+            let file = try Descriptor(opening: path, O_RDONLY | O_NOCTTY | O_NONBLOCK)
+            let status = try file.status()
+            if status.st_mode & S_IFMT == S_IFREG, status.st_size == off_t(SecretKey.byteCount) { return file }
+        } catch {
+            throw .init(.authentication, "device key \(path): \(error.reason)")
+        }
+        throw .init(.authentication, "device key \(path): not a device key, which is a file of 32 bytes")
+    }
+
+    /// Writes a new device key durably with mode 0600; an existing file is never overwritten.
+    static func write(_ key: borrowing SecretKey, to path: HostPath) throws(CommandFailure) {
+        do throws(SystemError) {
+            try makeDirectories(path.parent)
+            let file = try Descriptor(opening: path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+            do throws(SystemError) {
+                try key.withBytes { (bytes) throws(SystemError) in try file.write(bytes) }
+                guard fsync(file.number) == 0 else { throw .last("fsync", path.description) }
+            } catch {
+                remove(path)
+                throw error
+            }
+            let directory = try Descriptor(opening: path.parent, O_RDONLY | O_DIRECTORY)
+            _ = fsync(directory.number)
+        } catch {
+            throw .init(.failure, "device key \(path): \(error.reason)")
+        }
+    }
+
+    /// A device key inside of the volume would travel with every copy of it.
+    static func refuseInside(_ key: HostPath, _ volume: HostPath) throws(CommandFailure) {
+        guard let volume = try? volume.resolved(), var directory = (try? key.absolute())?.parent else { return }
+        // Directories on the way that are missing would be made.
+        while true {
+            if let found = try? directory.resolved() {
+                guard found.isInside(volume) else { return }
+                throw .init(
+                    .usage,
+                    "--device-key \(key): lies inside the volume, where it would protect nothing; choose another place")
+            }
+            guard directory.parent != directory else { return }
+            directory = directory.parent
+        }
+    }
+
+    /// Takes away a key that was written for something that then failed.
+    static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
+
+    /// Moves a key that is to be replaced aside, under a name at which nothing lies: copies of the volume may need it.
+    ///
+    /// - Returns: its new name; nil where there was none.
+    static func setAside(_ path: HostPath) throws(CommandFailure) -> HostPath? {
+        for number in 1...1000 {
+            let old = LocalFile.replacedKey(path, attempt: number)
+            do throws(SystemError) {
+                try FileChange.rename(path, to: old, replacing: false)
+                return old
+            } catch {
+                if error.code == ENOENT { return nil }
+                guard error.code == EEXIST else { throw .init(.failure, "device key \(path): \(error.reason)") }
+            }
+        }
+        throw .init(.failure, "device key \(path): a thousand old ones lie beside it; remove some")
+    }
+}

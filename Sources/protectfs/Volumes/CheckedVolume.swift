@@ -1,0 +1,139 @@
+// A volume whose keybag is to be used: read once, compared with what this machine remembers, and used as it was read.
+
+import BackingStore
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// A volume and its keybag, which this machine does not refuse. Keys come from no other keybag.
+struct CheckedVolume {
+    /// What a person accepts of a keybag.
+    struct Terms {
+        /// `--previous-keybag`: the one from before the last change.
+        var usePrevious: Bool
+        /// `--accept-keybag`: one that is older or other than the one seen before.
+        var accept: Bool
+
+        /// Reads the command line.
+        init(_ arguments: Arguments) {
+            usePrevious = arguments.has("previous-keybag")
+            accept = arguments.has("accept-keybag")
+        }
+    }
+
+    /// The directory and the keybag.
+    let found: VolumeAccess
+    /// Whether the keybag is the one from before the last change.
+    let isPrevious: Bool
+    /// How the keybag stands to what this machine remembers.
+    let outcome: StateFile.Outcome
+    /// Whether the keybag's public key is the one that this machine has pinned.
+    let isPublicKeyPinned: Bool
+    private let terms: Terms
+
+    /// The path as typed.
+    var path: HostPath { found.path }
+    /// The volume's directory.
+    var directory: HostDirectory { found.directory }
+    /// The keybag: these bytes, and no others, were compared.
+    var bag: Keybag { found.bag }
+
+    /// Reads the keybag and compares it.
+    init(_ path: HostPath, _ terms: Terms) throws(CommandFailure) {
+        try self.init(try VolumeAccess(path, usePrevious: terms.usePrevious), terms, isPrevious: terms.usePrevious)
+    }
+
+    private init(_ found: VolumeAccess, _ terms: Terms, isPrevious: Bool) throws(CommandFailure) {
+        self.found = found
+        self.terms = terms
+        self.isPrevious = isPrevious
+        (outcome, isPublicKeyPinned) = try LocalState.standing(of: found, accept: terms.accept)
+    }
+
+    /// Reads and compares the keybag anew, through the same directory: it may have been changed meanwhile.
+    ///
+    /// What a person has accepted is accepted again, and nothing else. Where the keybag from before the last change is not
+    /// there any more, a command has put its successor in place.
+    func readAgain() throws(CommandFailure) -> CheckedVolume {
+        let isPrevious = isPrevious && KeybagFile.hasPrevious(in: directory)
+        let now = try VolumeAccess(
+            path, directory, found.store, typedPath: found.typedPath, usePrevious: isPrevious)
+        guard now.bag.volumeID == bag.volumeID else {
+            throw .init(.volume, "\(path): the keybag now belongs to another volume")
+        }
+        var terms = terms
+        terms.accept = terms.accept && now.bag.bytes == bag.bytes
+        return try CheckedVolume(now, terms, isPrevious: isPrevious)
+    }
+
+    /// All keys, by a credential and the device key where it is here.
+    func unlock(
+        _ credential: borrowing Credential, _ deviceKey: borrowing FoundDeviceKey
+    ) throws(CommandFailure) -> VolumeKeys {
+        do throws(KeybagError) {
+            switch deviceKey.key {
+            case .some(let key): return try bag.unlock(credential, deviceKey: key)
+            case .none: return try bag.unlock(credential)
+            }
+        } catch .deviceKeyNeeded {
+            throw deviceKey.problem ?? ErrorMessages.keybag(.deviceKeyNeeded, path)
+        } catch {
+            throw ErrorMessages.keybag(error, path)
+        }
+    }
+
+    /// Pins the keybag, which has been unlocked.
+    func pin() throws(CommandFailure) {
+        guard outcome != .current else { return }
+        try LocalState.pin(found, accept: outcome == .accepted)
+    }
+
+    /// Ends a change of the keybag that was cut off: this one has been unlocked, so what that has left is destroyed. Where a
+    /// command is just changing the keybag, it is left to that.
+    ///
+    /// - Parameter isAlone: whether the caller keeps other commands from changing the keybag.
+    /// - Returns: what a person should know; nil where nothing is left, or the store is read-only.
+    func endChange(isAlone: Bool = false) -> String? {
+        guard !isPrevious, KeybagFile.hasLeftovers(in: directory) else { return nil }
+        let lock = isAlone ? nil : KeybagLock(ifFree: bag.volumeID)
+        guard isAlone || lock != nil, (try? KeybagFile.read(in: directory)) == bag.bytes else { return nil }
+        defer { withExtendedLifetime(lock) {} }
+        do throws(Errno) {
+            try KeybagFile.destroyLeftovers(keeping: bag.bytes, in: directory)
+            return nil
+        } catch {
+            return error == .EROFS ? nil : leftBehind(error)
+        }
+    }
+
+    /// Replaces the keybag by `next`, pins it, and destroys the one before it.
+    ///
+    /// - Throws: when the keybag is as it was.
+    /// - Returns: success; or failure, which has been said, where the keybag is replaced and more should have been done.
+    func replaceKeybag(by next: Keybag) throws(CommandFailure) -> ExitCode {
+        let left: Errno?
+        do throws(Errno) {
+            left = try KeybagFile.replace(.init(bag.bytes, isPrevious: isPrevious), with: next.bytes, in: directory)
+        } catch {
+            throw ErrorMessages.store(error, path)
+        }
+        var code = ExitCode.success
+        if let left {
+            Output.error(leftBehind(left))
+            code = .failure
+        }
+        do throws(CommandFailure) {
+            try LocalState.pin(VolumeAccess(found, holding: next), accept: outcome == .accepted)
+        } catch {
+            Output.error("the keybag is changed, but this machine could not note it: \(error.message)")
+            code = .failure
+        }
+        return code
+    }
+
+    private func leftBehind(_ error: Errno) -> String {
+        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): with .protectfs.keybag.old the volume opens as before that change; the next unlock tries again, or remove the file yourself"
+    }
+}

@@ -1,0 +1,46 @@
+// A lock that lets one command at a time change the keybag of a volume.
+
+import Glibc
+import HostSystem
+import VolumeFormat
+
+/// Keeps two commands from changing one keybag at the same time on this machine.
+final class KeybagLock {
+    private let file: Descriptor
+
+    /// Waits for the lock.
+    init(_ volume: VolumeID) throws(CommandFailure) {
+        let file = try Self.open(Self.path(volume))
+        try Self.wait(file)
+        self.file = file
+    }
+
+    /// Takes the lock; nil where a command has it, or it cannot be had.
+    init?(ifFree volume: VolumeID) {
+        guard let file = try? Self.open(Self.path(volume)), flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
+            return nil
+        }
+        self.file = file
+    }
+
+    private static func path(_ volume: VolumeID) -> HostPath { LocalFile.keybagLock(of: volume) }
+
+    private static func wait(_ file: borrowing Descriptor) throws(CommandFailure) {
+        while flock(file.number, LOCK_EX) != 0 {
+            if errno != EINTR { throw ErrorMessages.system(.last("flock")) }
+        }
+    }
+
+    private static func open(_ path: HostPath) throws(CommandFailure) -> Descriptor {
+        do throws(SystemError) {
+            try makeDirectories(SystemPaths.data)
+            let file = try Descriptor(opening: path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode: 0o600)
+            guard try file.status().st_mode & S_IFMT == S_IFREG else {
+                throw SystemError(code: EINVAL, call: "open", subject: path.description)
+            }
+            return file
+        } catch {
+            throw ErrorMessages.system(error)
+        }
+    }
+}

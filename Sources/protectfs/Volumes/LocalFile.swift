@@ -1,0 +1,88 @@
+// The files that this machine keeps for a volume beside its device keys: their names are made and read here alone.
+
+import HostSystem
+import ProtectedVolume
+import VolumeFormat
+
+/// A file of `SystemPaths.data` that is called after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
+/// `UUID.2.state`, `UUID.lock`, `UUID.keybag.lock`.
+struct LocalFile {
+    /// Its path; without what `erase` appends while it destroys the file.
+    let path: HostPath
+    /// The words between the dots, without the UUID.
+    private let words: [String]
+    /// Whether `erase` has begun to destroy it.
+    let isBeingErased: Bool
+
+    /// Whether it is a device key: `UUID.key`, `UUID.N.key`, or one that `recovery use` has replaced.
+    var isDeviceKey: Bool { words.contains("key") }
+    /// Whether it is a device key that `recovery use` has replaced: `UUID.key.old` and its like.
+    var isReplacedKey: Bool { isDeviceKey && words.last != "key" }
+    /// Whether it is a state file: `UUID.state` or `UUID.N.state`.
+    var isState: Bool { words.last == "state" }
+
+    /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to; nil for any other name.
+    private func number(suffix: String) -> Int? {
+        guard !isBeingErased, words.last == suffix else { return nil }
+        if words.count == 1 { return 1 }
+        guard words.count == 2, let number = Int(words[0]), number > 1, words[0] == "\(number)" else { return nil }
+        return number
+    }
+
+    private static let erasing = Array(".erasing".utf8)
+
+    /// The name that a file has while it is being destroyed.
+    static func beingErased(_ path: HostPath) -> HostPath { HostPath(bytes: path.bytes + erasing) }
+
+    /// All files of a volume, by name. Without the directory there are none.
+    static func all(of volume: VolumeID) -> [LocalFile] {
+        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
+        return names.compactMap { (name: HostPath) -> LocalFile? in
+            let isBeingErased = name.bytes.suffix(erasing.count).elementsEqual(erasing)
+            let bytes = isBeingErased ? name.bytes.dropLast(erasing.count) : name.bytes[...]
+            let words = bytes.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+                .map { String(decoding: $0, as: UTF8.self) }
+            guard words.first == "\(volume)" else { return nil }
+            return LocalFile(
+                path: SystemPaths.data.appending(bytes: Array(bytes)), words: Array(words.dropFirst()),
+                isBeingErased: isBeingErased)
+        }
+    }
+
+    /// The device keys of a volume: those in use first, then those that were replaced, which open older copies.
+    static func deviceKeys(of volume: VolumeID) -> [LocalFile] {
+        let keys = all(of: volume).filter(\.isDeviceKey)
+        return keys.filter { !$0.isReplacedKey } + keys.filter(\.isReplacedKey)
+    }
+
+    /// The numbers of the stores that have a device key here, in ascending order.
+    static func deviceKeyNumbers(of volume: VolumeID) -> [Int] {
+        all(of: volume).compactMap { $0.number(suffix: "key") }.sorted()
+    }
+
+    /// The numbers of the stores that have a state file here, in ascending order.
+    static func stateNumbers(of volume: VolumeID) -> [Int] {
+        all(of: volume).compactMap { $0.number(suffix: "state") }.sorted()
+    }
+
+    /// The device key of the store with this number.
+    static func deviceKey(of volume: VolumeID, number: Int = 1) -> HostPath {
+        SystemPaths.data.appending(number == 1 ? "\(volume).key" : "\(volume).\(number).key")
+    }
+
+    /// The state file of the store with this number.
+    static func state(of volume: VolumeID, number: Int) -> HostPath {
+        SystemPaths.data.appending(StateFileStore.fileName(volume, number))
+    }
+
+    /// The lock of commands that change the keybag.
+    static func keybagLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).keybag.lock") }
+
+    /// The lock of the volume's state files.
+    static func stateLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).lock") }
+
+    /// The name under which a device key is set aside when it is replaced, at the given attempt.
+    static func replacedKey(_ path: HostPath, attempt: Int) -> HostPath {
+        HostPath(bytes: path.bytes + Array((attempt == 1 ? ".old" : ".old.\(attempt)").utf8))
+    }
+}

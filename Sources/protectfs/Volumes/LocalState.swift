@@ -1,0 +1,164 @@
+// What this machine remembers of a volume, outside of it: the state file beside the device keys.
+
+import BackingStore
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import VolumeFormat
+
+/// The state file as commands and the daemon use it.
+enum LocalState {
+    /// Where the state file of a volume's store is kept.
+    static func store(_ access: VolumeAccess) throws(CommandFailure) -> StateFileStore {
+        try store(access.bag.volumeID, access.place().number)
+    }
+
+    /// Where the state file of a volume with this number is kept.
+    static func store(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFileStore {
+        let path = SystemPaths.data
+        do throws(SystemError) { try makeDirectories(path) } catch { throw ErrorMessages.system(error) }
+        let text = try VolumeAccess.text(path)
+        do throws(Errno) {
+            let directory = try HostDirectory.open(path: text)
+            return StateFileStore(directory: directory, volumeID: volume, number: number)
+        } catch {
+            throw .init(.failure, "\(path): \(error); the state file of the volume lies there")
+        }
+    }
+
+    /// The state file of a volume's store; nil when there is none.
+    static func load(_ access: VolumeAccess) throws(CommandFailure) -> StateFile? {
+        try load(access.bag.volumeID, access.place().number)
+    }
+
+    /// The state file of a volume with this number; nil when there is none.
+    static func load(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFile? {
+        // Asking must not make the directory.
+        guard unsafe SystemPaths.data.withCString({ unsafe access($0, F_OK) }) == 0 else { return nil }
+        let store = try store(volume, number)
+        do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
+    }
+
+    /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
+    /// that is older or other than the one pinned, unless `accept`.
+    ///
+    /// A copy for which nothing is pinned is measured by the highest serial that is pinned for any store of its UUID: who can
+    /// change the store can make it look like a new copy.
+    static func standing(
+        of access: VolumeAccess, accept: Bool
+    ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
+        let own = try load(access)
+        let isPinned = own?.layout.isPinned == true
+        let state = isPinned ? own : try highestPin(access.bag)
+        do throws(StateFileError) {
+            let outcome = try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
+            // What is pinned for another store has still to be pinned for this one.
+            return (outcome == .current && !isPinned ? .newer : outcome, state?.pins(publicKeyOf: access.bag) ?? false)
+        } catch {
+            throw explain(error, access.path)
+        }
+    }
+
+    /// The state file with the highest serial that is pinned for a volume; of several the one that pins this keybag.
+    private static func highestPin(_ bag: Keybag) throws(CommandFailure) -> StateFile? {
+        let pinned = try StorePlace.states(of: bag.volumeID).map(\.state).filter(\.layout.isPinned)
+        let highest = pinned.filter { state in pinned.allSatisfy { $0.layout.serial <= state.layout.serial } }
+        return highest.first { (try? StateFile.check(bag, against: $0)) == .current } ?? highest.first
+    }
+
+    /// Pins a keybag that has been unlocked or made here. A pin goes down only where a person has accepted the keybag.
+    static func pin(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) {
+        var refusal: StateFileError?
+        try update(access) { state in
+            do throws(StateFileError) { try state.pin(access.bag, acceptingKeybag: accept) } catch { refusal = error }
+        }
+        if let refusal { throw explain(refusal, access.path) }
+    }
+
+    /// What this machine remembers of a volume that it has not seen before: nothing is pinned, crash damage is tolerated,
+    /// and every late file in the volume's root believed.
+    private static func anew(_ access: VolumeAccess) -> StateFile {
+        var state = StateFile(unpinned: access.bag.volumeID)
+        state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
+        return state
+    }
+
+    /// Finds out that the state file can be written; one that is missing is made, and pins nothing.
+    static func touch(_ access: VolumeAccess) throws(CommandFailure) { try update(access) { _ in } }
+
+    /// Changes the state file of a volume's store; one that is missing is made.
+    private static func update(
+        _ access: VolumeAccess, _ change: (inout StateFile) -> Void
+    ) throws(CommandFailure) {
+        let (volume, place) = (access.bag.volumeID, try access.place())
+        let store = try store(volume, place.number)
+        var isTaken = false
+        do throws(VolumeError) {
+            _ = try store.update { found in
+                // Another store seen for the first time may have got this number meanwhile.
+                if let owner = found?.layout.store, !owner.isSameDirectory(as: place.store),
+                    owner.path != place.store.path
+                {
+                    isTaken = true
+                    return
+                }
+                var state = found ?? anew(access)
+                state.layout.store = place.store
+                change(&state)
+                found = state
+            }
+        } catch {
+            throw explain(error, volume, place.number)
+        }
+        if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is just being opened; try again") }
+    }
+
+    /// Makes the state file of a volume that `init` has just made.
+    static func create(_ bag: Keybag, _ place: StateFileLayout.Store) throws(CommandFailure) {
+        let store = try store(bag.volumeID, 1)
+        do throws(VolumeError) {
+            _ = try store.update { state in
+                var made = StateFile(pinning: bag, toleratesEverything: false)
+                made.layout.store = place
+                state = made
+            }
+        } catch {
+            throw explain(error, bag.volumeID, 1)
+        }
+    }
+
+    private static func explain(_ error: VolumeError, _ volume: VolumeID, _ number: Int) -> CommandFailure {
+        let path = LocalFile.state(of: volume, number: number)
+        guard case .damaged = error else { return ErrorMessages.volume(error, path) }
+        return .init(
+            .volume,
+            "\(path): this state file, in which the machine remembers the volume, is damaged; remove it to accept the volume as it is: then an older keybag is not noticed, and crash damage is tolerated until a complete fsck"
+        )
+    }
+
+    private static func explain(_ error: StateFileError, _ volume: HostPath) -> CommandFailure {
+        switch error {
+        case .format, .otherVolume:
+            .init(
+                .volume,
+                "\(volume): the state file under \(SystemPaths.data) is damaged; remove it to accept the volume as it is"
+            )
+        case .rolledBack(let serial, let pinned):
+            .init(
+                .volume,
+                "\(volume): the keybag is older (\(serial)) than one seen before (\(pinned)): a restored backup, or somebody put it back; --accept-keybag accepts it"
+            )
+        case .otherPublicKey:
+            .init(
+                .volume,
+                "\(volume): the keybag has another public key than the one seen before; --accept-keybag accepts it if you know why"
+            )
+        case .otherContents:
+            .init(
+                .volume,
+                "\(volume): the keybag differs from the one seen before under the same number; --accept-keybag accepts it if you know why"
+            )
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// Which state file and which device key are a store's own: a copy of a volume has its UUID, and must not change them.
+
+import BackingStore
+import HostSystem
+import Keybag
+import ProtectedVolume
+import VolumeFormat
+
+/// A store among those of one UUID that this machine has seen (docs/volume-format.md 4.1).
+struct StorePlace {
+    /// 1 for the store that was seen first, whose files are `UUID.state` and `UUID.key`; those of others have the number in
+    /// their names.
+    let number: Int
+    /// The store as it is now.
+    let store: StateFileLayout.Store
+    /// Where the store that was seen first lay, if this is another.
+    let original: HostPath?
+    /// Whether this machine sees the store for the first time, and knows another of its UUID.
+    let isNewCopy: Bool
+
+    /// Finds a store's place: by the directory itself, else by its path, else the first that is free.
+    ///
+    /// A damaged state file may be this store's own, unless another one names the store.
+    /// - Parameter typedPath: the absolute path with its links. A link in the place of a store that was seen there leads to
+    ///   what is measured by that store's state, as another directory in its place is.
+    init(_ volume: VolumeID, _ store: StateFileLayout.Store, _ typedPath: HostPath?) throws(CommandFailure) {
+        var store = store
+        let (known, damage) = Self.readableStates(of: volume)
+        let found =
+            known.first { $0.state.layout.store?.isSameDirectory(as: store) == true }
+            ?? known.first { $0.state.layout.store?.path == store.path }
+            ?? known.first { typedPath != nil && $0.state.layout.store?.path == typedPath?.bytes }
+            ?? known.first { $0.number == 1 && $0.state.layout.store == nil }
+        if let typedPath, found?.state.layout.store?.path == typedPath.bytes { store.path = typedPath.bytes }
+        if found == nil, let damage { throw damage }
+        let isFirst = !known.contains { $0.number == 1 }
+        isNewCopy = found == nil && !isFirst
+        number = found?.number ?? (isFirst ? 1 : (known.last?.number ?? 1) + 1)
+        self.store = store
+        let first = known.first { $0.number == 1 }?.state.layout.store?.path
+        original = number == 1 ? nil : first.map { HostPath(bytes: $0) }
+    }
+
+    /// Where a device key that is made for this store lies.
+    func deviceKey(_ volume: VolumeID) -> HostPath { LocalFile.deviceKey(of: volume, number: number) }
+
+    /// What a person has to know before this store's keys are changed; nil where there is nothing.
+    func note(_ path: HostPath) -> String? {
+        guard let original else { return nil }
+        return """
+            protectfs: \(path) is not the store that lay at \(original), but a copy of it, or moved from another file system: \
+            its passphrases and its device key are changed here alone, and what this machine knows of it is kept apart.
+            """
+    }
+
+    /// What a person has to know when this store is mounted for the first time; nil where there is nothing.
+    func warning(_ path: HostPath) -> String? {
+        guard isNewCopy else { return nil }
+        let place = original.map { " that lay at \($0)" } ?? " seen before"
+        return """
+            protectfs: warning: \(path) is not the store\(place), but a copy of it, or moved from another file system: \
+            crash damage is tolerated in it until a complete protectfs fsck.
+            """
+    }
+
+    /// The state files of a volume with their numbers, in ascending order.
+    static func states(of volume: VolumeID) throws(CommandFailure) -> [(number: Int, state: StateFile)] {
+        let (known, damage) = readableStates(of: volume)
+        if let damage { throw damage }
+        return known
+    }
+
+    /// Those that can be read, and what is wrong with another.
+    private static func readableStates(
+        of volume: VolumeID
+    ) -> (known: [(number: Int, state: StateFile)], damage: CommandFailure?) {
+        var known: [(number: Int, state: StateFile)] = []
+        var damage: CommandFailure?
+        for number in LocalFile.stateNumbers(of: volume) {
+            do throws(CommandFailure) {
+                if let state = try LocalState.load(volume, number) { known.append((number, state)) }
+            } catch { damage = error }
+        }
+        return (known, damage)
+    }
+}
+
+extension StateFileLayout.Store {
+    /// A volume's directory as it is now, seen at `path`.
+    init(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
+        let identity: DirectoryIdentity
+        do throws(Errno) { identity = try directory.identity() } catch { throw ErrorMessages.store(error, path) }
+        let resolved: HostPath
+        do throws(SystemError) { resolved = try path.resolved() } catch { throw ErrorMessages.system(error) }
+        self.init(
+            inode: identity.inode, born: (identity.born.seconds, UInt32(clamping: identity.born.nanoseconds)),
+            fileSystem: identity.fileSystem, path: resolved.bytes)
+    }
+}

@@ -1,0 +1,100 @@
+// A volume found by its path: its directory and its keybag, of which nothing is believed yet.
+
+import BackingStore
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// The directory and the keybag of a volume as they were found; to use the keybag, `CheckedVolume` reads it.
+struct VolumeAccess {
+    /// The path as typed.
+    let path: HostPath
+    /// The volume's directory.
+    let directory: HostDirectory
+    /// What tells the directory from its copies.
+    let store: StateFileLayout.Store
+    /// Its path without following what may be a link that somebody has put in its place.
+    let typedPath: HostPath?
+    /// Its keybag as it lies there.
+    let bag: Keybag
+
+    /// Opens the directory and parses the keybag.
+    init(_ path: HostPath, usePrevious: Bool = false) throws(CommandFailure) {
+        let text = try Self.text(path)
+        let directory: HostDirectory
+        do throws(Errno) {
+            directory = try HostDirectory.open(path: text)
+        } catch {
+            throw ErrorMessages.store(error, path)
+        }
+        let store = try StateFileLayout.Store(directory, path)
+        try self.init(path, directory, store, typedPath: Self.plainAbsolute(path), usePrevious: usePrevious)
+    }
+
+    /// Parses the keybag in a directory that is open already.
+    init(
+        _ path: HostPath, _ directory: HostDirectory, _ store: StateFileLayout.Store, typedPath: HostPath?,
+        usePrevious: Bool
+    ) throws(CommandFailure) {
+        self.path = path
+        self.directory = directory
+        self.store = store
+        self.typedPath = typedPath
+        let bytes: [UInt8]
+        do throws(Errno) {
+            bytes = try KeybagFile.read(in: directory, usePrevious: usePrevious)
+        } catch .ENOENT {
+            throw .init(.volume, "\(path): \(Self.reason(ofMissing: usePrevious, in: directory))")
+        } catch .EINVAL {
+            let name = usePrevious ? ".protectfs.keybag.old" : ".protectfs.keybag"
+            throw .init(.volume, "\(path): its \(name) is no regular file; somebody has replaced it")
+        } catch {
+            throw ErrorMessages.store(error, path)
+        }
+        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
+    }
+
+    /// Says, for a command that only shows the keybag, that this machine would not use it.
+    func warnIfRefused() {
+        do throws(CommandFailure) { _ = try LocalState.standing(of: self, accept: false) } catch {
+            Output.error(error.message)
+        }
+    }
+
+    private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
+        if isPrevious { return "there is no keybag from before the last change (no .protectfs.keybag.old in it)" }
+        if KeybagFile.hasPrevious(in: directory) {
+            return "its .protectfs.keybag is missing; --previous-keybag uses the one from before the last change"
+        }
+        return "not a protectfs volume (no .protectfs.keybag in it); make one with protectfs init"
+    }
+
+    /// An absolute path in its shortest form, links left alone.
+    private static func plainAbsolute(_ path: HostPath) -> HostPath? {
+        guard let absolute = try? path.absolute() else { return nil }
+        let parts = absolute.bytes.split(separator: UInt8(ascii: "/")).filter { !$0.elementsEqual(".".utf8) }
+        return HostPath(bytes: parts.flatMap { [UInt8(ascii: "/")] + $0 })
+    }
+
+    /// A path as libfuse and the store take it.
+    static func text(_ path: HostPath) throws(CommandFailure) -> String {
+        guard let text = String(validating: path.bytes, as: UTF8.self) else {
+            throw .init(.usage, "\(path): the path is not UTF-8 text; rename the directory")
+        }
+        return text
+    }
+
+    /// The same volume with the keybag that has just been written.
+    init(_ access: VolumeAccess, holding bag: Keybag) {
+        path = access.path
+        directory = access.directory
+        store = access.store
+        typedPath = access.typedPath
+        self.bag = bag
+    }
+
+    /// This store among the copies of the volume that this machine has seen.
+    func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store, typedPath) }
+}
