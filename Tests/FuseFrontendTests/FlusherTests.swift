@@ -33,7 +33,7 @@ struct FlusherTests {
 
     @Test func bringsWhatIsDirty() throws {
         try withDirtyFile { volume, _, _, node in
-            let flusher = volume.frontend.errands.flusher
+            let flusher = volume.frontend.calls.flusher
             #expect(flusher.flush([node, node], until: soon) == [node.number])
             #expect(volume.volume.content(of: node)?.size == UInt64(Self.size))
             volume.frontend.settle()
@@ -52,7 +52,7 @@ struct FlusherTests {
             unsafe #expect(pwrite(handle, bytes, bytes.count, off_t(Self.size)) == bytes.count)
             #expect(volume.volume.keys.beginLocking())
             #expect(unsafe open(path, O_RDONLY) == -1 && errno == EACCES)
-            #expect(volume.frontend.errands.flusher.flush([node], until: soon) == [node.number])
+            #expect(volume.frontend.calls.flusher.flush([node], until: soon) == [node.number])
             #expect(volume.volume.content(of: node)?.size == UInt64(2 * Self.size))
             #expect(volume.lines.withLock { $0.filter { $0.contains("refused to open") }.count } == 1)
             _ = volume.volume.keys.finishLocking { _ = volume.volume.wipeAtLock() }
@@ -63,7 +63,7 @@ struct FlusherTests {
     @Test func anUnlinkedFileToo() throws {
         try withDirtyFile { volume, path, _, node in
             unsafe #expect(unlink(path) == 0)
-            let flushed = volume.frontend.errands.flusher.flush([node], until: soon)
+            let flushed = volume.frontend.calls.flusher.flush([node], until: soon)
             #expect(flushed == (Flusher.isLockFree ? [node.number] : []))
             #expect(volume.volume.content(of: node)?.size == UInt64(Self.size))
         }
@@ -75,7 +75,7 @@ struct FlusherTests {
         let node = try volume.volume.lookup(Array("file".utf8), in: volume.volume.root).node
         // RELEASE comes some time after close(2).
         while node.openHandles > 0 { usleep(1000) }
-        #expect(volume.frontend.errands.flusher.flush([node], until: 0) == [node.number])
+        #expect(volume.frontend.calls.flusher.flush([node], until: 0) == [node.number])
         volume.volume.forget(node, count: 1)
         #expect(try volume.end())
     }

@@ -53,8 +53,7 @@ struct FileState: Sendable {
     /// The keys were wiped: look at the file ID before they come back.
     var wasWiped = false
     /// The modification time that was set last, to be put back after late writes from the page cache.
-    var pinnedTime: Timestamp?
-    var wroteSincePin = false
+    var keptTime = KeptTime()
     /// Late records could not be put in: nothing may be read or written before they are.
     var owesLateRecords = false
     /// Where writes from the page cache that are under way begin.
@@ -175,11 +174,8 @@ package final class FileContent: Sendable {
     // MARK: Times
 
     /// Remembers the modification time that was just set, so that a late write from the page cache cannot undo it.
-    package func pinModificationTime(_ time: Timestamp) {
-        state.withLock { state in
-            state.pinnedTime = time
-            state.wroteSincePin = false
-        }
+    func pinModificationTime(_ time: Timestamp) {
+        state.withLock { $0.keptTime.set(time) }
     }
 
     /// Runs `body` and puts the modification time back: for writes that no program made.
@@ -195,8 +191,9 @@ package final class FileContent: Sendable {
     /// a late write has moved.
     package func release() throws(VolumeError) {
         try flushHeader()
-        let time = state.withLock { $0.wroteSincePin ? $0.pinnedTime : nil }
-        if let time { try? backing.setTimes(accessed: .keep, modified: .set(time)) }
+        if let time = state.withLock({ $0.keptTime.toPutBack }) {
+            try? backing.setTimes(accessed: .keep, modified: .set(time))
+        }
     }
 
     // MARK: Small helpers

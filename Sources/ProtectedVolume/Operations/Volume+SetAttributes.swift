@@ -43,13 +43,6 @@ extension Volume {
         try? clearPrivileges(of: node, setID: false)
     }
 
-    /// Sets the modification time of a file, as after a late write from the page cache.
-    package func setModified(of node: Node, _ time: Timestamp) throws(VolumeError) {
-        let object = try backing(node)
-        forgetFingerprint(node)
-        try below { () throws(Errno) in try object.setTimes(accessed: .keep, modified: .set(time)) }
-    }
-
     /// Space and limits: the store's own.
     package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
