@@ -58,10 +58,11 @@ package final class Frontend: Sendable {
     /// - Parameters:
     ///   - source: shown as the mount's source.
     ///   - log: takes one line at a time.
+    ///   - trace: takes one line for each request, with names if `options` let the log hold them; nil: nothing is traced.
     ///   - events: called from the thread of the lock or unlock, or the timer's; must not wait for either.
     package init(
         volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
-        events: @escaping @Sendable (FrontendEvent) -> Void
+        trace: (@Sendable (String) -> Void)? = nil, events: @escaping @Sendable (FrontendEvent) -> Void
     ) {
         self.volume = volume
         self.options = options
@@ -71,7 +72,7 @@ package final class Frontend: Sendable {
         calls = DeferredCalls(volume, limits: .ofThisProcess())
         mender = Mender(volume)
         system = VolumeFileSystem(volume: volume, options: options, calls: calls, log: log)
-        session = Session(system)
+        session = Session(system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) })
         timer = MountTimer(
             system: system, sequence: LockSequence(system: system, calls: calls),
             idleSeconds: options.idleSeconds

@@ -16,6 +16,7 @@ extension Command {
             Option("option", letter: "o", value: "LIST", repeats: true, help: "mount options, separated by commas"),
             Option("foreground", letter: "f", help: "stay in the foreground and log to standard error"),
             Option("log-names", help: "with --foreground: log names of files, else only inode numbers"),
+            Option("trace", help: "with --foreground, print one line per request to standard error"),
             Option("no-unlock", help: "mount before first unlock: only class none can be opened"),
             Option("read-only", letter: "r", help: "the same as -o ro"),
             .deviceKey,

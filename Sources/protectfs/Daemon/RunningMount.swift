@@ -57,7 +57,7 @@ final class RunningMount: Sendable {
         do throws(SystemError) { source = try request.volume.absolute() } catch { throw ErrorMessages.system(error) }
         frontend = Frontend(
             volume: volume, options: request.options, source: MountLookup.simplified(source).description,
-            log: { log.write($0) }, events: { events.take($0) })
+            log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
         // Not the description, which is for people.
         let place = try VolumeAccess.text(point.path)
         let capture = ErrorCapture()

@@ -32,7 +32,7 @@ _protectfs() {
     esac
     case $command in
     "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
-    "mount") options="--option --foreground --log-names --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
+    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" ;;
     "lock") options="--grace --json" ;;
     "status") options="--json" ;;

@@ -33,6 +33,7 @@ complete -c protectfs -n '__fish_seen_subcommand_from init' -l weak-passphrase -
 complete -c protectfs -n '__fish_seen_subcommand_from mount' -s o -l option -r -d 'mount options, separated by commas'
 complete -c protectfs -n '__fish_seen_subcommand_from mount' -s f -l foreground -d 'stay in the foreground and log to standard error'
 complete -c protectfs -n '__fish_seen_subcommand_from mount' -l log-names -d 'with --foreground: log names of files, else only inode numbers'
+complete -c protectfs -n '__fish_seen_subcommand_from mount' -l trace -d 'with --foreground, print one line per request to standard error'
 complete -c protectfs -n '__fish_seen_subcommand_from mount' -l no-unlock -d 'mount before first unlock: only class none can be opened'
 complete -c protectfs -n '__fish_seen_subcommand_from mount' -s r -l read-only -d 'the same as -o ro'
 complete -c protectfs -n '__fish_seen_subcommand_from mount' -l device-key -r -d 'the volume\'s device key (default: by its UUID)'
