@@ -32,6 +32,7 @@ extension HostDirectory {
         let status = try found.status()
         try checkIsFile(status.kind)
         guard status.inode == inode else { throw .ESTALE }
-        return HostFile(HostObject(taking: try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
+        return HostFile(
+            HostObject(taking: try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
     }
 }
