@@ -123,7 +123,7 @@ enum Initialisation {
                 if name == Array("lost+found".utf8) || name == Array(".".utf8) || name == Array("..".utf8) {
                     return true
                 }
-                if name == Array(".protectfs.keybag".utf8) { isVolume = true }
+                if name == Array("\(ReservedName.keybag)".utf8) { isVolume = true }
                 count += 1
                 return true
             }

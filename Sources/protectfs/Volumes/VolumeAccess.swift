@@ -48,7 +48,7 @@ struct VolumeAccess {
         } catch .ENOENT {
             throw .init(.volume, "\(path): \(Self.reason(ofMissing: usePrevious, in: directory))")
         } catch .EINVAL {
-            let name = usePrevious ? ".protectfs.keybag.old" : ".protectfs.keybag"
+            let name = "\(usePrevious ? ReservedName.previousKeybag : ReservedName.keybag)"
             throw .init(.volume, "\(path): its \(name) is no regular file; somebody has replaced it")
         } catch {
             throw ErrorMessages.store(error, path)
