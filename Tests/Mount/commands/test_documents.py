@@ -1,4 +1,4 @@
-"""The manual page, the completions and the README say what the program does."""
+"""The manual page, the completions and the README agree with the program."""
 
 import json
 import os
@@ -173,7 +173,7 @@ SESSION_PARTS = [
 
 
 def test_session_of_the_readme(environment):
-    """The README's session is what happens: each command is run, in order, and prints what stands there."""
+    """The README's session is what happens: each command runs, in order, and prints the text of the README."""
     text = read(os.path.join(harness.REPOSITORY, "README.md")).partition("\n## A session\n")[2].split("```")[1]
     home, tools = environment.new_path("home"), environment.new_path("tools")
     os.makedirs(home)

@@ -1,13 +1,13 @@
-"""A store without any key takes no class from new files and presents no name of its choice: lost records, laid-over headers."""
+"""A store without keys cannot weaken the class of new files or present a name of its choice: lost records, replaced headers."""
 
 import base64
 import os
 import shutil
 
 import reader
+from checks import fsck, kinds, report
 from harness import CLASSES, get_class, outcome, read_file, set_class, write_file
-from test_repair import fsck, kinds, report
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 RECORD = b".protectfs.dir"
 HEADER = 128

@@ -1,4 +1,4 @@
-"""erase: the keys are destroyed, nothing opens the volume any more, and half of it is finished by a second run."""
+"""erase destroys the keys: nothing opens the volume any more, and a second run completes an interrupted one."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import subprocess
 import harness
 import reader
 from refusals import code_of
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 
 def made(environment):
@@ -70,7 +70,7 @@ def test_erase(environment):
     environment.cell("before", ["--previous-keybag", "--recovery-file", "--passphrase-file", "--no-unlock"],
                      opens(environment, volume))
     leave_previous(volume)
-    # What held the keys, held open: the very blocks, as somebody who undeletes finds them.
+    # The files with the keys, kept open: the same blocks that an undelete would find.
     handles = [(path, open(path, "rb"), harness.read_file(path)) for path in files]
     done = harness.protectfs("erase", "--yes", "--json", volume.path, env=volume.environment)
     answer = json.loads(done.stdout)
