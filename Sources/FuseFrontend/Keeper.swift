@@ -1,9 +1,7 @@
 // The clock of a mount: sweeps while locked, and the idle timer while unlocked.
 
-internal import FuseBridge
 internal import HostSystem
 internal import Keybag
-internal import HostSystem
 internal import ProtectedVolume
 internal import VolumeFormat
 

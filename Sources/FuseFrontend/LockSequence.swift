@@ -1,28 +1,10 @@
 // Locking in place: keys out, and the plaintext out of the kernel too, losing no write that a program was told of.
 
-internal import FuseBridge
 internal import HostSystem
 internal import Keybag
-internal import HostSystem
 internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat
-
-/// What a lock did.
-package struct LockReport: Sendable, Equatable {
-    /// The volume was unlocked before.
-    package var wasUnlocked = false
-    /// Handles of class A files that are open and have lost their access.
-    package var cutOff = 0
-    /// The processes (threads) that opened them, where the kernel told.
-    package var processes: [Int32] = []
-    /// Passes over the kernel's page cache.
-    package var passes = 0
-    /// Files of which the kernel still holds pages: above 0 the state is `sweeping`.
-    package var files = 0
-    /// How long it took.
-    package var milliseconds = 0
-}
 
 /// The steps of a lock, numbered as in `docs/architecture.md`, "One lock".
 struct LockSequence {
@@ -50,23 +32,26 @@ struct LockSequence {
         var report = LockReport()
         var isQuiet = false
         // 2 and 4 are the volume's; 3 is the kernel's, between them.
-        report.wasUnlocked = system.volume.lock(
+        let isLocked = system.volume.lock(
             sweeping: true, readLimit: Self.shortLimit,
             clearCache: {
                 locking()
-                isQuiet = clearCache(until: deadline, &report.passes)
+                isQuiet = clearCache(until: deadline)
             },
             flush: { firstPages in
                 errands.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
             },
             onLateFailure: { system.log("a write that comes after this lock will be refused: \($0)") })
-        guard report.wasUnlocked else { return report }
+        guard isLocked else {
+            report.wasLocked = true
+            return report
+        }
         // 5
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
         if left == 0 { _ = system.volume.keys.finishSweeping() }
         closeHandles(&report)
-        report.milliseconds = Int(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
+        report.milliseconds = Int64(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report
     }
 
@@ -74,7 +59,8 @@ struct LockSequence {
     ///
     /// What nobody can write goes at once, and waits for nobody's writes; what may be dirty is written back in large requests
     /// first, as a notification sends one page at a time.
-    private func clearCache(until deadline: UInt64, _ passes: inout Int) -> Bool {
+    private func clearCache(until deadline: UInt64) -> Bool {
+        var passes = 0
         let holders = targets
         let dirty = holders.filter(mayBeDirty)
         // From here on each buffered write asks for attributes first, and is refused.
@@ -152,7 +138,7 @@ struct LockSequence {
 
     /// Class A, and class B without an open handle, with pages.
     private var targets: [Node] {
-        system.volume.pageHolders.filter { node in
+        system.volume.nodesWithCachedPages.filter { node in
             switch node.protectionClass {
             case .complete: true
             case .completeUnlessOpen: node.openHandles == 0
@@ -173,7 +159,7 @@ struct LockSequence {
 
     /// Class A files behind which somebody may be in the middle of a write(2) to the cache: opened as another class.
     private var cachedWriters: [Node] {
-        system.volume.pageHolders.filter {
+        system.volume.nodesWithCachedPages.filter {
             $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
         }
     }

@@ -1,6 +1,7 @@
 // The words after `-o`: which of them are ours, which the kernel's, and which nobody's.
 
-package import VolumeFormat
+package import ProtectedVolume
+internal import VolumeFormat
 
 /// A word of `-o` that cannot be used.
 package enum MountOptionError: Error, Equatable, Sendable {
@@ -12,20 +13,10 @@ package enum MountOptionError: Error, Equatable, Sendable {
 
 /// What `-o` asked for.
 package struct MountOptions: Sendable, Equatable {
-    /// Nothing is written.
-    package var isReadOnly = false
+    /// What the volume has to know, handed on as it is.
+    package var volume = VolumeOptions()
     /// Other users may see the mount.
     package var allowsOther = false
-    /// The class of new files in directories without a default.
-    package var defaultClass: ProtectionClass?
-    /// Other machines write the same volume: short cache lifetimes, no write-back cache.
-    package var isShared = false
-    /// No crash damage is tolerated.
-    package var isStrict = false
-    /// Crash damage is tolerated in every file: a restored snapshot.
-    package var recover = false
-    /// A new file takes no class from its name's family, nor from the file that had its name before.
-    package var ignoresFamily = false
     /// Lock after so many seconds without use of protected files.
     package var idleSeconds: UInt64?
     /// Shown as the owner of everything.
@@ -69,13 +60,13 @@ package struct MountOptions: Sendable, Equatable {
             return
         }
         switch word {
-        case "ro": isReadOnly = true
-        case "rw": isReadOnly = false
+        case "ro": volume.isReadOnly = true
+        case "rw": volume.isReadOnly = false
         case "allow_other": allowsOther = true
-        case "shared": isShared = true
-        case "strict": isStrict = true
-        case "recover": recover = true
-        case "no_family_class": ignoresFamily = true
+        case "shared": volume.isShared = true
+        case "strict": volume.isStrict = true
+        case "recover": volume.recovers = true
+        case "no_family_class": volume.keepsFamilyClass = false
         case "default_class", "idle", "uid", "gid", "umask":
             throw .badValue(option: word, value: "", expected: "a value after =")
         default:
@@ -93,7 +84,7 @@ package struct MountOptions: Sendable, Equatable {
             guard let known = ProtectionClass(name: value) else {
                 throw .badValue(option: name, value: value, expected: "a protection class")
             }
-            defaultClass = known
+            volume.defaultClass = known
         case "idle":
             guard let seconds = Self.seconds(value) else {
                 throw .badValue(option: name, value: value, expected: "a duration such as 300, 90s, 10m or 2h")
@@ -157,7 +148,7 @@ package struct MountOptions: Sendable, Equatable {
             escaped.append(character)
         }
         var words = ["fsname=\(escaped)", "subtype=protectfs", "default_permissions"]
-        if isReadOnly { words.append("ro") }
+        if volume.isReadOnly { words.append("ro") }
         if allowsOther { words.append("allow_other") }
         return words + kernelOptions
     }

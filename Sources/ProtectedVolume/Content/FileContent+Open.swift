@@ -150,7 +150,7 @@ extension FileContent {
         if pages > 1 { try buffer.read(pages - 1..<pages, of: backing, to: 1) }
         let (first, tail) = try verify(access, &buffer, tail: pages > 1 ? pages - 1 : nil)
         var end = End(page: 0, field: first)
-        var departures: [(Departure.Kind, UInt64)] = []
+        var departures: [(CrashEvidence.Kind, UInt64)] = []
         if pages > 1 {
             if let tail {
                 end = End(page: pages - 1, field: tail)

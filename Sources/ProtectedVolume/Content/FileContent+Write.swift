@@ -43,7 +43,7 @@ extension FileContent {
             }
         }
         try prepareToModify(access)
-        if access == .writeBack || access == .replay, context.kernelKeepsTimes { pinTime() }
+        if access == .writeBack || access == .replay, !context.isShared { pinTime() }
         var done = 0
         while done < data.byteCount {
             let count = min(data.byteCount - done, Self.largestRequest)

@@ -157,9 +157,9 @@ package final class FileContent: Sendable {
         do throws(Errno) { return try body() } catch { throw .store(error) }
     }
 
-    func depart(_ kind: Departure.Kind, page: UInt64, in state: FileState? = nil) {
+    func depart(_ kind: CrashEvidence.Kind, page: UInt64, in state: FileState? = nil) {
         context.report(
-            Departure(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
+            CrashEvidence(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
     }
 
     /// The block that holds the last byte; 0 for an empty file.

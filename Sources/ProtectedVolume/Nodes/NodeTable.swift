@@ -1,6 +1,6 @@
 // The nodes that the kernel knows, by number and by backing inode, with their counts.
 //
-// Lock order (outermost first), for Names, Nodes and Volume:
+// Lock order (outermost first), for Nodes and Operations:
 //   directories' `structure` locks (smaller node number first) → a file's opening stripe → KeyRing's state lock →
 //   NodeTable → Node.state → DirectoryState.contents, DirectoryCache, Volume.opened.
 // Only `structure` locks and stripes are held across the backing store's I/O. Nobody asks for the KeyRing's state lock
@@ -28,11 +28,11 @@ final class NodeTable: Sendable {
     private let contents = Lock(Contents())
     let root: Node
     /// The nodes that a lock has to go through.
-    let holders: PageHolders
+    let withCachedPages: NodesWithCachedPages
 
     init(root: Node) {
         self.root = root
-        holders = root.holders
+        withCachedPages = root.nodesWithCachedPages
         contents.withLock { contents in
             contents.byNumber[root.number] = Slot(node: root, lookups: 1, holds: 1)
             contents.byInode[root.key] = root.number
@@ -60,7 +60,8 @@ final class NodeTable: Sendable {
                 }
                 contents.byInode[key] = nil
             }
-            let node = Node(number: contents.nextNumber, kind: kind, key: key, place: place, holders: holders)
+            let node = Node(
+                number: contents.nextNumber, kind: kind, key: key, place: place, nodesWithCachedPages: withCachedPages)
             contents.nextNumber += 1
             contents.byNumber[node.number] = Slot(node: node, lookups: 1)
             contents.byInode[key] = node.number
@@ -207,7 +208,7 @@ final class NodeTable: Sendable {
             return
         }
         contents.byNumber[number] = nil
-        if slot.node.mayHavePages { holders.remove(number) }
+        if slot.node.mayHavePages { withCachedPages.remove(number) }
         if contents.byInode[slot.node.key] == number { contents.byInode[slot.node.key] = nil }
         // Recursion is as deep as directories become unneeded at once, which is bounded by the depth of a path.
         for place in slot.node.state.withLock({ $0.allPlaces }) {

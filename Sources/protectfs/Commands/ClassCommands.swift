@@ -46,9 +46,6 @@ enum ClassCommands {
         let flags: Set<String>
     }
 
-    private static let attribute = "user.protection"
-    private static let flagsAttribute = "user.protectfs.flags"
-
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         try forEach(arguments, isRecursive: false) { entry, parent in
             if arguments.has("json") {
@@ -106,11 +103,10 @@ enum ClassCommands {
 
     /// Why a file of the class cannot be opened now; empty where it can be.
     private static func closed(_ protectionClass: ProtectionClass, _ path: HostPath) -> String {
-        let name = stateOfMount(path)
-        guard let state = VolumeState.allCases.first(where: { "\($0.attributeValue)" == name }),
-            !Access.isAllowed(.open, class: protectionClass, state: state)
-        else { return "" }
-        return ", closed while the volume is \("\(state.attributeValue)".replacingHyphens)"
+        guard let state = stateOfMount(path), !Access.isAllowed(.open, class: protectionClass, state: state) else {
+            return ""
+        }
+        return ", closed while the volume is \(state.words)"
     }
 
     /// Reads one path.
@@ -121,8 +117,8 @@ enum ClassCommands {
             guard kind == S_IFREG || kind == S_IFDIR else {
                 return Entry(path: path, isDirectory: false, protectionClass: nil, flags: [])
             }
-            let value = try ExtendedAttribute.read(attribute, of: path)
-            let flags = try ExtendedAttribute.read(flagsAttribute, of: path) ?? []
+            let value = try ExtendedAttribute.read(AttributeName.protection.description, of: path)
+            let flags = try ExtendedAttribute.read(AttributeName.flags.description, of: path) ?? []
             let words = String(decoding: flags, as: UTF8.self).split(whereSeparator: { $0 == " " || $0 == "," })
             return Entry(
                 path: path, isDirectory: kind == S_IFDIR,
@@ -138,10 +134,10 @@ enum ClassCommands {
         case ENOTCONN:
             return .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount")
         case EACCES:
-            if let state = stateOfMount(path), state != "unlocked" {
+            if let state = stateOfMount(path), state != .unlocked {
                 return .init(
                     .locked,
-                    "\(path): not possible while the volume is \(state.replacingHyphens); unlock it first (protectfs unlock)"
+                    "\(path): not possible while the volume is \(state.words); unlock it first (protectfs unlock)"
                 )
             }
             return .init(.failure, "\(path): permission denied")
@@ -152,12 +148,13 @@ enum ClassCommands {
         }
     }
 
-    private static func stateOfMount(_ path: HostPath) -> String? {
+    private static func stateOfMount(_ path: HostPath) -> VolumeState? {
         guard let place = try? MountLookup.containing(path) else { return nil }
-        guard let value = try? ExtendedAttribute.read("user.protectfs.state", of: place.mount.mountPoint) else {
+        guard let value = try? ExtendedAttribute.read(AttributeName.state.description, of: place.mount.mountPoint)
+        else {
             return nil
         }
-        return String(decoding: value, as: UTF8.self)
+        return VolumeState(attributeValue: String(decoding: value, as: UTF8.self))
     }
 
     /// What new files get in directories of a mount that have no default; nil where the daemon does not say.
@@ -237,7 +234,8 @@ enum ClassCommands {
             !entry.isDirectory && !arguments.has("wrap-only") && (isTightening || arguments.has("reencrypt"))
         guard reencrypts else {
             do throws(SystemError) {
-                try ExtendedAttribute.write(attribute, of: entry.path, Array(wanted.canonicalName.utf8))
+                try ExtendedAttribute.write(
+                    AttributeName.protection.description, of: entry.path, Array(wanted.canonicalName.utf8))
             } catch {
                 throw explain(error, entry.path)
             }
@@ -256,7 +254,7 @@ enum ClassCommands {
     }
 }
 
-extension String {
-    /// Spaces for hyphens: `before-first-unlock` in a sentence.
-    fileprivate var replacingHyphens: String { String(map { $0 == "-" ? " " : $0 }) }
+extension VolumeState {
+    /// The state in words, as in "before first unlock".
+    fileprivate var words: String { String("\(attributeValue)".map { $0 == "-" ? " " : $0 }) }
 }

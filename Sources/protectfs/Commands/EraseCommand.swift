@@ -167,7 +167,8 @@ enum Erasing {
         guard let name = EntryName(path.lastComponent.bytes) else { throw .init(.usage, "\(path): no file's name") }
         let parent = try VolumeAccess.text(path.parent)
         do throws(Errno) {
-            report.note(path, try Eraser.destroy(name, in: HostDirectory.open(path: parent)), holdsKeys: holdsKeys)
+            report.note(
+                path, try KeyFileEraser.destroy(name, in: HostDirectory.open(path: parent)), holdsKeys: holdsKeys)
         } catch { throw failure(error, path) }
     }
 

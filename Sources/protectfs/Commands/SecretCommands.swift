@@ -217,8 +217,7 @@ enum SecretCommands {
     private static func text(_ attribute: SecretAttribute) -> String {
         switch attribute {
         case .text(let text): text
-        case .bytes(let bytes):
-            bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        case .bytes(let bytes): Hexadecimal.text(bytes)
         case .number(let number): String(number)
         case .flag(let flag): flag ? "yes" : "no"
         }

@@ -16,7 +16,7 @@ extension Command {
                 _ = try arguments.operands("MOUNTPOINT")
                 entries = [try MountLookup.at(path)]
             } else {
-                entries = MountLookup.all().filter { geteuid() == 0 || $0.number(of: "user_id") == geteuid() }
+                entries = MountLookup.all().filter { geteuid() == 0 || $0.owner == geteuid() }
             }
             var lines: [JSONValue] = []
             var isFirst = true

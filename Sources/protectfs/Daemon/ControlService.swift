@@ -19,7 +19,7 @@ final class ControlService: ControlHandler, Sendable {
         self.mount = mount
         try Self.checkPlace()
         do throws(SystemError) {
-            socket = SystemPaths.controlSocket(major: mount.entry.major, minor: mount.entry.minor)
+            socket = SystemPaths.controlSocket(of: mount.entry)
             // Device numbers are used again: what is there belongs to a mount that is gone.
             _ = unsafe socket.withCString { unsafe unlink($0) }
             let record = Self.modeRecord(socket)
@@ -69,7 +69,7 @@ final class ControlService: ControlHandler, Sendable {
 
     func status() -> StatusReport { mount.status() }
 
-    func lock(grace: Double?) throws(ControlFailure) -> Control.LockReport { mount.lock(grace: grace) }
+    func lock(grace: Double?) throws(ControlFailure) -> LockReport { mount.lock(grace: grace) }
 
     func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
         do throws(CommandFailure) { return try mount.unlock(credential) } catch { throw Self.failure(error) }

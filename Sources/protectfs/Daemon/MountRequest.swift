@@ -4,6 +4,7 @@ import FuseFrontend
 import Glibc
 import HostSystem
 import Keybag
+import ProtectedVolume
 import VolumeFormat
 
 /// One call of `protectfs mount`.
@@ -47,7 +48,9 @@ struct MountRequest {
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
         }
-        if options.isStrict, options.recover { throw .init(.usage, "-o strict and -o recover exclude each other") }
+        if options.volume.isStrict, options.volume.recovers {
+            throw .init(.usage, "-o strict and -o recover exclude each other")
+        }
         if arguments.has("log-names"), !arguments.has("foreground") {
             throw .init(
                 .usage, "--log-names needs --foreground: names of files do not belong in the system log")

@@ -4,6 +4,7 @@
 // with: Sources/protectfs/ExitCode.swift Sources/FuseFrontend/MountOptions.swift
 
 import HostSystem
+import ProtectedVolume
 import VolumeFormat
 
 /// One option of every sort, and those that commands share.
@@ -54,13 +55,14 @@ func fuzz(_ bytes: RawSpan) {
     }
     // Written as words, they are understood as the same again.
     var list = mount.kernelOptions
-    if mount.isReadOnly { list.append("ro") }
+    let volume = mount.volume
+    if volume.isReadOnly { list.append("ro") }
     if mount.allowsOther { list.append("allow_other") }
-    if mount.isShared { list.append("shared") }
-    if mount.isStrict { list.append("strict") }
-    if mount.recover { list.append("recover") }
-    if mount.ignoresFamily { list.append("no_family_class") }
-    if let value = mount.defaultClass { list.append("default_class=\(value.canonicalName)") }
+    if volume.isShared { list.append("shared") }
+    if volume.isStrict { list.append("strict") }
+    if volume.recovers { list.append("recover") }
+    if !volume.keepsFamilyClass { list.append("no_family_class") }
+    list.append("default_class=\(volume.defaultClass.canonicalName)")
     if let value = mount.idleSeconds { list.append("idle=\(value)") }
     if let value = mount.user { list.append("uid=\(value)") }
     if let value = mount.group { list.append("gid=\(value)") }
