@@ -32,7 +32,7 @@ struct LockSequence {
         var report = LockReport()
         var isQuiet = false
         // 2 and 4 are the volume's; 3 is the kernel's, between them.
-        report.wasLocked = !system.volume.lock(
+        let isLocked = system.volume.lock(
             sweeping: true, readLimit: Self.shortLimit,
             clearCache: {
                 locking()
@@ -42,7 +42,10 @@ struct LockSequence {
                 calls.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
             },
             onLateFailure: { system.log("a write that comes after this lock will be refused: \($0)") })
-        guard !report.wasLocked else { return report }
+        guard isLocked else {
+            report.wasLocked = true
+            return report
+        }
         // 5
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
