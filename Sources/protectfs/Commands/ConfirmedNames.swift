@@ -26,13 +26,13 @@ final class ConfirmedNames: Sendable {
     init(_ arguments: Arguments, progress: Progress) throws(CommandFailure) {
         for name in ["accept-name", "accept-names-from", "accept-names"] where arguments.has(name) {
             guard arguments.has("repair") else {
-                throw .init(.usage, "--\(name) is part of a repair: give --repair too")
+                throw .init(.usage, "--\(name) needs --repair")
             }
         }
         asks = arguments.has("accept-names")
         guard !asks || Terminal.isTerminal(0) else {
             throw .init(
-                .usage, "--accept-names asks on a terminal, and there is none; in scripts use --accept-names-from")
+                .usage, "--accept-names asks, and there is no terminal; in scripts use --accept-names-from")
         }
         var given = arguments.all("accept-name").map(\.bytes)
         if let file = arguments.path("accept-names-from") {
@@ -56,7 +56,7 @@ final class ConfirmedNames: Sendable {
             if let known = answers[path] { return known }
             progress.end()
             let question = Output.oneLine(
-                "/\(HostPath(bytes: path)): is \(HostPath(bytes: name)) its name? It is not verified. [y/N] ")
+                "/\(HostPath(bytes: path)): the name \(HostPath(bytes: name)) is not verified. Accept it? [y/N] ")
             let answer = (try? Terminal.ask(question)) ?? []
             let isYes = [Array("y".utf8), Array("yes".utf8), Array("Y".utf8)].contains(answer)
             answers[path] = isYes

@@ -25,12 +25,14 @@ enum DaemonConnection {
             }
         }
         if MountLookup.isDead(entry) {
-            throw .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount \(path)")
+            throw .init(
+                .notMounted,
+                "\(path): the daemon of the mount has died; remove the mount with protectfs unmount \(path)")
         }
         if let owner = entry.owner, owner != geteuid() {
             throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
         }
-        throw .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(reason))")
+        throw .init(.notMounted, "\(path): cannot connect to the daemon of the mount: \(reason)")
     }
 
     /// Runs a call on the daemon and explains its failure.
@@ -48,13 +50,15 @@ enum DaemonConnection {
             return .init(
                 code, failure.message.isEmpty ? "\(path): refused by the daemon (\(failure.code))" : failure.message)
         case .unreachable(let error):
-            return .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(error.reason))")
-        case .timedOut: return .init(.failure, "\(path): the mount's daemon did not answer in time")
-        case .closed: return .init(.notMounted, "\(path): the mount's daemon has ended")
+            return .init(.notMounted, "\(path): cannot connect to the daemon of the mount: \(error.reason)")
+        case .timedOut: return .init(.failure, "\(path): the daemon of the mount did not answer in time")
+        case .closed: return .init(.notMounted, "\(path): the daemon of the mount has ended")
         case .protocolViolation:
-            return .init(.failure, "\(path): the mount's daemon is of another version of protectfs")
+            return .init(
+                .failure, "\(path): the daemon of the mount runs another version of protectfs; unmount and mount again")
         case .system(let error): return ErrorMessages.system(error)
-        case .unusableSecret: return .init(.authentication, "a passphrase has 1 to \(Credential.maximumLength) bytes")
+        case .unusableSecret:
+            return .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
         }
     }
 

@@ -22,7 +22,7 @@ enum MountLookup {
             if let entry = table.last(where: { $0.mountPoint == candidate }) { return entry }
         }
         throw .init(
-            .notMounted, "\(path): no protectfs volume is mounted there (protectfs status shows those that are)")
+            .notMounted, "\(path): no protectfs volume is mounted there; protectfs status shows the mounts")
     }
 
     /// The mount that a path lies in, and the path below its root.
@@ -35,7 +35,7 @@ enum MountLookup {
             throw .init(error.code == ENOTCONN ? .notMounted : .failure, "\(path): \(error.reason)")
         }
         guard let entry = try? MountTable.entry(containing: resolved), entry.isProtectfs else {
-            throw .init(.notMounted, "\(path): not on a mounted protectfs volume")
+            throw .init(.notMounted, "\(path): not in a mounted protectfs volume")
         }
         let rest = resolved.bytes.dropFirst(entry.mountPoint.bytes.count).drop { $0 == UInt8(ascii: "/") }
         return (entry, HostPath(bytes: rest))

@@ -61,7 +61,8 @@ enum SecretValueInput {
         let length = try fill(&whole, from: count, input, source)
         guard length <= SecretStore.largestSecret else {
             throw .init(
-                .failure, "\(source): longer than \(SecretStore.largestSecret) bytes; keep it in a file of the mount")
+                .failure,
+                "\(source): longer than \(SecretStore.largestSecret) bytes; store it as a file of the mount instead")
         }
         whole.shorten(to: length)
         return whole

@@ -21,7 +21,7 @@ enum DeviceKeyFile {
             throw .init(.authentication, "device key \(path): \(error.reason)")
         }
         guard count == SecretKey.byteCount else {
-            throw .init(.authentication, "device key \(path): not a device key, which is a file of 32 bytes")
+            throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
         }
         return key
     }
@@ -44,7 +44,7 @@ enum DeviceKeyFile {
         } catch {
             throw .init(.authentication, "device key \(path): \(error.reason)")
         }
-        throw .init(.authentication, "device key \(path): not a device key, which is a file of 32 bytes")
+        throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
     }
 
     /// Writes a new device key durably with mode 0600; an existing file is never overwritten.
@@ -75,7 +75,7 @@ enum DeviceKeyFile {
                 guard found.isInside(volume) else { return }
                 throw .init(
                     .usage,
-                    "--device-key \(key): lies inside the volume, where it would protect nothing; choose another place")
+                    "--device-key \(key): is inside the volume, where it would protect nothing; choose another place")
             }
             guard directory.parent != directory else { return }
             directory = directory.parent
@@ -99,6 +99,6 @@ enum DeviceKeyFile {
                 guard error.code == EEXIST else { throw .init(.failure, "device key \(path): \(error.reason)") }
             }
         }
-        throw .init(.failure, "device key \(path): a thousand old ones lie beside it; remove some")
+        throw .init(.failure, "device key \(path): there are a thousand old device keys beside it; remove some")
     }
 }

@@ -32,7 +32,8 @@ struct FoundDeviceKey: ~Copyable {
     /// The failure of a command that needs the device key; nil where it is here.
     func missing(_ what: String) -> CommandFailure? {
         guard path == nil else { return nil }
-        return problem ?? .init(.authentication, "the device key is not here, \(what); give it with --device-key")
+        return problem
+            ?? .init(.authentication, "the device key is not on this machine, \(what); give it with --device-key")
     }
 }
 

@@ -25,7 +25,7 @@ enum FreedMemory {
         // Where that cannot be remembered it would be said at every lock: then the manual alone says it.
         guard isFirst() else { return }
         Output.note(
-            "protectfs: note: \(text). What was read of locked files may stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note comes once after each boot or login."
+            "protectfs: note: \(text). Plaintext of locked files can stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note appears once after each boot or login."
         )
     }
 

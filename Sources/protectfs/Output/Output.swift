@@ -43,7 +43,7 @@ enum Output {
             try flush()
             return code
         } catch {
-            Self.error("\(what); standard output cannot be written: \(error.reason)")
+            Self.error("\(what), but standard output cannot be written: \(error.reason)")
             return .unsaid
         }
     }
@@ -69,7 +69,7 @@ enum Output {
         } catch {
             throw .init(
                 .failure,
-                "the new recovery code cannot be written to standard output (\(error.reason)) and is not valid; \(kept)"
+                "the new recovery code cannot be written to standard output (\(error.reason)), so it is not valid; \(kept)"
             )
         }
     }

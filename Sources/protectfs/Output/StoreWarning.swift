@@ -14,6 +14,6 @@ enum StoreWarning {
             (1..<UInt64(PageGeometry.pageSize)).contains(block)
         else { return nil }
         return
-            "\(path): the file system has blocks of \(block) bytes: a power cut may tear a page of \(PageGeometry.pageSize) that is being overwritten, which is lost then (blocks of \(PageGeometry.pageSize): mkfs.ext4 -b \(PageGeometry.pageSize))"
+            "\(path): the file system has blocks of \(block) bytes, so a power cut can destroy a page of \(PageGeometry.pageSize) bytes that is being overwritten; use a file system with larger blocks (mkfs.ext4 -b \(PageGeometry.pageSize))"
     }
 }

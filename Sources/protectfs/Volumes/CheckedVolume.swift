@@ -127,13 +127,13 @@ struct CheckedVolume {
         do throws(CommandFailure) {
             try LocalState.pin(VolumeAccess(found, holding: next), accept: outcome == .accepted)
         } catch {
-            Output.error("the keybag is changed, but this machine could not note it: \(error.message)")
+            Output.error("the keybag is changed, but this machine could not record it: \(error.message)")
             code = .failure
         }
         return code
     }
 
     private func leftBehind(_ error: Errno) -> String {
-        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): with .protectfs.keybag.old the volume opens as before that change; the next unlock tries again, or remove the file yourself"
+        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): .protectfs.keybag.old still opens the volume as before that change. The next unlock tries again; or remove the file yourself"
     }
 }

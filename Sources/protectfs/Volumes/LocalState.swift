@@ -23,7 +23,7 @@ enum LocalState {
             let directory = try HostDirectory.open(path: text)
             return StateFileStore(directory: directory, volumeID: volume, number: number)
         } catch {
-            throw .init(.failure, "\(path): \(error); the state file of the volume lies there")
+            throw .init(.failure, "\(path): \(error); this directory holds the state file of the volume")
         }
     }
 
@@ -111,7 +111,7 @@ enum LocalState {
         } catch {
             throw explain(error, volume, place.number)
         }
-        if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is just being opened; try again") }
+        if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is being opened; try again") }
     }
 
     /// Makes the state file of a volume that `init` has just made.
@@ -133,7 +133,7 @@ enum LocalState {
         guard case .damaged = error else { return ErrorMessages.volume(error, path) }
         return .init(
             .volume,
-            "\(path): this state file, in which the machine remembers the volume, is damaged; remove it to accept the volume as it is: then an older keybag is not noticed, and crash damage is tolerated until a complete fsck"
+            "\(path): this state file, with what the machine remembers of the volume, is damaged; remove it to accept the volume as it is. An older keybag is then not noticed, and crash damage is tolerated until a complete fsck"
         )
     }
 
@@ -147,17 +147,17 @@ enum LocalState {
         case .rolledBack(let serial, let pinned):
             .init(
                 .volume,
-                "\(volume): the keybag is older (\(serial)) than one seen before (\(pinned)): a restored backup, or somebody put it back; --accept-keybag accepts it"
+                "\(volume): the keybag (\(serial)) is older than the one last seen (\(pinned)): someone restored a backup or replaced it; use --accept-keybag to accept it"
             )
         case .otherPublicKey:
             .init(
                 .volume,
-                "\(volume): the keybag has another public key than the one seen before; --accept-keybag accepts it if you know why"
+                "\(volume): the keybag's public key differs from the one last seen; if you know why, use --accept-keybag"
             )
         case .otherContents:
             .init(
                 .volume,
-                "\(volume): the keybag differs from the one seen before under the same number; --accept-keybag accepts it if you know why"
+                "\(volume): the keybag differs from the one last seen with the same serial number; if you know why, use --accept-keybag"
             )
         }
     }

@@ -48,17 +48,17 @@ struct StorePlace {
     func note(_ path: HostPath) -> String? {
         guard let original else { return nil }
         return """
-            protectfs: \(path) is not the store that lay at \(original), but a copy of it, or moved from another file system: \
-            its passphrases and its device key are changed here alone, and what this machine knows of it is kept apart.
+            protectfs: \(path) is a copy of the volume at \(original), or was moved from another file system: its passphrases \
+            and its device key are changed here only, and what this machine knows of it is kept apart.
             """
     }
 
     /// What a person has to know when this store is mounted for the first time; nil where there is nothing.
     func warning(_ path: HostPath) -> String? {
         guard isNewCopy else { return nil }
-        let place = original.map { " that lay at \($0)" } ?? " seen before"
+        let place = original.map { "at \($0)" } ?? "seen before"
         return """
-            protectfs: warning: \(path) is not the store\(place), but a copy of it, or moved from another file system: \
+            protectfs: warning: \(path) is a copy of the volume \(place), or was moved from another file system: \
             crash damage is tolerated in it until a complete protectfs fsck.
             """
     }

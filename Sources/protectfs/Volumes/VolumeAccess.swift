@@ -49,7 +49,7 @@ struct VolumeAccess {
             throw .init(.volume, "\(path): \(Self.reason(ofMissing: usePrevious, in: directory))")
         } catch .EINVAL {
             let name = usePrevious ? ".protectfs.keybag.old" : ".protectfs.keybag"
-            throw .init(.volume, "\(path): its \(name) is no regular file; somebody has replaced it")
+            throw .init(.volume, "\(path): \(name) is not a regular file; someone has replaced it")
         } catch {
             throw ErrorMessages.store(error, path)
         }
@@ -64,11 +64,11 @@ struct VolumeAccess {
     }
 
     private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
-        if isPrevious { return "there is no keybag from before the last change (no .protectfs.keybag.old in it)" }
+        if isPrevious { return "there is no keybag from before the last change (.protectfs.keybag.old is missing)" }
         if KeybagFile.hasPrevious(in: directory) {
-            return "its .protectfs.keybag is missing; --previous-keybag uses the one from before the last change"
+            return ".protectfs.keybag is missing; use --previous-keybag for the one from before the last change"
         }
-        return "not a protectfs volume (no .protectfs.keybag in it); make one with protectfs init"
+        return "not a protectfs volume (.protectfs.keybag is missing); make one with protectfs init"
     }
 
     /// An absolute path in its shortest form, links left alone.
