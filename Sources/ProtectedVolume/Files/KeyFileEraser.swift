@@ -1,6 +1,7 @@
 // Destroying the small files that hold keys: overwritten where they lie, made durable, read back, and only then removed.
 
 package import BackingStore
+package import HostSystem
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat

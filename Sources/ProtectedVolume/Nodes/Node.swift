@@ -75,7 +75,7 @@ package final class Node: Sendable {
     /// Handles open for writing.
     package var writableHandles: Int { state.withLock { $0.writableHandles } }
     /// Whether the last name is gone.
-    package var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
+    var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
 }
 
 /// The changing part of a node.

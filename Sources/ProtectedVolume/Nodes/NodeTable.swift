@@ -117,11 +117,6 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Tells of a further name of the node.
-    func linked(_ node: Node, at place: Place) {
-        contents.withLock { add(place, to: node, in: &$0) }
-    }
-
     /// Tells that the name at `old` is now at `new`.
     func moved(_ node: Node, from old: Place, to new: Place) {
         contents.withLock { contents in
@@ -189,11 +184,6 @@ final class NodeTable: Sendable {
         contents.withLock { drop(node.number, in: &$0, by: 1, lookups: 0) }
     }
 
-    /// Counts a further reply about a known node.
-    func addLookup(_ node: Node) {
-        contents.withLock { $0.byNumber[node.number]?.lookups += 1 }
-    }
-
     func forget(_ node: Node, count: UInt64) {
         contents.withLock { drop(node.number, in: &$0, by: 0, lookups: count) }
     }
@@ -216,15 +206,10 @@ final class NodeTable: Sendable {
         }
     }
 
-    func all(where isWanted: (Node) -> Bool) -> [Node] {
-        let nodes = contents.withLock { contents in contents.byNumber.values.map(\.node) }
-        return nodes.filter(isWanted)
-    }
-
     var count: Int { contents.withLock { $0.byNumber.count } }
 }
 
 extension NodeState {
     /// Every name known.
-    var allPlaces: [Place] { (place.map { [$0] } ?? []) + otherPlaces }
+    fileprivate var allPlaces: [Place] { (place.map { [$0] } ?? []) + otherPlaces }
 }

@@ -32,7 +32,7 @@ extension Node {
     static let pagesBit: UInt8 = 0x80
 
     /// Whether pages of the file may stand in the kernel's page cache.
-    package var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
+    var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
 
     /// Pages of the file may come into the page cache from now on: a handle was opened that goes through it, or a page was
     /// read for it.

@@ -107,7 +107,7 @@ extension Volume {
     }
 
     /// Removes a temporary of any kind; its own content is a record at most.
-    func removeLeftover(_ name: EntryName, _ directory: BackingDirectory) {
+    private func removeLeftover(_ name: EntryName, _ directory: BackingDirectory) {
         do throws(Errno) {
             try directory.unlink(name)
         } catch {

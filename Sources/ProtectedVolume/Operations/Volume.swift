@@ -5,28 +5,7 @@ internal import Glibc
 package import Keybag
 internal import HostSystem
 internal import SodiumKit
-package import VolumeFormat
-
-/// How a volume is opened: the one value that the words of `-o`, the volume and its files' contents share.
-package struct VolumeOptions: Sendable, Equatable {
-    /// Nothing is written below.
-    package var isReadOnly = false
-    /// Other machines write the same volume: records are read again, asides are left alone.
-    package var isShared = false
-    /// The class of new files in directories without a default.
-    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
-    /// Crash damage is never tolerated.
-    package var isStrict = false
-    /// Crash damage is tolerated in every file.
-    package var recovers = false
-    /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
-    package var keepsFamilyClass = true
-    /// Descriptors of directories that may be kept open; nil: a quarter of the process's limit.
-    package var directoryDescriptors: Int?
-
-    /// The defaults: exclusive, writable, class C.
-    package init() {}
-}
+internal import VolumeFormat
 
 /// What a volume tells whoever keeps a log.
 package enum VolumeNotice: Sendable {
@@ -82,6 +61,10 @@ package final class Volume: Sendable {
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
     /// Undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
+    /// Names that are remembered there; the rest are not reported.
+    static let mostReportedNames = 4096
+    /// Directories on a path from the root: more are a circle.
+    static let deepestDirectory = 4096
     /// Whether `unprovenPublicKey` was reported.
     let hasReportedUnprovenKey = Lock(false)
     /// Whether new objects are given to the caller: root alone can.
@@ -144,9 +127,10 @@ package final class Volume: Sendable {
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
         ) { report(.crashEvidence($0)) }
-        let limit = options.directoryDescriptors ?? Self.descriptorLimit() / 4
-        directories = DirectoryCache(capacity: min(limit, 2048))
-        pins = PinCount(limit: min(limit, 2048)) { directory.isShort }
+        // A quarter of the process's descriptors at most.
+        let limit = min(Self.descriptorLimit() / 4, 2048)
+        directories = DirectoryCache(capacity: limit)
+        pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
         nodes = NodeTable(
@@ -184,9 +168,6 @@ package final class Volume: Sendable {
         nodes.forget(node, count: count)
         if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
     }
-
-    /// Counts one more lookup of a node, as a further reply about it does.
-    package func addLookup(_ node: Node) { nodes.addLookup(node) }
 
     /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
     package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
