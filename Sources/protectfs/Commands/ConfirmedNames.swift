@@ -1,10 +1,10 @@
-// Which names a person has confirmed for `fsck --repair`: given one by one, as a list in a file, or asked for.
+// The names that the user confirms for `fsck --repair`: one by one, as a list in a file, or when asked.
 
 import Glibc
 import HostSystem
 import ProtectedVolume
 
-/// Names that a person has seen and calls their own. Thread-safe.
+/// Names that the user has confirmed. Thread-safe.
 final class ConfirmedNames: Sendable {
     static let options = [
         Option(
@@ -20,7 +20,7 @@ final class ConfirmedNames: Sendable {
     private let paths: Set<[UInt8]>
     private let asks: Bool
     private let progress: Progress
-    /// The answers, so that nobody is asked twice; held while one is awaited.
+    /// The answers, so that each question is asked once. The lock is held while the user types.
     private let answers = Lock<[[UInt8]: Bool]>([:])
 
     init(_ arguments: Arguments, progress: Progress) throws(CommandFailure) {
@@ -50,7 +50,7 @@ final class ConfirmedNames: Sendable {
     /// Whether the name at `path`, as the check gives it, is confirmed.
     func isConfirmed(_ path: [UInt8]) -> Bool {
         if paths.contains(path) { return true }
-        // Asked for the one entry, not for whichever has the name.
+        // The question is about this entry, not about every entry with the name.
         guard asks, let name = CheckOptions.nameCarried(by: path) else { return false }
         return answers.withLock { answers in
             if let known = answers[path] { return known }

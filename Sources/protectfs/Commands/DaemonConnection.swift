@@ -1,4 +1,4 @@
-// The way from a mount to its daemon: sockets, and what their failures mean.
+// Connections to the daemon of a mount, and messages for their failures.
 
 import Control
 import Glibc
@@ -64,7 +64,7 @@ enum DaemonConnection {
 
     /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
     static func cleanAfterDead(_ entry: MountEntry) {
-        // What the daemon made, and not somebody who has made the directory in /tmp.
+        // Only what the daemon made: anyone can make the directory in /tmp.
         let owners = Set([geteuid(), entry.owner ?? geteuid()])
         for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
             let record = ControlService.modeRecord(socket)
@@ -80,8 +80,8 @@ enum DaemonConnection {
         }
     }
 
-    /// Where root cleans for somebody else, that user could have put a link or another's directory in the place of the
-    /// mount point: neither gets a mode.
+    /// When root cleans up for another user, that user could have replaced the mount point by a link or by the directory of a
+    /// third user: neither gets a mode.
     private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
         let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
         let owner = try directory.status().st_uid

@@ -1,4 +1,4 @@
-// `protectfs erase`: destroys the keys of a volume, so that nobody reads it any more.
+// `protectfs erase`: destroys the keys of a volume, so that nobody can read it.
 
 import BackingStore
 import Control
@@ -95,7 +95,7 @@ enum Erasing {
         }
     }
 
-    /// What this machine has seen of the volume elsewhere, and is still there, would be lost with its device key.
+    /// Other stores of the volume that still exist would be lost with its device key.
     private static func refuseOtherStores(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume else { return }
         let own = try StateFileLayout.Store(target.directory, target.path)
@@ -177,7 +177,7 @@ enum Erasing {
 
     private static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
 
-    /// Looks again, by the names and not by what was remembered.
+    /// Looks for the files again by their names.
     private static func verify(_ target: Target, _ report: Report) throws(CommandFailure) {
         let keybags = KeybagFile.allNames.map { target.path.appending(bytes: Array($0.bytes)) }
         for path in keybags + target.deviceKeys + target.states + target.links {

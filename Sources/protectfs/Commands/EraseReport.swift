@@ -1,4 +1,4 @@
-// What `erase` says: of every file what was done, and that nothing is left only where that was checked.
+// The report of `erase`: what was done to each file. It claims that nothing is left only if that was checked.
 
 import BackingStore
 import Control

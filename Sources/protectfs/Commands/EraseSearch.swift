@@ -1,4 +1,4 @@
-// What `erase` destroys: the volume's keybags, whole or not, and the key files of its UUID that are certainly its own.
+// Finds what `erase` destroys: the keybags of the volume, whole or damaged, and the key files that certainly belong to it.
 
 import BackingStore
 import Control
@@ -146,7 +146,7 @@ private struct DeviceKeySearch {
             return
         }
         if choice == .none { return target.spared.append((path, "--device-key none was given")) }
-        // The link that stands where the key is looked for, to the key that was given.
+        // A link at the default path, to the key that was given.
         if !isGiven, isLink(path), target.deviceKeys.contains(where: { isSame($0, path) }) {
             return target.links.append(path)
         }

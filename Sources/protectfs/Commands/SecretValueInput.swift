@@ -1,4 +1,4 @@
-// Where a secret that is to be stored comes from: standard input, a file, or a terminal without echo.
+// Reads a secret for `secret set` from standard input, a file, or a terminal without echo.
 
 import Glibc
 import HostSystem

@@ -1,4 +1,4 @@
-// Where passphrases and recovery codes come from: terminal, file or command; never arguments or environment.
+// Reads passphrases and recovery codes from the terminal, a file or a command; never from arguments or the environment.
 
 import Glibc
 import HostSystem
@@ -29,8 +29,7 @@ enum CredentialInput {
 
     /// A passphrase that is to be set; asked for twice on the terminal, and again where it is too easy to guess.
     ///
-    /// - Parameter isBound: it works only together with a device key, so that a copy of the volume is not enough to guess
-    ///   at it.
+    /// - Parameter isBound: it works only together with a device key, so a copy of the volume is not enough to guess it.
     static func newPassphrase(
         _ arguments: Arguments, isBound: Bool, prompt: String = "New passphrase: ", orPlain: Bool = false
     ) throws(CommandFailure) -> SecretBytes {
@@ -61,7 +60,7 @@ enum CredentialInput {
             try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase"), isBound, mayBeWeak)
     }
 
-    /// Refuses or warns where a passphrase is easy to guess.
+    /// Refuses a passphrase that is easy to guess, or warns of it.
     private static func judged(
         _ passphrase: consuming SecretBytes, _ isBound: Bool, _ mayBeWeak: Bool
     ) throws(CommandFailure) -> SecretBytes {
@@ -159,7 +158,7 @@ enum CredentialInput {
                     try Terminal.readLine(from: reading, into: &span)
                 }
             } catch {
-                // What it says about itself comes before our view of its output.
+                // Its exit code explains more than its missing output.
                 if case .exited(let code) = try child.wait(), code != 0 {
                     throw CommandFailure(.authentication, "--\(option): the command failed with exit code \(code)")
                 }

@@ -1,4 +1,4 @@
-// The device key: 32 random bytes in a file outside of the volume.
+// The device key: 32 random bytes in a file outside the volume.
 
 import Glibc
 import HostSystem
@@ -82,10 +82,10 @@ enum DeviceKeyFile {
         }
     }
 
-    /// Takes away a key that was written for something that then failed.
+    /// Removes a key that was written for a change that then failed.
     static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
 
-    /// Moves a key that is to be replaced aside, under a name at which nothing lies: copies of the volume may need it.
+    /// Renames a key that is about to be replaced to a free name: copies of the volume may need it.
     ///
     /// - Returns: its new name; nil where there was none.
     static func setAside(_ path: HostPath) throws(CommandFailure) -> HostPath? {

@@ -1,4 +1,4 @@
-// The sentences for every kind of error: what happened, why, and what to do. The only place where they are made.
+// The messages for errors of the other modules: what went wrong, and what to do.
 
 import BackingStore
 import Glibc
@@ -22,7 +22,7 @@ enum ErrorMessages {
         return .init(.usage, "unknown class \"\(word)\"; use \(names) (or \(letters))")
     }
 
-    /// No directory for control sockets that this user can trust.
+    /// The directory of control sockets cannot be trusted.
     static func runtime(_ error: RuntimeDirectoryError) -> CommandFailure {
         let way =
             "set XDG_RUNTIME_DIR to a directory of your own with mode 0700, and keep it set for the commands that follow"

@@ -1,4 +1,4 @@
-// What this machine remembers of a volume, outside of it: the state file beside the device keys.
+// What this machine remembers of a volume: the state file beside the device keys.
 
 import BackingStore
 import Glibc
@@ -40,11 +40,11 @@ enum LocalState {
         do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
     }
 
-    /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
-    /// that is older or other than the one pinned, unless `accept`.
+    /// Compares a keybag with what this machine remembers, and says whether its public key is the pinned one. Refuses a
+    /// keybag that is older than, or differs from, the pinned one, unless `accept`.
     ///
-    /// A copy for which nothing is pinned is measured by the highest serial that is pinned for any store of its UUID: who can
-    /// change the store can make it look like a new copy.
+    /// A copy for which nothing is pinned is compared with the highest serial pinned for any store of its UUID: an attacker who
+    /// can change the store can make it look like a new copy.
     static func standing(
         of access: VolumeAccess, accept: Bool
     ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {

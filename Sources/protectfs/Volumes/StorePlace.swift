@@ -1,4 +1,4 @@
-// Which state file and which device key are a store's own: a copy of a volume has its UUID, and must not change them.
+// Finds the state file and the device key of a store. A copy of a volume has the same UUID, and must not change them.
 
 import BackingStore
 import HostSystem
@@ -13,7 +13,7 @@ struct StorePlace {
     let number: Int
     /// The store as it is now.
     let store: StateFileLayout.Store
-    /// Where the store that was seen first lay, if this is another.
+    /// Where the store that was seen first was, if this is another.
     let original: HostPath?
     /// Whether this machine sees the store for the first time, and knows another of its UUID.
     let isNewCopy: Bool
@@ -41,10 +41,10 @@ struct StorePlace {
         original = number == 1 ? nil : first.map { HostPath(bytes: $0) }
     }
 
-    /// Where a device key that is made for this store lies.
+    /// The path of a new device key for this store.
     func deviceKey(_ volume: VolumeID) -> HostPath { LocalFile.deviceKey(of: volume, number: number) }
 
-    /// What a person has to know before this store's keys are changed; nil where there is nothing.
+    /// A note for the user before this store's keys are changed; nil for the store seen first.
     func note(_ path: HostPath) -> String? {
         guard let original else { return nil }
         return """
@@ -53,7 +53,7 @@ struct StorePlace {
             """
     }
 
-    /// What a person has to know when this store is mounted for the first time; nil where there is nothing.
+    /// A warning for the user when a copy is mounted for the first time; nil otherwise.
     func warning(_ path: HostPath) -> String? {
         guard isNewCopy else { return nil }
         let place = original.map { "at \($0)" } ?? "seen before"

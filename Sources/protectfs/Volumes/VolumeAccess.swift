@@ -1,4 +1,4 @@
-// A volume found by its path: its directory and its keybag, of which nothing is believed yet.
+// A volume found by its path: its directory and its keybag, which is not verified yet.
 
 import BackingStore
 import HostSystem
@@ -17,7 +17,7 @@ struct VolumeAccess {
     let store: StateFileLayout.Store
     /// Its path without following what may be a link that somebody has put in its place.
     let typedPath: HostPath?
-    /// Its keybag as it lies there.
+    /// Its keybag, unverified.
     let bag: Keybag
 
     /// Opens the directory and parses the keybag.
@@ -56,7 +56,7 @@ struct VolumeAccess {
         do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
     }
 
-    /// Says, for a command that only shows the keybag, that this machine would not use it.
+    /// Warns, for a command that only shows the keybag, if this machine would refuse it.
     func warnIfRefused() {
         do throws(CommandFailure) { _ = try LocalState.standing(of: self, accept: false) } catch {
             Output.error(error.message)
