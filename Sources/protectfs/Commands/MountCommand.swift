@@ -15,6 +15,7 @@ extension Command {
                 help: "mount options, separated by commas"),
             Option("foreground", letter: "f", help: "stay in the foreground and log to standard error"),
             Option("log-names", help: "with --foreground, log names of files instead of inode numbers only"),
+            Option("trace", help: "with --foreground, print one line for each request to standard error"),
             Option(
                 "no-unlock", mountWord: .unlocking,
                 help: "mount without unlocking; until the first unlock, only files of class none can be opened"),

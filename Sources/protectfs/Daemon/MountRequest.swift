@@ -15,6 +15,8 @@ struct MountRequest {
     let mountPoint: HostPath
     /// What follows `-o`.
     private(set) var options: MountOptions
+    /// Each request becomes a line on standard error.
+    let traces: Bool
     /// Stays before first unlock.
     let noUnlock: Bool
     /// Where the device key is.
@@ -56,6 +58,10 @@ struct MountRequest {
                 .usage, "--log-names needs --foreground: names of files do not belong in the system log")
         }
         options.logsNames = arguments.has("log-names")
+        if arguments.has("trace"), !arguments.has("foreground") {
+            throw .init(.usage, "--trace needs --foreground: its lines go to standard error")
+        }
+        traces = arguments.has("trace")
         if noUnlock,
             let option = ["passphrase-file", "passphrase-command", "recovery-file"].first(where: arguments.has)
         {

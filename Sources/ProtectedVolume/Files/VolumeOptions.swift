@@ -1,4 +1,4 @@
-// How a volume is opened: the settings of a mount, from the command line down to each open file.
+// How a volume is opened.
 
 package import VolumeFormat
 
