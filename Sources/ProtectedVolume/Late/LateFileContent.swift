@@ -1,11 +1,11 @@
-// Reading a late file: its header, and the records of which every MAC verifies.
+// Reads a late file: its header and the records whose MAC verifies.
 
 internal import BackingStore
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-/// What of a late file may be believed.
+/// The part of a late file that verifies.
 struct LateFileContent: Sendable {
     /// Records of data whose file has no done record behind them.
     var entries: [LateEntry] = []
@@ -16,7 +16,7 @@ struct LateFileContent: Sendable {
     var end = UInt64(LateFileHeader.length)
     /// Its running number.
     var next: UInt64 = 0
-    /// Something stands behind the last record that verifies.
+    /// There are bytes after the last record that verifies.
     var hasRest = false
 
     /// Reads the header; nil where the file is not one.
