@@ -4,8 +4,8 @@ import os
 import re
 
 import harness
+from foreground import Foreground
 from harness import outcome, read_file, set_class, write_file
-from test_leaks import served
 
 NAME = "Zwergflusspferd"
 CONTENT = b"the content of a file that no trace may hold"
@@ -13,7 +13,7 @@ ATTRIBUTE = "user.zwergname"
 TARGET = "zwergziel"
 
 
-def exercise(mount, log):
+def exercise(mount):
     """Makes requests of many kinds; the lines that came of them."""
     path = mount / f"{NAME}.txt"
     write_file(path, CONTENT)
@@ -26,8 +26,8 @@ def exercise(mount, log):
     assert outcome(read_file, mount / f"{NAME}.absent") == "ENOENT"
     mount.lock()
     assert outcome(read_file, path) == "EACCES"
-    harness.wait_until(lambda: b"result=EACCES" in read_file(log), what="the line of the refusal")
-    return [line for line in read_file(log).decode().splitlines() if line.startswith("trace ")]
+    harness.wait_until(lambda: b"result=EACCES" in read_file(mount.log), what="the line of the refusal")
+    return [line for line in mount.said().splitlines() if line.startswith("trace ")]
 
 
 def fields(line):
@@ -42,11 +42,9 @@ def requests(lines, operation):
 def test_lines(environment):
     volume = environment.volume()
     credential = ["--recovery-file", volume.code_file]
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
-    os.mkdir(mount.path)
-    with served(environment, mount, *credential, "--trace") as (_, log):
-        lines = exercise(mount, log)
-        every = read_file(log)
+    with Foreground(environment, volume, *credential, "--trace") as mount:
+        lines = exercise(mount)
+        every = read_file(mount.log)
     created = requests(lines, "CREATE")
     environment.cell("create", ["ok"], [line["result"] for line in created])
     node = created[0]["child"]
@@ -68,11 +66,9 @@ def test_lines(environment):
 
 def test_names_are_asked_for(environment):
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
-    os.mkdir(mount.path)
-    with served(environment, mount, "--recovery-file", volume.code_file, "--trace", "--log-names") as (_, log):
-        lines = exercise(mount, log)
-        every = read_file(log)
+    with Foreground(environment, volume, "--recovery-file", volume.code_file, "--trace", "--log-names") as mount:
+        lines = exercise(mount)
+        every = read_file(mount.log)
     environment.cell("create", f'"{NAME}.txt"', requests(lines, "CREATE")[0]["name"])
     for name in (NAME, ATTRIBUTE, TARGET):
         environment.cell(f"{name!r} is in it", True, name.encode() in every)
@@ -81,8 +77,6 @@ def test_names_are_asked_for(environment):
 
 def test_only_in_the_foreground(environment):
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
-    os.mkdir(mount.path)
     credential = ["--recovery-file", volume.code_file]
     done = mount.command("mount", "--trace", *credential, volume.path, mount.path, ok=False)
     environment.cell("--trace without --foreground", (2, True), (done.returncode, "--foreground" in done.stderr))
