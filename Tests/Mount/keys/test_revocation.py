@@ -177,7 +177,7 @@ def test_current_missing(environment):
         mount = environment.new_path("mount")
         os.makedirs(mount)
         bags.run("mount", "--previous-keybag", "--no-unlock", bags.volume.path, mount)
-        opened = harness.Mount(bags.volume, mount, None)
+        opened = harness.Mount(bags.volume, mount)
         environment.mounts.append(opened)
         opened.unlock()
         opened.lock()
