@@ -30,7 +30,7 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             if arguments.has("started-by-mount") {
                 guard DaemonStart.isStarted else {
-                    throw .init(.usage, "mount: --started-by-mount is for the daemon that protectfs mount starts")
+                    throw .init(.usage, "--started-by-mount is only for the daemon that protectfs mount starts")
                 }
                 // A shell's lock file, say, which the mount would keep locked.
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
@@ -92,10 +92,11 @@ extension Command {
             RunningMount.detach(entry.mountPoint)
             DaemonConnection.cleanAfterDead(entry)
             if MountLookup.all().contains(entry) {
-                throw .init(.failure, "\(path): the dead mount could not be taken away")
+                throw .init(
+                    .failure, "\(path): cannot remove the dead mount; close programs that use it, and try again")
             }
             Output.note(
-                "protectfs: \(path): the daemon had died; its mount is taken away, and the next mount reports what a crash left"
+                "protectfs: \(path): the daemon had died, so its mount was removed; the next mount reports what the crash left"
             )
             return .success
         }

@@ -35,7 +35,7 @@ struct MountRequest {
         var lists: [String] = []
         for list in arguments.all("option") {
             guard let text = String(validating: list.bytes, as: UTF8.self) else {
-                throw .init(.usage, "-o: the options are not UTF-8 text")
+                throw .init(.usage, "-o: the options must be UTF-8 text")
             }
             lists.append(text)
         }
@@ -45,13 +45,13 @@ struct MountRequest {
         } catch {
             switch error {
             case .unknown(let word):
-                throw .init(.usage, "-o \(HostPath(word)): unknown option (see protectfs mount --help)")
+                throw .init(.usage, "-o \(HostPath(word)): unknown option; see protectfs help mount")
             case .badValue(let option, let value, let expected):
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
         }
         if options.volume.isStrict, options.volume.recovers {
-            throw .init(.usage, "-o strict and -o recover exclude each other")
+            throw .init(.usage, "-o strict and -o recover cannot be used together")
         }
         if arguments.has("log-names"), !arguments.has("foreground") {
             throw .init(
@@ -65,7 +65,7 @@ struct MountRequest {
         if noUnlock,
             let option = ["passphrase-file", "passphrase-command", "recovery-file"].first(where: arguments.has)
         {
-            throw .init(.usage, "--no-unlock and --\(option) exclude each other")
+            throw .init(.usage, "--no-unlock and --\(option) cannot be used together")
         }
     }
 

@@ -169,7 +169,7 @@ def test_progress_on_a_terminal(environment):
         environment.cell("with an estimate", True, max(percents) <= 100)
     else:
         environment.skip("with an estimate", "a gigabyte is checked within a tenth of a second here")
-    environment.cell("the end", True, shown.rstrip().endswith("error from now on."))
+    environment.cell("the end", True, shown.rstrip().endswith("damage that looks like a crash is an error."))
     done = fsck(volume, "--recovery-file", volume.code_file)
     environment.cell("not without a terminal", (0, ""), (done.returncode, done.stderr))
 
@@ -244,5 +244,5 @@ def test_a_signal_ends_it_soon(environment):
     # Before it has begun to check it ends as any program does.
     environment.cell("exit code", True, process.returncode in (32, -signal.SIGINT))
     if process.returncode == 32:
-        environment.cell("says so", True, "Interrupted" in out and "error from now on" not in out)
+        environment.cell("says so", True, "Interrupted" in out and "From now on" not in out)
     environment.cell("and then", 0, fsck(volume, "--recovery-file", volume.code_file).returncode)

@@ -249,7 +249,7 @@ def test_damaged_state_of_a_copy(environment):
     put(damaged, b"damaged")
     opens(environment, volume)
     said = refused(environment, copy, DAMAGED, "--passphrase-file", volume.passphrase_file)
-    assert damaged in said and "remove it" in said and "shows where" not in said, said
+    assert damaged in said and "remove it" in said and "to see where" not in said, said
     os.unlink(damaged)
     opens(environment, copy)
     put(key_file(volume, "state"), b"damaged")
