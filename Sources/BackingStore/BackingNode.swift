@@ -2,6 +2,8 @@
 //
 // The host's directory tree (`HostDirectory`) and the store in memory that can lose power (`MemoryStore`) subclass them.
 
+public import HostSystem
+
 /// How a file is opened. Backing files are never opened write-only or for append: write-back needs reads, and every
 /// write says its offset.
 public enum FileAccess: Sendable {

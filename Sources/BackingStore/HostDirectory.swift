@@ -2,6 +2,7 @@
 
 import CLinuxShim
 import Glibc
+public import HostSystem
 
 /// An open directory of the host.
 public final class HostDirectory: BackingDirectory, @unchecked Sendable {
@@ -196,7 +197,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] {
-        var target = [UInt8](repeating: 0, count: 4096)
+        var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let length = try retrying {
             unsafe withCString(name.terminated) { name in
                 unsafe target.withUnsafeMutableBytes { buffer in

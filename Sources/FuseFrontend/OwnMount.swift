@@ -1,6 +1,7 @@
 // Calls on the mount itself, as any program makes them: for what the kernel does on their way.
 
 internal import BackingStore
+internal import HostSystem
 internal import VolumeFormat
 
 /// The mount seen from outside. Only for the helper thread and the flusher's: a worker that calls its own mount waits for itself.

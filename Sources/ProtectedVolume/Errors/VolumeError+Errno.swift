@@ -1,6 +1,6 @@
 // Maps each error of a volume to an errno: the only place that does.
 
-package import BackingStore
+package import HostSystem
 
 extension VolumeError {
     /// The errno that a program gets: EACCES for locked, EIO for damage, otherwise the store's own error.

@@ -1,6 +1,6 @@
 // The errors of a volume, as one typed error. The command line makes the sentences that a person reads.
 
-package import BackingStore
+package import HostSystem
 package import VolumeFormat
 
 /// Why an operation on a volume failed.

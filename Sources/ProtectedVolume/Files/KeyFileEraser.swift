@@ -1,6 +1,7 @@
 // Erases the small files that hold keys: overwrites them in place, syncs, reads them back, and only then removes them.
 
 package import BackingStore
+package import HostSystem
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat

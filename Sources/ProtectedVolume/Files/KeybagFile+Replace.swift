@@ -1,6 +1,7 @@
 // Replaces the keybag: a valid one exists at every moment, and the old one is erased afterwards.
 
 package import BackingStore
+package import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 

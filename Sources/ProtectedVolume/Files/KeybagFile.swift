@@ -1,6 +1,7 @@
 // Reads and writes the keybag file at the root of a volume.
 
 package import BackingStore
+package import HostSystem
 import VolumeFormat
 
 /// The keybag's file at the root of a volume.

@@ -1,6 +1,7 @@
 // Reads and atomically replaces the state file beside the device key, under a lock file.
 
 package import BackingStore
+internal import HostSystem
 package import Keybag
 internal import SodiumKit
 package import VolumeFormat

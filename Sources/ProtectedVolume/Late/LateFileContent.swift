@@ -1,6 +1,7 @@
 // Reads a late file: its header and the records whose MAC verifies.
 
 internal import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat

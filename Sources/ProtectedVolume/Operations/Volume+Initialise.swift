@@ -1,6 +1,7 @@
 // Tests whether a store can hold a volume, and writes the root's record.
 
 package import BackingStore
+internal import HostSystem
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat

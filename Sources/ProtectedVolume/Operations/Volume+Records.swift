@@ -102,7 +102,7 @@ extension Volume {
     /// Said once per mount: a damaged record is looked at again with each lookup.
     private func damagedRecord(_ node: Node) -> VolumeError {
         let name = ReportedName(directory: node.inode, name: BackingName.record)
-        let isNews = reportedNames.withLock { $0.count < 4096 && $0.insert(name).inserted }
+        let isNews = reportedNames.withLock { $0.count < Self.mostReportedNames && $0.insert(name).inserted }
         return isNews ? damaged(.record, node) : .damaged(.record)
     }
 

@@ -61,6 +61,10 @@ package final class Volume: Sendable {
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
     /// Undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
+    /// Names that are remembered there; the rest are not reported.
+    static let mostReportedNames = 4096
+    /// Directories on a path from the root: more are a circle.
+    static let deepestDirectory = 4096
     /// Whether `unprovenPublicKey` was reported.
     let hasReportedUnprovenKey = Lock(false)
     /// Whether new objects are given to the caller: root alone can.

@@ -1,4 +1,4 @@
-// The options of a volume, as every folder of this module uses them.
+// How a volume is opened: the settings of a mount, from the command line down to each open file.
 
 package import VolumeFormat
 
