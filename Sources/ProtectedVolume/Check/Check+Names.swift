@@ -11,9 +11,11 @@ extension Check {
         found(.unverifiedName, .note, trail)
     }
 
-    /// Gives an entry whose name does not verify another one: a person's, who has confirmed it; else its marked name, which
-    /// no program takes for the one that the store presents; else, for what does not decrypt and shows by itself that this
-    /// volume has written it, `recovered-` and a hash.
+    /// Renames an entry whose name does not verify.
+    ///
+    /// The new name is the original one if a person has confirmed it, else the marked name, which no program mistakes for the
+    /// original. If the name does not decrypt, but the object proves that this volume has written it, it is `recovered-` and a
+    /// hash.
     ///
     /// - Returns: the new name and its encoding; nil where there is none.
     /// - Throws: the store's error: an entry that cannot be read now must not count as undecryptable.
@@ -123,7 +125,7 @@ extension Check {
         return (name, encoded.entry)
     }
 
-    /// Whether an entry shows by itself, whatever its name, that this volume has written it.
+    /// Whether an object proves, whatever its name, that this volume has written it.
     private func verifies(
         _ entry: EntryName, _ status: Status, _ directory: BackingDirectory
     ) throws(VolumeError) -> Bool {

@@ -9,8 +9,8 @@ internal import VolumeFormat
 extension Check {
     /// Makes a record for a directory whose own is missing or damaged.
     ///
-    /// It keeps the ID that a damaged record tells, if a name in the directory proves it; else it gets a new one, and names
-    /// are given afterwards, entry by entry: until then they verify under no ID.
+    /// It keeps the ID of a damaged record if a name in the directory proves that ID. Else it gets a new ID, and the entries get
+    /// new names afterwards, one by one: until then no name verifies.
     func rebuildRecord(
         of node: Node, _ place: Place?, _ directory: BackingDirectory, _ trail: Trail
     ) throws(VolumeError) -> ObjectID? {
@@ -94,15 +94,15 @@ extension Check {
 
     // MARK: its class
 
-    /// The strongest class of: the parent's default, the files inside, the defaults of the directories inside, which were the
-    /// directory's own when they were made; if none of these is proven, the strongest there is. What the damaged record claims
-    /// is not proven: it only makes the class stronger.
+    /// The strongest class of the parent's default, the files inside, and the defaults of the directories inside, which were
+    /// copied from this directory when they were made. If none of these is proven, the strongest class. The claim of the
+    /// damaged record is not proven: it only makes the class stronger.
     private func strongestClass(
         of directory: BackingDirectory, _ stored: [UInt8]?, _ place: Place?
     ) throws(VolumeError) -> ProtectionClass {
         var strongest: ProtectionClass?
         if let place { Self.strengthen(&strongest, with: (try? volume.defaultClass(place.parent)) ?? nil) }
-        // Directories without a default of their own took what this one said, if it is the root; so their files are looked at too.
+        // If this is the root, directories without a default used its class, so their files count too.
         var waiting = [directory]
         while let next = waiting.popLast(), strongest != .complete, mayGoOn() {
             for entry in try volume.below({ () throws(Errno) in try next.entries() }) where strongest != .complete {
@@ -128,8 +128,8 @@ extension Check {
         return strongest ?? .complete
     }
 
-    /// A file's class, if block 0 proves it; what cannot be proven, or has lost its header without a crash, may be of the
-    /// strongest class. Nil for one that a crash has left without header.
+    /// A file's class if block 0 proves it, else the strongest class: the file may have had it. Nil for a file that a crash has
+    /// left without header.
     private func provenClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
             return try volume.verifiedClass(of: name, status, in: directory)?.protectionClass

@@ -54,8 +54,8 @@ extension KeybagFile {
 
     /// Erases the leftovers of an interrupted change: the keybag from before it, and an unfinished one.
     ///
-    /// A file is only unlinked where overwriting it could hit something else: where it is no regular file or has other
-    /// names, and where it reads as `kept`. Between two calls of a change the keybag from before it is a second name of the
+    /// A file is unlinked without being overwritten if overwriting could hit another file: if it is not a regular file, has other
+    /// names, or reads as `kept`. Between two calls of a change the keybag from before it is a second name of the
     /// current one, and not every store counts names.
     /// - Parameters:
     ///   - kept: the current keybag, as it was verified or just made.

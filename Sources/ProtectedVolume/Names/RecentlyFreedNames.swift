@@ -26,7 +26,7 @@ final class RecentlyFreedNames: Sendable {
         self.clock = clock
     }
 
-    /// A file of this class is about to lose its name; nil: one that the name need not be remembered for.
+    /// Remembers the class of a file that is about to lose its name; nil forgets the name.
     func remember(_ name: EntryName, _ protectionClass: ProtectionClass?) {
         let now = clock()
         slots.withLock { slots in

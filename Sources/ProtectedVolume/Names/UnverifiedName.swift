@@ -6,8 +6,8 @@ internal import VolumeFormat
 
 /// `.unverified-`, 12 characters of a hash of the backing name, and `-` with the name where it is text that can be shown.
 ///
-/// The hash tells two entries apart that decrypt to the same name. A marked name is shown in a directory without a record,
-/// and given to the entry for good by a repair; a person who renames it makes the name their own.
+/// The hash distinguishes two entries that decrypt to the same name. A directory without a record shows marked names. A repair
+/// renames the entry to its marked name; a person can then rename it to confirm a name.
 enum UnverifiedName {
     private static let hashBytes = 9
     private static let hashLength = 12

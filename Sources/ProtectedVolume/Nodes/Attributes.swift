@@ -32,9 +32,9 @@ package struct Attributes: Sendable, Hashable {
     /// Last change of the inode.
     package var changed: Timestamp
 
-    /// What a regular file takes at least: page 0, which is written late. 0 blocks would say that the file is nothing but a
-    /// hole, and tar -S, cp and others then look no further; but what programs have written may be in the kernel's page cache
-    /// only, where we cannot see it, and some stores count no block before they have written it.
+    /// The least size of a regular file in blocks: page 0, which is written late. With 0 blocks tar -S, cp and others take the
+    /// file for one hole and read nothing. But its content may be only in the kernel's page cache, which we cannot see, and
+    /// some stores count a block only after they have written it.
     private static let leastBlocks = UInt64(PageGeometry.pageSize / 512)
 
     /// From the backing object's status; the size by arithmetic, or as an open content knows it.

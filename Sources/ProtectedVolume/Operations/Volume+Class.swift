@@ -49,7 +49,7 @@ extension Volume {
 
     /// A file's header; nil where a crash has left none (rule R0). No key of the file is needed.
     ///
-    /// Of a file that is not open its MAC is checked and nothing else: it is good for showing. What is decided rests on
+    /// If the file is not open only the header's MAC is verified: that is enough for showing it. Decisions need
     /// `verifiedClass`.
     package func header(of node: Node) throws(VolumeError) -> FileHeader? {
         guard node.kind == .file else { return nil }

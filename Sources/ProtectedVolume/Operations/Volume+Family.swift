@@ -8,8 +8,8 @@ extension Volume {
     /// Entries that one creation looks through at most, so that none takes long in a large directory.
     private static let entriesAtOnce = 512
 
-    /// The class of a new file: the strongest of what it inherits, the classes of the files that its name is derived from
-    /// or that have names derived from its own, and the class of the file that lost this name a short while ago.
+    /// The class of a new file: the strongest of its inherited class, the classes of its name's family, and the class of the
+    /// file that had this name within the last minute.
     func classForNewFile(
         _ name: [UInt8], _ entry: EntryName, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> ProtectionClass {
@@ -42,7 +42,7 @@ extension Volume {
         }
     }
 
-    /// The class that a file passes on to what takes its place or belongs to it; nil where it has none to pass on.
+    /// The class that a file passes on to its successor and its family; nil if it has none to pass on.
     ///
     /// A file that cannot be read or does not verify counts as the strongest class: damage must not make a class weaker.
     private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
@@ -59,8 +59,8 @@ extension Volume {
         }
     }
 
-    /// A file is about to lose a name: remembers its class for whoever makes the name anew. Before the name is gone, so
-    /// that no creation comes between.
+    /// Remembers the class of a file that is about to lose a name, for the next file of that name. Call it before the name is
+    /// free, so that no creation comes between.
     func rememberFreed(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
         guard options.keepsFamilyClass, status.kind == .regular,
             let inherited = try? classForNewFile(in: parent), inherited != .complete
@@ -102,7 +102,7 @@ extension Volume {
         }
     }
 
-    /// A name is about to come into a directory.
+    /// Remembers the family of a name that is about to be made in a directory.
     func rememberFamily(_ name: [UInt8], in parent: Node) {
         guard options.keepsFamilyClass, !options.isShared,
             unsafe !NameFamily.derivation(of: name.span.bytes).roots.isEmpty

@@ -57,8 +57,8 @@ extension Volume {
     /// Runs `remove`, which makes the store remove the directory `name`, with the directory's record set aside in the
     /// parent; puts the record back when the store refuses. `structure` of the parent is held by the caller.
     ///
-    /// An aside's name is made of the IDs of both directories. Where one of them is not known the record, of an empty
-    /// directory, goes to a temporary name: a crash in between leaves a directory that a repair has to give a record.
+    /// The name of an aside depends on the IDs of both directories. If one of them is not known, the record goes to a temporary
+    /// name. The directory is empty then; after a crash in between a repair must give it a record.
     func withRecordAside(
         of name: EntryName, _ child: BackingDirectory, in parent: Node, _ directory: BackingDirectory,
         _ remove: () throws(VolumeError) -> Void

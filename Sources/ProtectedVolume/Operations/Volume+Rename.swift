@@ -218,8 +218,7 @@ extension Volume {
         }
     }
 
-    /// The class that a file has to take from the one that had its new name a moment ago, and what it is now; nil: it stays as
-    /// it is.
+    /// The class that a file must take from the last file of its new name, and its own class; nil if it keeps its own.
     private func classToTakeOver(
         _ move: ResolvedRename
     ) throws(VolumeError) -> (wanted: ProtectionClass, own: VerifiedClass)? {
@@ -238,7 +237,7 @@ extension Volume {
         }
     }
 
-    /// The class that the new file has to take from the one it replaces, and what it is now; nil: it stays as it is.
+    /// The class that the new file must take from the file it replaces, and its own class; nil if it keeps its own.
     ///
     /// Both classes are proven where they can be: otherwise the header of another file, laid over one of the two for a moment,
     /// would decide.

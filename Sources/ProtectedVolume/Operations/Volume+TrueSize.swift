@@ -37,8 +37,8 @@ extension Volume {
         }
     }
 
-    /// Whether the kernel was shown a wrong size for the node. It keeps the size of an inode that it knows, so it has to
-    /// look the name up again and make another inode: ESTALE from an open does that, and the program sees nothing of it.
+    /// Whether the kernel got a wrong size for the node. It keeps the size of an inode that it knows, so it must look the name
+    /// up again and make another inode. ESTALE from an open causes that, unnoticed by the program.
     func showedWrongSize(_ node: Node) -> Bool {
         trueSizes.withLock { sizes in
             sizes[node.key].map { node.number < $0.firstTruthful } ?? false

@@ -5,8 +5,10 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// The class of an entry's file, proven: by its open content, by block 0, or, where the class is closed, by what this mount
-    /// had proven before it closed the file, if the header still says so. Nil for a file without header (rule R0).
+    /// The proven class of an entry's file; nil for a file without header (rule R0).
+    ///
+    /// The proof is the open content, or block 0. While the class is closed it is an earlier proof of this mount, if the header
+    /// still agrees with it.
     ///
     /// - Throws: `.locked(.complete)` where it cannot be proven now: whatever the header claims, it may be a class A file.
     ///   `.damaged` where header or block 0 does not verify.
@@ -29,11 +31,11 @@ extension Volume {
         }
     }
 
-    /// The class that takes part in what becomes of names: the proven one or, for a file that is closed and of which this mount
-    /// has proven nothing, what its header says.
+    /// The class that a file passes on to others through its name: the proven one. If the class is closed, and this mount has
+    /// proven nothing of the file, the header's class.
     ///
-    /// Only a class that is closed cannot be proven. So where another header was laid over the file's own, what takes its place
-    /// or joins its family is in a class that is closed in this state, too. Who can lay one can as well remove the file.
+    /// Only a closed class cannot be proven. So a forged header can only pass on a class that is closed in this state too. An
+    /// attacker who can forge it can also remove the file.
     /// - Throws: `.locked(.complete)` where the header is not as this mount had proven it. `.damaged` where header or block 0
     ///   does not verify.
     func classForNames(
