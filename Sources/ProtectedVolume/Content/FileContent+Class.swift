@@ -10,7 +10,7 @@ extension FileContent {
     /// Gives the file class `target`, in one write of page 0.
     ///
     /// Tightening leaves the old file key in use, so it sets KEY_EXPOSED and is durable when it returns; an empty file
-    /// gets a new key instead. The class that the file has already: sets EXPLICIT where the file key can be had.
+    /// gets a new key instead. If the file has the class already, this sets EXPLICIT if the file key is available.
     /// - Parameters:
     ///   - explicit: sets EXPLICIT; otherwise the flag stays as it is.
     ///   - clearingExposure: takes KEY_EXPOSED back, when a change by this mount that set it is undone.
@@ -47,7 +47,7 @@ extension FileContent {
                     }
                 }
             }
-            // A lock that overtook the write of page 0 has taken this file for one of the old class.
+            // A lock that came before the write of page 0 has treated this file as one of the old class.
             defer { if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } } }
             if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } }
             if tightens { try synchronizeBacking(dataOnly: false) }
@@ -77,7 +77,7 @@ extension FileContent {
         try rewriteFlags { $0.insert(.explicit) }
     }
 
-    /// Clears EXPLICIT where the file key can be had; changes no class.
+    /// Clears EXPLICIT if the file key is available; the class stays.
     package func removeExplicit() throws(VolumeError) {
         guard header.flags.contains(.explicit) else { return }
         try rewriteFlags { $0.remove(.explicit) }
@@ -92,7 +92,7 @@ extension FileContent {
                 }
             }
         } catch {
-            // No key, no change of flags: not an error.
+            // Without the key the flags stay as they are. That is not an error.
             if case .locked = error { return }
             throw error
         }
@@ -101,8 +101,8 @@ extension FileContent {
     /// Writes the whole content, under a new key and class `target`, into `backing`: a new, empty file that the caller
     /// then renames over the old one. The file ID stays; KEY_EXPOSED goes; durable when it returns.
     ///
-    /// What is written meanwhile may be in it or not: the caller finds out whether somebody has, and starts again. `.refused(.EBUSY)`
-    /// where the size has changed.
+    /// The copy may lack what is written meanwhile: the caller checks for such writes and starts again. Throws
+    /// `.refused(.EBUSY)` if the size has changed.
     /// - Parameter progress: told of the bytes done; false ends it with `.refused(.EINTR)`.
     package func reencrypt(
         into target: BackingFile, class protectionClass: ProtectionClass, explicit: Bool,
@@ -127,24 +127,27 @@ extension FileContent {
         var unsynced: UInt64 = 0
         while block <= last {
             let end = min(block + 64, last + 1)
-            // Held by steps, so that a writer waits for one of them and readers not for the writer.
+            // Each step has its own hold: a writer waits for one step only, and readers do not wait for the writer.
             try holding(block..<end, exclusive: false) { () throws(VolumeError) in
                 let now = snapshot
                 guard now.size == seen.size else { throw .refused(.EBUSY) }
                 try reencryptStep(block..<end, now, header, keys, into: target)
             }
-            // In parts, as nothing ends a long sync.
+            // In parts: a long sync cannot be interrupted.
             unsynced += end - block
-            if unsynced >= 16_384 {
+            if unsynced >= Self.syncedAtOnce {
                 try store { () throws(Errno) in try target.synchronize(dataOnly: true) }
                 unsynced = 0
             }
-            // Pages that the store holds no data for stay holes, where they may be some.
+            // Pages that the store holds no data for stay holes, if the file may have holes.
             block = flags.contains(.holes) && end < last ? nextDataBlock(from: end, below: last) : end
             guard progress(min(geometry.start(ofBlock: block), seen.size)) else { throw .refused(.EINTR) }
         }
         try store { () throws(Errno) in try target.synchronize(dataOnly: false) }
     }
+
+    /// Pages of the copy that one sync makes durable.
+    private static var syncedAtOnce: UInt64 { 16_384 }
 
     private func reencryptStep(
         _ blocks: Range<UInt64>, _ now: FileState, _ header: FileHeader, _ newKeys: FileKeys, into target: BackingFile

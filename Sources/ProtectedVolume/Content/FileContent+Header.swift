@@ -103,8 +103,8 @@ extension FileContent {
         }
     }
 
-    /// To be called before the whole file is held for something that has to sync: what is written and not on the disk yet
-    /// goes there while others read. Files that are short, or have little to sync, have it done once.
+    /// Syncs before the whole file is held for something that syncs: other requests can read during this sync. Files that
+    /// are short, or have little to sync, are synced only once, later.
     func syncAhead() throws(VolumeError) {
         let now = snapshot
         guard lastBlock(size: now.size) > Self.mostUnsynced, now.durability.unsyncedPages > Self.mostUnsynced else {
@@ -116,7 +116,7 @@ extension FileContent {
     /// Pages that reach the disk in a moment.
     private static var mostUnsynced: UInt64 { 4096 }
 
-    /// Writes a page 0 that waits since the file was created: before link, setxattr, class change, lock and release.
+    /// Writes page 0 if it still waits since the file was created: before link, setxattr, class change, lock and release.
     package func flushHeader() throws(VolumeError) {
         guard state.withLock({ $0.pageZero == .pending }) else { return }
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
@@ -136,14 +136,14 @@ extension FileContent {
         try synchronizeBacking(dataOnly: dataOnly)
     }
 
-    /// What has to happen before a file is modified: its identity after a wipe, rule R0's new header, rule R5.
+    /// Prepares a file for a modification: checks its identity after a wipe, writes rule R0's new header, applies rule R5.
     func prepareToModify(_ access: Operation) throws(VolumeError) {
         guard !context.isReadOnly else { throw .readOnly }
         try checkIdentity()
         try refresh(access)
         let now = snapshot
         if now.recovery.repair == .none, now.pageZero != .missing { return }
-        // What a process that was killed has left may take long to reach the disk: not with everything held.
+        // Pages that a killed process left may take long to reach the disk. They are synced before the whole file is held.
         if now.recovery.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
             try synchronizeBacking(dataOnly: true)
         }

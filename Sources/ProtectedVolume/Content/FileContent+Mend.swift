@@ -1,4 +1,4 @@
-// The middle of a long file that a crash has left: mended by and by, with a few blocks held at a time.
+// Mends the middle of a long file that a crash has left: a few blocks at a time, in the background.
 //
 // While it waits, page 0 is sealed under an epoch that ended badly and is listed so until a complete check. So the file is
 // tolerated while it is open, when it is opened again, after a clean unmount, and after another crash.
@@ -10,10 +10,10 @@ internal import VolumeFormat
 extension FileContent {
     var mendingKey: MendingKey { MendingKey(inode: inode, fileID: fileID) }
 
-    /// Whether the middle waits.
+    /// Whether the middle waits to be mended.
     package var isUnmended: Bool { state.withLock { $0.recovery.unmended != nil } }
 
-    /// Opened again in the mount that mended its ends: goes on where it was.
+    /// Continues where mending was, when the file is opened again in the mount that mended its ends.
     func resumeMending(pageZero epoch: UInt32) {
         guard context.epochs.isSuspect(epoch), let next = context.mending.next(mendingKey) else { return }
         state.withLock { state in
@@ -43,7 +43,7 @@ extension FileContent {
             return false
         }
         let blocks = from..<min(from + context.mendStep, end)
-        // Readers go on; only what has to be rewritten is held alone.
+        // Readers continue: only blocks that must be rewritten are held exclusively.
         if try mend(blocks, isDry: true) { _ = try mend(blocks, isDry: false) }
         state.withLock { $0.recovery.unmended?.next = blocks.upperBound }
         context.mending.advance(mendingKey, to: blocks.upperBound)

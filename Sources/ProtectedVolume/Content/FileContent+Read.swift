@@ -8,9 +8,9 @@ package import VolumeFormat
 
 /// Plaintext that a read has put into the caller's buffer.
 ///
-/// For class A it keeps the lock of the volume waiting until it is let go of: reply first, then `finish()`.
+/// For class A it delays the lock of the volume until it is destroyed: reply first, then call `finish()`.
 package struct ReadResult: ~Copyable {
-    /// Where the bytes stand in the buffer.
+    /// Where the bytes are in the buffer.
     package let range: Range<Int>
     private let counted: KeyRing?
 
@@ -67,7 +67,7 @@ extension FileContent {
                 let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
                 return ReadResult(skip..<skip + length, counted: counted)
             }
-            // Cut short meanwhile: look again.
+            // The file was cut meanwhile: try again.
             if let result { return result }
         }
     }

@@ -1,4 +1,4 @@
-// Reading what can be read of a damaged file: every block by itself, whatever the others are like.
+// Reads what can be read of a damaged file: each block by itself, whatever the state of the others.
 
 internal import BackingStore
 internal import HostSystem
@@ -6,7 +6,7 @@ internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-/// What can be had of a damaged file.
+/// What can be read of a damaged file.
 struct Salvage: Equatable, Sendable {
     /// Where the file ends, as far as it can be told.
     var size: UInt64 = 0
@@ -145,7 +145,7 @@ extension FileContent {
             do throws(VolumeError) {
                 try buffer.read(blocks, of: backing)
             } catch {
-                // One that the disk cannot read takes none of the others with it.
+                // A page that the disk cannot read does not affect the others.
                 for (position, block) in blocks.enumerated() {
                     do throws(VolumeError) { try buffer.read(block..<block + 1, of: backing, to: position) } catch {
                         lost.insert(block)

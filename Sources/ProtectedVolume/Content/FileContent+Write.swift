@@ -6,15 +6,15 @@ internal import HostSystem
 internal import SodiumKit
 package import VolumeFormat
 
-/// What one step of a write or an extension puts on disk. The pages from `first` to `final` are sealed; where the file
-/// grows past them, the former last page too.
+/// What one step of a write or an extension writes to disk. The pages from `first` to `final` are sealed; if the file
+/// grows past its last page, the former last page too.
 struct WritePlan {
     let offset: UInt64
     let end: UInt64
     let newSize: UInt64
     let first: UInt64
     let final: UInt64
-    /// The former last page, when it lies before `first`.
+    /// The former last page, if it is before `first`.
     var former: UInt64?
 
     var formerIsAdjacent: Bool { former.map { $0 + 1 == first } ?? false }
@@ -51,7 +51,7 @@ extension FileContent {
             done += count
         }
         state.withLock { state in
-            // A write that a program made moves the time; one from the page cache belongs to the time set last.
+            // A program's write moves the time. A write from the page cache belongs to the time that was set last.
             switch access {
             case .writeBack, .replay: state.keptTime.wroteBack()
             default: state.keptTime.moved()
@@ -59,7 +59,7 @@ extension FileContent {
         }
     }
 
-    /// Takes the time before the first write from the page cache for the one that the kernel believes in.
+    /// Keeps the time from before the first write from the page cache: the kernel shows this one.
     private func keepTime() {
         guard state.withLock({ !$0.keptTime.isKnown }), let status = try? backing.status() else { return }
         state.withLock { $0.keptTime.assume(status.modified) }
@@ -104,8 +104,8 @@ extension FileContent {
         }
     }
 
-    /// Waits, within limits, for the file to grow up to `offset`: as long as writes before it are under way, and a moment
-    /// for one that has not got here yet. Without it ordinary files would be marked as having holes. Holds no lock.
+    /// Waits, within limits, for the file to grow up to `offset`: as long as writes before it are running, and briefly for
+    /// one that has not arrived yet. Without this, ordinary files would be marked as having holes. Holds no lock.
     private func waitForGrowth(to offset: UInt64) {
         let block = geometry.locate(offset).block
         let end = monotonicNanoseconds() + 1_000_000_000
@@ -239,7 +239,7 @@ extension FileContent {
         } catch { throw VolumeError(error) }
     }
 
-    /// After a growth that failed: cuts back, sees to it that the old last page says LAST, makes that durable.
+    /// After a growth that failed: cuts the file back, makes sure that the old last page says LAST, and syncs.
     private func undoGrowth(_ plan: WritePlan, _ now: FileState) {
         do throws(VolumeError) {
             try cut(toSize: now.size)
@@ -256,7 +256,7 @@ extension FileContent {
         }
     }
 
-    /// The end on disk is not what it should be: mended before the next modification, and tolerated until then.
+    /// The end on disk may be wrong: it is mended before the next modification and tolerated until then.
     func failedEnd() {
         context.epochs.endBadly()
         context.mending.forget(mendingKey)

@@ -65,7 +65,7 @@ package final class FileContent: Sendable {
     /// Whether the file's key is in memory.
     package var hasKey: Bool { fileKeys.isPresent }
 
-    /// Refuses what the table refuses, and sees to it that the file key is there. Inside of `KeyRing.withState`.
+    /// Refuses what the class does not allow, and unwraps the file key if it is not in memory. Inside of `KeyRing.withState`.
     func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
         let (header, owes) = state.withLock { ($0.header, $0.access.owesLateRecords) }
         guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state) else {
@@ -189,7 +189,7 @@ package final class FileContent: Sendable {
         }
     }
 
-    /// Checks what a page of an existing file turned out to be; zeros that are in order are told by true.
+    /// Judges the content of a page of an existing file. True for zeros that are allowed there.
     func accept(_ content: PageContent, block: UInt64, in now: FileState) throws(VolumeError) -> Bool {
         let last = lastBlock(size: now.size)
         switch content {
