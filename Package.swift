@@ -95,7 +95,7 @@ let formatVectors: [Target] = [
 // For programs: Foundation is allowed in these, and nowhere else.
 let programLibraries: [[Target]] = [
     [.target(name: "PlainFoundation", swiftSettings: strict)],
-    module("FileProtection", uses: ["CLinuxShim", "PlainFoundation"]),
+    module("FileProtection", uses: ["CLinuxShim", "PlainFoundation", "VolumeFormat", "HostSystem"]),
 ]
 
 // Lists a program's files that import Foundation past FileProtection: `swift package check-imports`.

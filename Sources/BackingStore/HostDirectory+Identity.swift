@@ -1,6 +1,7 @@
 // What tells a directory from a copy of it.
 
 import CLinuxShim
+public import HostSystem
 
 /// A directory of the host, as far as its file system can tell it from every other.
 public struct DirectoryIdentity: Hashable, Sendable {

@@ -2,6 +2,7 @@
 
 import CLinuxShim
 import Glibc
+import HostSystem
 
 extension HostDirectory {
     static func list(

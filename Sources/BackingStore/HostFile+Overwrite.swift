@@ -2,6 +2,7 @@
 
 import CLinuxShim
 import Glibc
+import HostSystem
 
 extension HostFile {
     /// `BackingFile.overwrite` with what the host tells of the disk.

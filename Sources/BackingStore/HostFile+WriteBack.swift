@@ -2,6 +2,7 @@
 
 internal import CLinuxShim
 internal import Glibc
+public import HostSystem
 
 extension HostFile {
     /// Returns when all pages that were dirty have been written; takes no lock of the inode, unlike fsync(2) and close(2).

@@ -2,6 +2,7 @@
 
 import CLinuxShim
 package import Glibc
+public import HostSystem
 
 /// A handle on any object of the host, opened with O_PATH.
 public final class HostNode: BackingNode, @unchecked Sendable {

@@ -112,9 +112,12 @@ struct Placement {
         return options.split(separator: "\n").contains("data=journal") ? .journal : nil
     }
 
+    /// Bytes that are read of a file system's options: more than ext4 has.
+    private static let longestOptions = 16_384
+
     /// All options of a mounted ext4 file system; the mount table leaves out those that its superblock asks for.
     private static func options(ofDevice device: UInt64) -> String? {
-        var target = [UInt8](repeating: 0, count: 4096)
+        var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let link = "/sys/dev/block/\(pfs_major(device)):\(pfs_minor(device))"
         let length = unsafe target.withUnsafeMutableBytes { bytes in
             // Writes no more than the buffer takes.
@@ -126,7 +129,7 @@ struct Placement {
         let number = unsafe open("/proc/fs/ext4/\(name)/options", O_RDONLY | O_CLOEXEC)
         guard number >= 0 else { return nil }
         let file = HostFile(Descriptor(number))
-        var text = [UInt8](repeating: 0, count: 16384)
+        var text = [UInt8](repeating: 0, count: longestOptions)
         let count: Int?
         do {
             var typed = text.mutableSpan

@@ -105,7 +105,7 @@ package struct ControlClient: ~Copyable {
         _ request: ClassRequest, progress: (ClassProgress) -> Void
     ) throws(ControlError) {
         try send([
-            "request": "class", "path": .string(Hexadecimal.encode(request.path)),
+            "request": "class", "path": .string(Hexadecimal.text(request.path)),
             "class": .string(request.protectionClass.canonicalName), "mode": .string(request.mode.rawValue),
         ])
         while true {

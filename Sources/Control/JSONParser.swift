@@ -1,5 +1,7 @@
 // Reading JSON from strangers: strict, of bounded depth, without recursion into hostile lengths.
 
+import VolumeFormat
+
 /// Why bytes are not JSON that is accepted here.
 package enum JSONError: Error, Equatable, Sendable {
     /// Not JSON at this byte.
@@ -147,9 +149,7 @@ private struct JSONParser {
     private mutating func hexadecimal() throws(JSONError) -> UInt32 {
         var code: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = next, let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else {
-                throw failure
-            }
+            guard let byte = next, let digit = Hexadecimal.value(ofDigit: byte) else { throw failure }
             code = code << 4 | UInt32(digit)
             position += 1
         }

@@ -1,5 +1,7 @@
 // Writing JSON: one line for the socket and `watch`, indented for people.
 
+import VolumeFormat
+
 extension JSONValue {
     /// The value in one line, without a newline behind it.
     package func serialized() -> [UInt8] {
@@ -61,7 +63,6 @@ extension JSONValue {
     }
 
     private static func write(_ text: String, to bytes: inout [UInt8]) {
-        let digits = Array("0123456789abcdef".utf8)
         bytes.append(UInt8(ascii: "\""))
         for unit in text.utf8 {
             switch unit {
@@ -69,7 +70,7 @@ extension JSONValue {
             case 0x0a: bytes += "\\n".utf8
             case 0x09: bytes += "\\t".utf8
             case 0x0d: bytes += "\\r".utf8
-            case 0..<0x20, 0x7f: bytes += Array("\\u00".utf8) + [digits[Int(unit >> 4)], digits[Int(unit & 15)]]
+            case 0..<0x20, 0x7f: bytes += "\\u00".utf8 + Hexadecimal.encode([unit])
             default: bytes.append(unit)
             }
         }

@@ -1,5 +1,6 @@
 // What is said over the control socket, as Swift values and as JSON.
 
+package import Keybag
 package import VolumeFormat
 
 /// A request that was refused: a stable word, and what a program may want to know beside it.
@@ -36,7 +37,7 @@ package struct StatusReport: Sendable, Equatable {
     /// Open handles by class.
     package var openHandles: [ProtectionClass: Int] = [:]
     /// The class of new files in directories without a default.
-    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
+    package var defaultClass = ProtectionClass.volumeDefault
     /// Whether the mount is read-only.
     package var isReadOnly = false
     /// Seconds without use after which the volume locks; nil: never.
@@ -97,24 +98,7 @@ package struct StatusReport: Sendable, Equatable {
     }
 }
 
-/// What `lock` answers.
-package struct LockReport: Sendable, Equatable {
-    /// Open handles of class A that lost access.
-    package var cutOff = 0
-    /// The processes that hold them, where the kernel tells.
-    package var processes: [Int32] = []
-    /// How long it took.
-    package var milliseconds: Int64 = 0
-    /// The state after it: `locked`, `sweeping`, or before first unlock.
-    package var state = VolumeState.locked
-    /// Files of which the kernel still holds plaintext: above 0 in the state `sweeping` only.
-    package var files = 0
-    /// Whether there was nothing to do.
-    package var wasLocked = false
-
-    /// An empty report, to be filled in.
-    package init() {}
-
+extension LockReport {
     /// The report as the socket has it.
     package var json: JSONValue {
         [
@@ -127,6 +111,7 @@ package struct LockReport: Sendable, Equatable {
     /// Reads a report; nil when it is none.
     package init?(_ json: JSONValue) {
         guard let cutOff = json["cutOff"]?.integer else { return nil }
+        self.init()
         self.cutOff = Int(clamping: cutOff)
         processes = json["processes"]?.elements?.compactMap { $0.integer.map { Int32(clamping: $0) } } ?? []
         milliseconds = json["milliseconds"]?.integer ?? 0
@@ -220,28 +205,9 @@ package struct ClassProgress: Sendable, Equatable {
 
 extension VolumeState {
     init?(_ json: JSONValue?) {
-        guard let text = json?.text, let state = Self.allCases.first(where: { "\($0.attributeValue)" == text }) else {
+        guard let text = json?.text, let state = Self(attributeValue: text) else {
             return nil
         }
         self = state
-    }
-}
-
-/// Bytes that need not be UTF-8, as hexadecimal digits.
-enum Hexadecimal {
-    static func encode(_ bytes: [UInt8]) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
-    }
-
-    static func decode(_ text: String) -> [UInt8]? {
-        let digits = text.utf8.map { Character(Unicode.Scalar($0)).hexDigitValue }
-        guard digits.count % 2 == 0 else { return nil }
-        var bytes: [UInt8] = []
-        for index in stride(from: 0, to: digits.count, by: 2) {
-            guard let high = digits[index], let low = digits[index + 1] else { return nil }
-            bytes.append(UInt8(high << 4 | low))
-        }
-        return bytes
     }
 }

@@ -2,6 +2,8 @@
 
 import CLinuxShim
 import Glibc
+import HostSystem
+import VolumeFormat
 
 /// A mount of protectfs that is there.
 public struct ProtectedMount: Equatable, Sendable {
@@ -51,31 +53,25 @@ public struct ProtectedMount: Equatable, Sendable {
 
     /// Every protected mount in sight of this process, in the kernel's order.
     public static func all() -> [ProtectedMount] {
-        guard let table = try? Data(contentsOf: URL(fileURLWithPath: "/proc/self/mountinfo")) else { return [] }
-        return table.split(separator: UInt8(ascii: "\n")).compactMap { line -> ProtectedMount? in
-            // ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAGS…] - TYPE SOURCE OPTIONS
-            let fields = line.split(separator: UInt8(ascii: " "))
-            guard let dash = fields.firstIndex(of: Data("-".utf8)), dash + 1 < fields.count, dash >= 6,
-                fields[dash + 1].elementsEqual("fuse.protectfs".utf8)
-            else { return nil }
-            return ProtectedMount(
-                path: unescaped(fields[4]), device: String(decoding: fields[2], as: UTF8.self))
-        }
+        entries().map { ProtectedMount(path: $0.mountPoint.text, device: $0.device) }
     }
 
-    /// The table writes blanks and backslashes as \ooo.
-    private static func unescaped(_ field: Data) -> String {
-        var bytes: [UInt8] = []
-        var rest = Array(field)[...]
-        while let byte = rest.popFirst() {
-            let digits = rest.prefix(3).map { Int($0) - 48 }
-            if byte == UInt8(ascii: "\\"), digits.count == 3, digits.allSatisfy({ 0..<8 ~= $0 }), digits[0] < 4 {
-                bytes.append(UInt8(digits[0] * 64 + digits[1] * 8 + digits[2]))
-                rest = rest.dropFirst(3)
-            } else {
-                bytes.append(byte)
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
+    /// The kernel's table of mounts, of which only protected ones are taken; empty where it cannot be read.
+    static func entries() -> [MountEntry] {
+        ((try? MountTable.read()) ?? []).filter(\.isProtectfs)
     }
+
+    /// The state of the mount at a path: its own word. Nil where nothing is mounted, or its daemon has died.
+    static func state(at path: String) -> VolumeState? {
+        guard let word = try? ProtectionAttribute.text(ProtectionAttribute.stateName, of: path) else { return nil }
+        return VolumeState(attributeValue: word)
+    }
+
+    /// The state of this mount.
+    var state: VolumeState? { Self.state(at: path) }
+}
+
+extension HostPath {
+    /// The path as Foundation has it: its bytes as UTF-8.
+    var text: String { String(decoding: bytes, as: UTF8.self) }
 }

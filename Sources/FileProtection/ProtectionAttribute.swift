@@ -2,6 +2,7 @@
 
 import CLinuxShim
 import Glibc
+import VolumeFormat
 
 /// Why a call of the system failed: its errno, and which call it was.
 public struct ProtectionSystemError: Error, Equatable, Sendable {
@@ -16,18 +17,18 @@ public struct ProtectionSystemError: Error, Equatable, Sendable {
     static let notProtected = ProtectionSystemError(code: EXDEV, call: "mount")
 
     /// The error for the program.
-    func refusal(_ access: Access, _ path: String, class wanted: FileProtectionType? = nil) -> any Error {
+    func refusal(_ use: FileUse, _ path: String, class wanted: FileProtectionType? = nil) -> any Error {
         if self == .notProtected { return FileProtectionError.notProtected(path) }
-        return CocoaError.of(code, access, path, class: wanted)
+        return CocoaError.of(code, use, path, class: wanted)
     }
 }
 
 /// Reads and sets `user.protection`: of a file its class, of a directory the default for new entries.
 public enum ProtectionAttribute {
     /// The attribute's name.
-    public static let name = "user.protection"
+    public static let name = AttributeName.protection.description
     /// The state of a mount, readable on its root by everyone.
-    public static let stateName = "user.protectfs.state"
+    public static let stateName = AttributeName.state.description
 
     /// The class; nil where there is none: a directory without a default, or no protected mount, where an attribute of this
     /// name is a copy that means nothing.

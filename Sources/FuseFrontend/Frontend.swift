@@ -3,7 +3,6 @@
 package import FuseBridge
 internal import HostSystem
 package import Keybag
-internal import HostSystem
 package import ProtectedVolume
 internal import SodiumKit
 internal import Synchronization
@@ -127,11 +126,11 @@ package final class Frontend: Sendable {
     /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
     package func lock() -> LockReport {
         turn.withLock { _ in
-            let report = LockSequence(system: system, calls: calls).run(volume.keys) { events(.locking) }
-            guard report.wasUnlocked else {
-                var now = report
-                if volume.keys.state == .sweeping { now.files = max(1, calls.evictor.pending.count) }
-                return now
+            var report = LockSequence(system: system, calls: calls).run { events(.locking) }
+            report.state = volume.keys.state
+            if report.wasLocked {
+                if report.state == .sweeping { report.files = max(1, calls.evictor.pending.count) }
+                return report
             }
             if report.files > 0 {
                 log("locked; the kernel still holds pages of \(report.files) files, which the store has not taken yet")

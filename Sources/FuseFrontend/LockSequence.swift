@@ -2,26 +2,9 @@
 
 internal import HostSystem
 internal import Keybag
-internal import HostSystem
 internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat
-
-/// What a lock did.
-package struct LockReport: Sendable, Equatable {
-    /// The volume was unlocked before.
-    package var wasUnlocked = false
-    /// Handles of class A files that are open and have lost their access.
-    package var cutOff = 0
-    /// The processes (threads) that opened them, where the kernel told.
-    package var processes: [Int32] = []
-    /// Passes over the kernel's page cache.
-    package var passes = 0
-    /// Files of which the kernel still holds pages: above 0 the state is `sweeping`.
-    package var files = 0
-    /// How long it took.
-    package var milliseconds = 0
-}
 
 /// The steps of a lock, numbered as in `docs/architecture.md`, "One lock".
 struct LockSequence {
@@ -43,34 +26,29 @@ struct LockSequence {
     let calls: DeferredCalls
 
     /// Steps 2 to 5; announcing is the caller's, before and after.
-    func run(_ keys: KeyRing, locking: () -> Void) -> LockReport {
+    func run(locking: () -> Void) -> LockReport {
         let start = monotonicNanoseconds()
         let deadline = start + Self.limit
         var report = LockReport()
-        // 2: under the exclusive side, which drains handlers; from here on class A is refused, save write-back.
-        guard keys.beginLocking() else { return report }
-        locking()
-        report.wasUnlocked = true
-        // 3
-        let isQuiet = clearCache(until: deadline, &report.passes)
-        // A new file's first page may still wait for its first write. Without it the file is empty, and no worse off.
-        calls.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit)) { [system] in
-            system.volume.prepareForLock()
-        }
-        // 4
-        _ = keys.waitForReads(until: monotonicNanoseconds() + Self.shortLimit)
-        do throws(VolumeError) {
-            try system.volume.beginLateRecords()
-        } catch {
-            system.log("a write that comes after this lock will be refused: \(error)")
-        }
-        _ = keys.finishLocking(sweeping: true) { _ = system.volume.wipeAtLock() }
+        var isQuiet = false
+        // 2 and 4 are the volume's; 3 is the kernel's, between them.
+        report.wasLocked = !system.volume.lock(
+            sweeping: true, readLimit: Self.shortLimit,
+            clearCache: {
+                locking()
+                isQuiet = clearCache(until: deadline)
+            },
+            flush: { firstPages in
+                calls.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
+            },
+            onLateFailure: { system.log("a write that comes after this lock will be refused: \($0)") })
+        guard !report.wasLocked else { return report }
         // 5
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
-        if left == 0 { _ = keys.finishSweeping() }
+        if left == 0 { _ = system.volume.keys.finishSweeping() }
         closeHandles(&report)
-        report.milliseconds = Int(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
+        report.milliseconds = Int64(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report
     }
 
@@ -78,7 +56,8 @@ struct LockSequence {
     ///
     /// What nobody can write goes at once, and waits for nobody's writes; what may be dirty is written back in large requests
     /// first, as a notification sends one page at a time.
-    private func clearCache(until deadline: UInt64, _ passes: inout Int) -> Bool {
+    private func clearCache(until deadline: UInt64) -> Bool {
+        var passes = 0
         let holders = targets
         let dirty = holders.filter(mayBeDirty)
         // From here on each buffered write asks for attributes first, and is refused.
@@ -156,7 +135,7 @@ struct LockSequence {
 
     /// Class A, and class B without an open handle, with pages.
     private var targets: [Node] {
-        system.volume.pageHolders.filter { node in
+        system.volume.nodesWithCachedPages.filter { node in
             switch node.protectionClass {
             case .complete: true
             case .completeUnlessOpen: node.openHandles == 0
@@ -177,7 +156,7 @@ struct LockSequence {
 
     /// Class A files behind which somebody may be in the middle of a write(2) to the cache: opened as another class.
     private var cachedWriters: [Node] {
-        system.volume.pageHolders.filter {
+        system.volume.nodesWithCachedPages.filter {
             $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
         }
     }

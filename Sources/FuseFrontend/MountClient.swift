@@ -1,6 +1,8 @@
 // Calls on the mount itself, as any program makes them: for what the kernel does on their way.
 
 internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
 
 /// The mount as its clients see it. Only for the helper's thread and the flusher's: a worker that calls its own mount waits for
 /// itself.
@@ -9,10 +11,10 @@ internal import BackingStore
 struct MountClient: Sendable {
     /// An attribute that no file has. Removing it is answered ENODATA; the kernel takes the inode's lock on the way and so
     /// queues behind writers in flight.
-    static let touchName = Array("user.protectfs.touch".utf8)
+    static let touchName = Array("\(AttributeName.touch)".utf8)
 
     /// The same, but removing it succeeds.
-    static let errorName = Array("user.protectfs.error".utf8)
+    static let errorName = Array("\(AttributeName.error)".utf8)
 
     let mountPoint: String
     /// `st_dev` of everything in it. What somebody has mounted over it, or put in its place, is another's.

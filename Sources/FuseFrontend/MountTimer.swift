@@ -2,7 +2,6 @@
 
 internal import HostSystem
 internal import Keybag
-internal import HostSystem
 internal import ProtectedVolume
 internal import VolumeFormat
 

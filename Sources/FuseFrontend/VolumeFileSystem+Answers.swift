@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import FuseBridge
+internal import HostSystem
 internal import Keybag
 internal import ProtectedVolume
 internal import VolumeFormat

@@ -31,6 +31,9 @@ package struct MountEntry: Sendable, Hashable {
     /// True for a mount of this program.
     package var isProtectfs: Bool { type == "fuse.protectfs" }
 
+    /// The user whose mount it is (option `user_id`); nil where the table does not say.
+    package var owner: UInt32? { number(of: "user_id") }
+
     /// A number in `superOptions`, such as `user_id`.
     package func number(of option: String) -> UInt32? {
         for word in superOptions.split(separator: ",") {

@@ -22,23 +22,36 @@ extension SystemPaths {
     /// `$XDG_RUNTIME_DIR/protectfs`, then `/run/user/UID/protectfs` where that is the user's own, which programs without a
     /// login session's environment find too, then `/tmp/protectfs-UID`.
     package static var runtimes: [HostPath] {
-        if geteuid() == 0 { return [HostPath("/run/protectfs")] }
+        let user = geteuid()
+        if user == 0 { return [HostPath("/run/protectfs")] }
         var places: [HostPath] = []
         if let base = environment("XDG_RUNTIME_DIR"), base.isAbsolute { places.append(base.appending("protectfs")) }
-        let session = HostPath("/run/user/\(geteuid())")
-        if isSafe(session, owners: [geteuid()]), !places.contains(session.appending("protectfs")) {
-            places.append(session.appending("protectfs"))
-        }
-        return places + [HostPath("/tmp/protectfs-\(geteuid())")]
+        let session = sessionRuntime(of: user)
+        if isSafe(session.parent, owners: [user]), !places.contains(session) { places.append(session) }
+        return places + [temporaryRuntime(of: user)]
     }
+
+    /// Where the control sockets of another user's mounts may be. Only root may look there.
+    package static func runtimes(of user: UInt32) -> [HostPath] {
+        [sessionRuntime(of: user), temporaryRuntime(of: user)]
+    }
+
+    /// Where the control socket of a mount may be, the most likely place first. Root reaches the mounts of others as well.
+    package static func controlSockets(of mount: MountEntry) -> [HostPath] {
+        var places = runtimes
+        if geteuid() == 0, let owner = mount.owner, owner != 0 { places += runtimes(of: owner) }
+        return places.map { $0.appending(mount.device) }
+    }
+
+    private static func sessionRuntime(of user: UInt32) -> HostPath { HostPath("/run/user/\(user)/protectfs") }
+
+    private static func temporaryRuntime(of user: UInt32) -> HostPath { HostPath("/tmp/protectfs-\(user)") }
 
     /// Where this process makes control sockets.
     package static var runtime: HostPath { runtimes[0] }
 
-    /// The control socket that the mount with these device numbers gets here, named MAJOR:MINOR.
-    package static func controlSocket(major: UInt32, minor: UInt32) -> HostPath {
-        runtime.appending("\(major):\(minor)")
-    }
+    /// The control socket that this process makes for a mount, named MAJOR:MINOR.
+    package static func controlSocket(of mount: MountEntry) -> HostPath { runtime.appending(mount.device) }
 
     /// Makes `runtime` if it is missing, and checks that it is this user's own with mode 0700, in a place where no other
     /// user can put another in its stead. In `/tmp` anybody may have made it before.

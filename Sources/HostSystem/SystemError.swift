@@ -1,11 +1,11 @@
-// The one error of this module: which call failed, on what, and the errno.
+// A system call that failed: which one, on what, and the errno.
 
 import Glibc
 
 /// A system call that failed.
 package struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
     /// errno as the call left it.
-    package let code: Int32
+    package let cause: Errno
     /// The call, as its manual page is named.
     package let call: String
     /// What it was about; empty when there is nothing to name.
@@ -13,7 +13,7 @@ package struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// Makes an error from parts.
     package init(code: Int32, call: String, subject: String = "") {
-        self.code = code
+        cause = Errno(rawValue: code)
         self.call = call
         self.subject = subject
     }
@@ -23,13 +23,14 @@ package struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
         SystemError(code: errno, call: call, subject: subject)
     }
 
-    /// strerror(3) of the code.
-    package var reason: String { Self.reason(of: code) }
+    /// The same number, to be compared with those of Glibc.
+    package var code: Int32 { cause.rawValue }
 
-    /// strerror(3) of `code`.
-    package static func reason(of code: Int32) -> String {
-        unsafe strerror(code).map { unsafe String(cString: $0) } ?? "error \(code)"
-    }
+    /// What strerror(3) says about it.
+    package var reason: String { cause.description }
+
+    /// What strerror(3) says about `code`.
+    package static func reason(of code: Int32) -> String { Errno(rawValue: code).description }
 
     /// The failure in one line for a log.
     package var description: String {

@@ -77,13 +77,7 @@ package struct SecretItem: Sendable, Hashable {
         var bytes = [kind.rawValue]
         for name in kind.identifying { SecretRecord.write(attributes[name], to: &bytes) }
         let digest = unsafe hash256(Self.domain.utf8Span.span.bytes, bytes.span.bytes)
-        let digits = Array("0123456789abcdef".utf8)
-        var text: [UInt8] = []
-        for index in digest.indices {
-            text.append(digits[Int(digest[index] >> 4)])
-            text.append(digits[Int(digest[index] & 15)])
-        }
-        return String(decoding: text, as: UTF8.self)
+        return Hexadecimal.text(digest.indices.map { digest[$0] })
     }
 
     private static let domain = "protectfs secret item 1"

@@ -16,7 +16,7 @@ package struct SecretStore: Sendable {
     package static let largestSecret = 65536
 
     static let recordAttribute = "user.secret"
-    static let classAttribute = "user.protection"
+    static let classAttribute = AttributeName.protection.description
 
     /// The mount's root.
     package let mount: HostPath

@@ -1,7 +1,6 @@
 // Which mount the items lie in: named by the program, else found by where the program runs.
 
 internal import HostSystem
-internal import HostSystem
 internal import SecretStore
 
 /// The mount that `SecItemAdd` and its like speak of.
@@ -26,7 +25,7 @@ public enum SecretsMount {
         if let chosen = chosen.withLock({ $0 }) { return chosen }
         if let found = holding(SystemPaths.home) ?? holding(HostPath(".")) { return found }
         let all = ((try? MountTable.read()) ?? []).filter {
-            $0.isProtectfs && $0.number(of: "user_id") == SystemPaths.user
+            $0.isProtectfs && $0.owner == SystemPaths.user
         }
         return all.count == 1 ? all.first?.mountPoint : nil
     }

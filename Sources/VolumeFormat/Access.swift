@@ -26,6 +26,12 @@ package enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
         case .sweeping: "sweeping"
         }
     }
+
+    /// The state that a value of `user.protectfs.state` names; nil for any other text.
+    package init?(attributeValue text: String) {
+        guard let state = Self.allCases.first(where: { "\($0.attributeValue)" == text }) else { return nil }
+        self = state
+    }
 }
 
 /// An operation as the class × state table knows it.

@@ -174,13 +174,11 @@ package struct LateRecordHeader: Sendable, Equatable {
 package enum LateFileName {
     /// The highest number, so that one more is always a number too.
     package static let largest = UInt64(Int64.max)
-    private static let digits = Array("0123456789abcdef".utf8)
 
     /// The name of a lock's late file.
     package static func bytes(of number: UInt64) -> [UInt8] {
-        var result = ReservedName.latePrefix.withUTF8Buffer { unsafe Array($0) }
-        for shift in stride(from: 60, through: 0, by: -4) { result.append(digits[Int(number >> UInt64(shift) & 15)]) }
-        return result
+        let bigEndian = stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> UInt64($0)) }
+        return ReservedName.latePrefix.withUTF8Buffer { unsafe Array($0) } + Hexadecimal.encode(bigEndian)
     }
 
     /// The same as text.
@@ -190,11 +188,10 @@ package enum LateFileName {
     package static func number(of name: RawSpan) -> UInt64? {
         let prefix = ReservedName.latePrefix.utf8CodeUnitCount
         guard name.byteCount == prefix + 16, name.hasText(ReservedName.latePrefix) else { return nil }
-        var number: UInt64 = 0
-        for offset in prefix..<name.byteCount {
-            guard let digit = digits.firstIndex(of: name.byte(at: offset)) else { return nil }
-            number = number << 4 | UInt64(digit)
-        }
+        let digits = (prefix..<name.byteCount).map { name.byte(at: $0) }
+        // A name in upper case is not one that this format writes.
+        guard let bytes = Hexadecimal.decode(digits), Hexadecimal.encode(bytes) == digits else { return nil }
+        let number = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return number <= largest ? number : nil
     }
 }

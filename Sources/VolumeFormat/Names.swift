@@ -70,6 +70,22 @@ package enum ReservedName {
     }
 }
 
+/// The staging directory of FileProtection: an ordinary directory of the mount, named by the user ID of the program that
+/// writes.
+package enum StagingName {
+    private static let prefix: StaticString = ".protectfs-staging-"
+
+    /// The name of the directory in which programs of this user stage what they write.
+    package static func of(user: UInt32) -> String { "\(prefix)\(user)" }
+
+    /// Whether `name` is a staging directory's: the prefix, and digits.
+    package static func matches(_ name: RawSpan) -> Bool {
+        let length = prefix.utf8CodeUnitCount
+        guard name.byteCount > length, name.hasText(prefix) else { return false }
+        return (length..<name.byteCount).allSatisfy { 0x30...0x39 ~= name.byte(at: $0) }
+    }
+}
+
 /// Lengths of names, in bytes.
 package enum NameLimits {
     /// The longest name of a directory entry.
@@ -98,6 +114,11 @@ package enum AttributeName {
     package static let state: StaticString = "user.protectfs.state"
     /// A file's flags, for `class list`; not listed.
     package static let flags: StaticString = "user.protectfs.flags"
+    /// Of no object: removing it is refused with ENODATA. The kernel takes the object's inode lock for that, and so queues
+    /// behind writers.
+    package static let touch: StaticString = "user.protectfs.touch"
+    /// Of no object: the daemon removes it through the mount, which succeeds.
+    package static let error: StaticString = "user.protectfs.error"
     /// Prefix of names that the mount keeps for itself.
     package static let ownPrefix: StaticString = "user.protectfs."
     /// Prefix of encrypted attributes in the backing store.

@@ -65,27 +65,12 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
 
     /// The UUID written `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` in lower case; nil for anything else.
     package init?(text: String) {
-        var bytes = InlineArray<16, UInt8>(repeating: 0)
-        var digits = 0
-        var position = 0
-        for unit in text.utf8 {
-            if position == 8 || position == 13 || position == 18 || position == 23 {
-                guard unit == 0x2d else { return nil }
-            } else {
-                let value: UInt8
-                switch unit {
-                case 0x30...0x39: value = unit - 0x30
-                case 0x61...0x66: value = unit - 0x61 + 10
-                default: return nil
-                }
-                guard digits < 32 else { return nil }
-                bytes[digits / 2] = bytes[digits / 2] << 4 | value
-                digits += 1
-            }
-            position += 1
-        }
-        guard position == 36 else { return nil }
-        identifier = ObjectID(bytes)
+        guard text.utf8.count == 36, let decoded = Hexadecimal.decode(text.utf8.filter { $0 != 0x2d }),
+            decoded.count == Self.length
+        else { return nil }
+        self.init(unsafe decoded.span.bytes)
+        // In lower case, with the hyphens at their places.
+        guard description == text else { return nil }
     }
 
     /// The UUID's bytes.
@@ -93,15 +78,9 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
 
     /// The UUID in lower case with hyphens.
     package var description: String {
-        let digits = Array("0123456789abcdef".utf8)
         let bytes = identifier.bytes
-        var text = [UInt8]()
-        for index in 0..<16 {
-            if index == 4 || index == 6 || index == 8 || index == 10 { text.append(0x2d) }
-            text.append(digits[Int(bytes[index] >> 4)])
-            text.append(digits[Int(bytes[index] & 15)])
-        }
-        return String(decoding: text, as: UTF8.self)
+        let groups = [0..<4, 4..<6, 6..<8, 8..<10, 10..<16]
+        return groups.map { Hexadecimal.text($0.map { bytes[$0] }) }.joined(separator: "-")
     }
 
     /// Writes the 16 bytes at `offset`; traps where they do not fit.

@@ -11,6 +11,9 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// Class D: usable always; still encrypted, under the device key.
     case none = 4
 
+    /// The default of a volume until somebody sets another one on its root.
+    package static let volumeDefault = ProtectionClass.completeUntilFirstUserAuthentication
+
     /// The class number that is reserved for `NSFileProtectionCompleteWhenUserInactive`.
     package static let reservedNumber: UInt8 = 7
 

@@ -2,6 +2,7 @@
 
 import BackingStore
 import Glibc
+import HostSystem
 import Testing
 
 /// A name that is known to be good.

@@ -2,6 +2,7 @@
 
 import BackingStore
 @testable import MemoryStore
+import HostSystem
 import Testing
 
 @Suite struct PowerTests {

@@ -8,12 +8,12 @@ import Testing
 @Suite struct ErrorTests {
     @Test(
         arguments: [
-            (Access.read, EACCES, 257), (.read, EPERM, 257), (.read, ENOENT, 260), (.read, EIO, 256),
+            (FileUse.read, EACCES, 257), (.read, EPERM, 257), (.read, ENOENT, 260), (.read, EIO, 256),
             (.write, EACCES, 513), (.write, EPERM, 513), (.write, ENOENT, 4), (.write, EEXIST, 516),
             (.write, EROFS, 642), (.write, ENOSPC, 640), (.write, EDQUOT, 640), (.write, EIO, 512),
         ])
-    func codes(_ access: Access, _ code: Int32, _ expected: Int) throws {
-        let error = CocoaError.of(code, access, "/no/such/place") as NSError
+    func codes(_ use: FileUse, _ code: Int32, _ expected: Int) throws {
+        let error = CocoaError.of(code, use, "/no/such/place") as NSError
         #expect(error.domain == NSCocoaErrorDomain)
         #expect(error.code == expected)
         #expect(error.userInfo[NSFilePathErrorKey] as? String == "/no/such/place")

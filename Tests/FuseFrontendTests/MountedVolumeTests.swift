@@ -6,6 +6,7 @@ import CLinuxShim
 import FuseFrontend
 import Glibc
 import HostSystem
+import Keybag
 import Testing
 
 private func withVolume(_ options: [String] = [], _ body: (MountedVolume) throws -> Void) throws {
@@ -52,7 +53,7 @@ struct MountedVolumeTests {
             unsafe #expect(write(handle, "secret", 6) == 6)
             #expect(get(handle) == "secret")
             let report = volume.frontend.lock()
-            #expect(report.wasUnlocked && report.files == 0 && report.cutOff == 1)
+            #expect(!report.wasLocked && report.files == 0 && report.cutOff == 1)
             #expect(get(handle) == nil && errno == EACCES)
             unsafe #expect(write(handle, "x", 1) == -1 && errno == EACCES)
             #expect(get(file) == nil && errno == EACCES)
@@ -60,7 +61,7 @@ struct MountedVolumeTests {
             var status = stat()
             #expect(unsafe fstat(handle, &status) == 0 && status.st_size == 6)
             #expect(attribute(volume.path, "user.protectfs.state") == "locked")
-            #expect(!volume.frontend.lock().wasUnlocked)
+            #expect(volume.frontend.lock().wasLocked)
             try volume.unlock()
             #expect(get(handle) == "secret")
             #expect(volume.events.withLock { $0 } == [.locking, .locked, .unlocked(isFirst: false)])

@@ -26,6 +26,15 @@ import Testing
         #expect(entries.first?.number(of: "user_id") == 1000)
     }
 
+    @Test func controlSockets() throws {
+        let line = "36 35 0:52 / /mnt rw - fuse.protectfs /v rw,user_id=1000"
+        let mount = try #require(MountTable.parse(Array(line.utf8)).first)
+        let others = [HostPath("/run/user/1000/protectfs/0:52"), HostPath("/tmp/protectfs-1000/0:52")]
+        let sockets = SystemPaths.controlSockets(of: mount)
+        #expect(sockets.first == SystemPaths.controlSocket(of: mount))
+        if SystemPaths.user == 0 { #expect(sockets == [HostPath("/run/protectfs/0:52")] + others) }
+    }
+
     @Test func readsItsOwn() throws {
         #expect(try MountTable.entry(containing: HostPath("/proc/self"))?.type == "proc")
     }

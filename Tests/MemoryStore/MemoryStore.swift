@@ -2,7 +2,7 @@
 
 package import BackingStore
 import Glibc
-import HostSystem
+package import HostSystem
 
 /// What a recorded call of a `MemoryStore` did.
 package enum StoreCall: String, Sendable {

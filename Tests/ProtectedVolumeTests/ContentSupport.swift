@@ -68,7 +68,7 @@ final class ContentKeys: Sendable {
         }
     }
 
-    let departures = Lock<[Departure]>([])
+    let departures = Lock<[CrashEvidence]>([])
 }
 
 extension MemoryStore {

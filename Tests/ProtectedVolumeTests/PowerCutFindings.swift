@@ -1,6 +1,7 @@
 // What the simulations of power cuts and of faults have found once, kept as it was found.
 
 @testable import MemoryStore
+import HostSystem
 import Testing
 import VolumeFormat
 

@@ -22,6 +22,33 @@ import VolumeFormat
         }
     }
 
+    @Test func hexadecimalDigits() {
+        let bytes = (0...255).map { UInt8($0) }
+        let text = Hexadecimal.text(bytes)
+        #expect(text.hasPrefix("000102030405060708090a0b") && text.hasSuffix("fdfeff"))
+        #expect(Hexadecimal.decode(text.utf8) == bytes)
+        #expect(Hexadecimal.decode(text.uppercased().utf8) == bytes)
+        #expect(Hexadecimal.decode("".utf8) == [])
+        for wrong in ["0", "0g", "-1", "00 ", "é0"] { #expect(Hexadecimal.decode(wrong.utf8) == nil) }
+    }
+
+    @Test func stagingNames() {
+        let name = StagingName.of(user: 1000)
+        #expect(name == ".protectfs-staging-1000")
+        let right = Array(name.utf8)
+        #expect(StagingName.matches(unsafe right.span.bytes) as Bool)
+        for wrong in [".protectfs-staging-", ".protectfs-staging-1a", "x.protectfs-staging-1", ".protectfs-staging 1"] {
+            let bytes = Array(wrong.utf8)
+            #expect(!StagingName.matches(unsafe bytes.span.bytes) as Bool)
+        }
+    }
+
+    @Test func stateNames() {
+        for state in VolumeState.allCases { #expect(VolumeState(attributeValue: "\(state.attributeValue)") == state) }
+        #expect(VolumeState(attributeValue: "absent") == nil)
+        #expect(VolumeState(attributeValue: "Unlocked") == nil)
+    }
+
     @Test func recoveryCode() {
         let secret = (0..<16).map { UInt8($0 * 17) }
         let text = ParserTests.bytes(35) {

@@ -1,12 +1,13 @@
 // Errors of a locked file: 257 when reading, 513 when writing, with what a program needs to tell why.
 
 import Glibc
+import VolumeFormat
 
 /// Key of an error's `userInfo`: the class (a `FileProtectionType`) that refused.
 public let FileProtectionErrorKey = "FileProtectionClass"
 
 /// What a call was about to do to a path.
-enum Access {
+enum FileUse {
     case read
     case write
     /// Putting a new file in the place of whatever is there: the directory has to be writable, not the file.
@@ -32,48 +33,45 @@ enum Access {
 extension CocoaError {
     /// An error as Foundation makes them, with the class where it is the class that refused.
     static func of(
-        _ code: Int32, _ access: Access, _ path: String, class wanted: FileProtectionType? = nil
+        _ code: Int32, _ use: FileUse, _ path: String, class wanted: FileProtectionType? = nil
     ) -> CocoaError {
         var info: [String: Any] = [
             NSFilePathErrorKey: path, NSURLErrorKey: URL(fileURLWithPath: path),
             NSUnderlyingErrorKey: NSError(domain: NSPOSIXErrorDomain, code: Int(code)),
         ]
-        if code == EACCES, let type = Closed.type(path, access, wanted: wanted) { info[FileProtectionErrorKey] = type }
-        return CocoaError(access.error(code), userInfo: info)
+        if code == EACCES, let type = Closed.type(path, use, wanted: wanted) { info[FileProtectionErrorKey] = type }
+        return CocoaError(use.error(code), userInfo: info)
     }
 }
 
 /// Whether it is the volume's lock that closes a path, and not its permissions.
 enum Closed {
     /// The class that closes the path now; nil where something else must have refused.
-    static func type(_ path: String, _ access: Access, wanted: FileProtectionType? = nil) -> FileProtectionType? {
-        guard let mount = access == .replace ? ProtectedMount.holdingEntry(path) : ProtectedMount.holding(path),
-            let state = try? ProtectionAttribute.text(ProtectionAttribute.stateName, of: mount.path),
-            state != "unlocked"
+    static func type(_ path: String, _ use: FileUse, wanted: FileProtectionType? = nil) -> FileProtectionType? {
+        guard let mount = use == .replace ? ProtectedMount.holdingEntry(path) : ProtectedMount.holding(path),
+            let state = mount.state, state != .unlocked
         else { return nil }
         let exists = unsafe Glibc.access(path, F_OK) == 0
         // access(2) answers by permission bits alone, in every state of the volume.
         let directory = ProtectedMount.split(path)?.parent ?? path
-        let isNew = !exists || access == .replace
-        let asked = isNew ? W_OK | X_OK : (access == .read ? R_OK : W_OK)
+        let isNew = !exists || use == .replace
+        let asked = isNew ? W_OK | X_OK : (use == .read ? R_OK : W_OK)
         guard unsafe Glibc.access(isNew ? directory : path, asked) == 0 else { return nil }
         let own = exists ? try? ProtectionAttribute.get(path) : nil
         let types = [own, wanted].compactMap { $0 }
         // Of a new file nobody chose the class: then its directory did, or the mount's root, or nobody.
         let chosen = isNew && types.isEmpty ? [inherited(directory, mount)] : types
-        return chosen.first { closes($0, state, new: isNew) }
+        return chosen.first { type in
+            guard let asked = type.protectionClass else { return false }
+            return !Access.isAllowed(isNew ? .create : .open, class: asked, state: state)
+        }
     }
 
     private static func inherited(_ directory: String, _ mount: ProtectedMount) -> FileProtectionType {
         for place in [directory, mount.path] {
             if let type = (try? ProtectionAttribute.get(place)).flatMap({ $0 }) { return type }
         }
-        return .completeUntilFirstUserAuthentication
-    }
-
-    private static func closes(_ type: FileProtectionType, _ state: String, new: Bool) -> Bool {
-        type == .complete || (type == .completeUnlessOpen && !new)
-            || (type == .completeUntilFirstUserAuthentication && state == "before-first-unlock")
+        return FileProtectionType(.volumeDefault)
     }
 }
 

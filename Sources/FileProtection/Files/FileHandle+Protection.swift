@@ -46,15 +46,15 @@ extension FileHandle {
 }
 
 /// Adds the path and the class to an error of Foundation's, when it is the lock that refused.
-private func explaining<Value>(_ handle: FileHandle, _ access: Access, _ body: () throws -> Value) throws -> Value {
+private func explaining<Value>(_ handle: FileHandle, _ use: FileUse, _ body: () throws -> Value) throws -> Value {
     do { return try body() } catch {
         guard let code = posixCode(error), code == EACCES else { throw error }
         let link = "/proc/self/fd/\(handle.fileDescriptor)"
         // A file that has been removed meanwhile is called “… (deleted)”: then it is Foundation's error.
         guard let path = try? Foundation.FileManager.default.destinationOfSymbolicLink(atPath: link),
-            let type = Closed.type(path, access)
+            let type = Closed.type(path, use)
         else { throw error }
-        throw CocoaError.of(code, access, path, class: type)
+        throw CocoaError.of(code, use, path, class: type)
     }
 }
 
@@ -66,10 +66,10 @@ private func posixCode(_ error: any Error) -> Int32? {
 }
 
 private enum Opened {
-    static func descriptor(_ url: URL, _ flags: Int32, _ access: Access) throws -> Int32 {
-        guard url.isFileURL else { throw CocoaError.of(EINVAL, access, url.absoluteString) }
+    static func descriptor(_ url: URL, _ flags: Int32, _ use: FileUse) throws -> Int32 {
+        guard url.isFileURL else { throw CocoaError.of(EINVAL, use, url.absoluteString) }
         let descriptor = unsafe open(url.path, flags | O_CLOEXEC)
-        guard descriptor >= 0 else { throw CocoaError.of(errno, access, url.path) }
+        guard descriptor >= 0 else { throw CocoaError.of(errno, use, url.path) }
         return descriptor
     }
 }

@@ -33,9 +33,9 @@ enum ProtectedCopy {
             return status
         }
 
-        func open(_ flags: Int32, _ access: Access) throws -> Int32 {
+        func open(_ flags: Int32, _ use: FileUse) throws -> Int32 {
             let descriptor = unsafe openat(directory, name, flags | O_CLOEXEC)
-            guard descriptor >= 0 else { throw CocoaError.of(errno, access, text) }
+            guard descriptor >= 0 else { throw CocoaError.of(errno, use, text) }
             return descriptor
         }
     }

@@ -1,6 +1,6 @@
 // The state of a protected mount for programs, and waiting for it.
 
-import Glibc
+import VolumeFormat
 
 /// The protected data of one mount: whether it is available, and what happens to it.
 ///
@@ -24,9 +24,9 @@ import Glibc
 /// ```
 public final class ProtectedData: Sendable {
     /// The states of a volume; the raw values are those of the attribute `user.protectfs.state`.
-    public enum State: String, Sendable, CaseIterable {
+    public enum State: RawRepresentable, Sendable, CaseIterable {
         /// Mounted, and not unlocked since: only files without protection can be opened.
-        case beforeFirstUnlock = "before-first-unlock"
+        case beforeFirstUnlock
         /// Everything is open.
         case unlocked
         /// A lock is under way.
@@ -37,6 +37,27 @@ public final class ProtectedData: Sendable {
         case sweeping
         /// Nothing is mounted, or its daemon has died.
         case absent
+
+        /// The state that a value of the attribute names, or `absent` by that word; nil for any other text.
+        public init?(rawValue: String) {
+            guard let state = Self.allCases.first(where: { $0.rawValue == rawValue }) else { return nil }
+            self = state
+        }
+
+        /// The attribute's value; "absent" where nothing is mounted.
+        public var rawValue: String { volumeState?.attributeValue.description ?? "absent" }
+
+        init(_ state: VolumeState) {
+            switch state {
+            case .beforeFirstUnlock: self = .beforeFirstUnlock
+            case .unlocked: self = .unlocked
+            case .locking: self = .locking
+            case .locked: self = .locked
+            case .sweeping: self = .sweeping
+            }
+        }
+
+        private var volumeState: VolumeState? { VolumeState.allCases.first { Self($0) == self } }
     }
 
     /// Where the mount is.
@@ -57,10 +78,7 @@ public final class ProtectedData: Sendable {
     }
 
     /// The state now. It is the mount's own word, and needs no connection.
-    public var state: State {
-        let word = try? ProtectionAttribute.text(ProtectionAttribute.stateName, of: path)
-        return word.flatMap { State(rawValue: $0) } ?? .absent
-    }
+    public var state: State { ProtectedMount.state(at: path).map { State($0) } ?? .absent }
 
     /// Whether files of every class can be opened. Still true while programs are told that a lock comes.
     public var isAvailable: Bool { state == .unlocked }

@@ -3,6 +3,7 @@
 import CLinuxShim
 import Glibc
 import PlainFoundation
+import VolumeFormat
 
 /// What `Data.write` does on a protected mount.
 enum ProtectedWrite {
@@ -145,13 +146,8 @@ private enum Dangling {
 extension FileProtectionType {
     /// Whether nothing that the other class closes is open in this one.
     func isAsStrong(as other: FileProtectionType?) -> Bool {
-        let order: [FileProtectionType] = [
-            .none, .completeUntilFirstUserAuthentication, .completeUnlessOpen, .complete,
-        ]
-        guard let other, let own = order.firstIndex(of: self), let others = order.firstIndex(of: other) else {
-            return false
-        }
-        return own >= others
+        guard let own = protectionClass, let other = other?.protectionClass else { return false }
+        return !other.isStronger(than: own)
     }
 }
 

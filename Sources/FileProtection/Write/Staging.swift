@@ -3,6 +3,7 @@
 
 import CLinuxShim
 import Glibc
+import VolumeFormat
 
 /// One staging directory, and what was left behind by programs that died.
 ///
@@ -94,7 +95,7 @@ final class Staging {
         }
     }
 
-    private static var name: String { ".protectfs-staging-\(geteuid())" }
+    private static var name: String { StagingName.of(user: geteuid()) }
 
     /// Opens a directory that is one itself, and no link to one.
     private static func open(_ name: String, in directory: Int32) -> Int32 {

@@ -173,7 +173,9 @@ extension Check {
                 return
             }
             if kind == .directory {
-                if id != nil, case .name(let name) = decoded, Self.isStaging(name) {
+                // Each write removes its staging directory, and no program writes now: one that is left is of a program
+                // that was killed.
+                if id != nil, case .name(let name) = decoded, unsafe StagingName.matches(name.span.bytes) {
                     found(.staging, .note, trail)
                     if tidy(place.name, directory, trail) { return }
                 }
@@ -219,7 +221,7 @@ extension Check {
             }
             return .stays(trail)
         case .unverified(let name):
-            let trail = above.appending(MarkedName.bytes(for: entry, name), entry)
+            let trail = above.appending(UnverifiedName.bytes(for: entry, name), entry)
             foundUnverified(trail)
             return .stays(trail)
         case .undecryptable, .reserved:
@@ -227,7 +229,7 @@ extension Check {
             // Told at the directory, whose record was made anew a moment ago.
             let isExpected = state.withLock { $0.rebuilt.contains(parent.inode) }
             if isExpected, case .unverified(let name) = volume.decode(entry, in: directory, nil) {
-                trail = above.appending(MarkedName.bytes(for: entry, name), entry)
+                trail = above.appending(UnverifiedName.bytes(for: entry, name), entry)
                 foundUnverified(trail)
                 let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
                 return given.map { .renamed($0.0, $0.1) } ?? .stays(trail)
@@ -238,14 +240,6 @@ extension Check {
             }
             return moveAway(entry, directory, trail, settling: 1) ? .gone : .stays(trail)
         }
-    }
-
-    /// Whether a directory is where programs with FileProtection stage what they write: its `Staging` gives the name. Each
-    /// write removes its own, and no program writes now, so whose it was has been killed.
-    private static func isStaging(_ name: [UInt8]) -> Bool {
-        let prefix = Array(".protectfs-staging-".utf8)
-        guard name.starts(with: prefix), name.count > prefix.count else { return false }
-        return name.dropFirst(prefix.count).allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
     }
 
     private static func kind(ofUndecryptable name: EntryName) -> Finding.Kind {

@@ -18,7 +18,7 @@ package final class ContentContext: Sendable {
     /// systems), so that every cut needs an `fdatasync`.
     package let cutNeedsSync: Bool
     /// Takes what was found and tolerated.
-    package let report: @Sendable (Departure) -> Void
+    package let report: @Sendable (CrashEvidence) -> Void
 
     /// Blocks up to which a file that a crash has left is mended whole before its first modification. Of longer ones the
     /// ends are, and the middle later (`FileContent.mendSome`).
@@ -39,7 +39,7 @@ package final class ContentContext: Sendable {
         keys: KeyRing, epochs: EpochLog, options: VolumeOptions = VolumeOptions(), cutNeedsSync: Bool = false,
         mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,
         scratch: BufferPool = .shared,
-        report: @escaping @Sendable (Departure) -> Void = { _ in }
+        report: @escaping @Sendable (CrashEvidence) -> Void = { _ in }
     ) {
         self.keys = keys
         self.epochs = epochs

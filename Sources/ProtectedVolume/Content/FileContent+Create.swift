@@ -1,6 +1,7 @@
 // New files: an ID, a key, a header in memory, and a page 0 that may wait.
 
 package import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 package import VolumeFormat
@@ -43,7 +44,7 @@ extension FileContent {
         } catch { throw .store(error) }
         let header = file.header
         let state = FileState(
-            header: header, size: 0, pageZero: .pending, pageZeroIsOurs: true, isMarked: true)
+            header: header, size: 0, pageZero: .pending, durability: Durability(pageZeroIsOurs: true, isMarked: true))
         return FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(file.takeKey(), suite: header.suite), state: state)

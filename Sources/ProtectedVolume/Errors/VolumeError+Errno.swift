@@ -1,6 +1,6 @@
 // The one place where an error of a volume becomes an errno.
 
-package import BackingStore
+package import HostSystem
 
 extension VolumeError {
     /// What a program is told: locked is EACCES, damage is EIO, all else is the store's own word.

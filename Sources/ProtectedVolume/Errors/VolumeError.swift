@@ -1,6 +1,6 @@
 // What can go wrong with a volume, as one typed error; the sentences that a person reads are made in the command line.
 
-package import BackingStore
+package import HostSystem
 package import VolumeFormat
 
 /// Why an operation on a volume failed.

@@ -1,6 +1,7 @@
 // Replacing the keybag: at every call one that opens is there, and afterwards the one before it is destroyed.
 
 package import BackingStore
+package import HostSystem
 internal import SodiumKit
 internal import VolumeFormat
 

@@ -1,6 +1,7 @@
 // Where the keybag lies in the store: read with a bound, replaced so that there is always a whole one.
 
 package import BackingStore
+package import HostSystem
 import VolumeFormat
 
 /// The keybag's file at the root of a volume.

@@ -1,6 +1,7 @@
 // The state file beside the device key: read, changed and replaced atomically under a lock of its own.
 
 package import BackingStore
+internal import HostSystem
 package import Keybag
 internal import SodiumKit
 package import VolumeFormat
@@ -10,7 +11,7 @@ package final class StateFileStore: Sendable {
     let directory: BackingDirectory
     private let volumeID: VolumeID
     let stateName: EntryName
-    let lockName: EntryName
+    private let lockName: EntryName
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
     ///
     /// - Parameter number: which one: copies of a volume have their own from 2 on.

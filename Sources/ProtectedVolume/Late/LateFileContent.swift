@@ -1,6 +1,7 @@
 // Reading a late file: its header, and the records of which every MAC verifies.
 
 internal import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat

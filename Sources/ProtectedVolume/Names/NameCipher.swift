@@ -1,6 +1,7 @@
 // Encryption of the names of directory entries and of extended attributes: synthetic IV, then XChaCha20, then base64url.
 
 internal import BackingStore
+internal import HostSystem
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat

@@ -1,6 +1,7 @@
 // What `init` asks of a store and leaves in it, besides the keybag.
 
 package import BackingStore
+internal import HostSystem
 package import Keybag
 internal import SodiumKit
 internal import VolumeFormat

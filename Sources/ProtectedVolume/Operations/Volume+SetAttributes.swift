@@ -55,7 +55,7 @@ extension Volume {
         var components: [[UInt8]] = []
         var current = node
         while current !== root {
-            guard let place = current.state.withLock({ $0.place }), components.count < 4096,
+            guard let place = current.state.withLock({ $0.place }), components.count < Self.deepestDirectory,
                 let id = try? directoryID(place.parent), let directory = try? directory(place.parent)
             else { return nil }
             guard case .name(let name) = decode(place.name, in: directory, id) else { return nil }
@@ -68,7 +68,7 @@ extension Volume {
     // MARK: set-ID bits and capabilities
 
     /// Whether a write may have set-ID bits or capabilities to clear; true when not known.
-    package func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
+    private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
     /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.
     package func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {

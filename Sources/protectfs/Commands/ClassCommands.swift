@@ -5,33 +5,48 @@ import Glibc
 import HostSystem
 import VolumeFormat
 
+extension Option {
+    fileprivate static let recursive = Option(
+        "recursive", letter: "R", help: "include everything below each directory")
+}
+
 extension Command {
     static let classGet = Command(
-        "class get", "PATH…", "Shows the class of files, and the default of directories.", options: [.json],
+        "class get", .classes, [.paths], "Shows the class of files and the default class of directories.",
+        options: [.json],
+        examples: [.init("protectfs class get ~/documents/diary.txt", "Show the class of a file.")], usesKeys: false,
         run: ClassCommands.get)
 
     static let classSet = Command(
-        "class set", "CLASS PATH…", "Sets the class of files, and the default of directories for new entries.",
+        "class set", .classes, [Operand("CLASS", Value.protectionClass.kind), .paths],
+        "Sets the class of files, and the class that directories give to new entries.",
         details: """
-            CLASS: complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D), as a name,
-            short name, letter or raw value of iOS (NSFileProtectionComplete, …). On the root of the mount it is the
-            volume's default class. A stronger class re-encrypts the file, so that no old copy of its header opens it.
-            Warns of a file whose directory gives new files another class.
+            CLASS is complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D): as a name, a
+            short name, a letter, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
+            default class of the volume. A stronger class re-encrypts the file, so that no old copy of its header opens it. The
+            command warns if new files beside a file get another class.
             """,
         options: [
-            Option("recursive", letter: "R", help: "directories with everything in them"),
-            Option("reencrypt", help: "encrypt anew also where the class does not get stronger"),
-            Option("wrap-only", help: "change the class only, as setfattr does; works with hard links"),
-        ], run: ClassCommands.set)
+            .recursive,
+            Option("reencrypt", help: "re-encrypt files even if the new class is not stronger"),
+            Option("wrap-only", help: "change only the class, as setfattr does; this works with hard links"),
+        ],
+        examples: [
+            .init("protectfs class set complete ~/documents/diary.txt", "Close a file whenever the volume is locked."),
+            .init(
+                "protectfs class set -R B ~/documents/mail",
+                "Set a directory and all files in it to completeUnlessOpen."),
+        ], usesKeys: false, run: ClassCommands.set)
 
     static let classList = Command(
-        "class list", "PATH…", "Lists classes, with files that have another class than their directory gives new ones.",
+        "class list", .classes, [.paths], "Lists classes, and marks files that differ from their directory's default.",
         details: """
-            Marks: weak (weaker than what new files get there: the directory's default, else the volume's), strong (a file
-            stronger than that), exposed (an old copy of the header may open it), chosen (set by someone). Warns of
-            directories with weak or strong files, except with --json.
+            The marks: weak (weaker than new files there, which get the default of the directory or else of the volume), strong
+            (a file stronger than that), exposed (an old copy of the header may open the file), chosen (someone has set the
+            class). The command warns of directories with weak or strong files, except with --json.
             """,
-        options: [Option("recursive", letter: "R", help: "directories with everything in them"), .json],
+        options: [.recursive, .json],
+        examples: [.init("protectfs class list -R ~/documents", "List all files and directories.")], usesKeys: false,
         run: ClassCommands.list)
 }
 
@@ -45,9 +60,6 @@ enum ClassCommands {
         /// explicit, exposed, holes: the words of the daemon's unlisted attribute.
         let flags: Set<String>
     }
-
-    private static let attribute = "user.protection"
-    private static let flagsAttribute = "user.protectfs.flags"
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         try forEach(arguments, isRecursive: false) { entry, parent in
@@ -106,11 +118,10 @@ enum ClassCommands {
 
     /// Why a file of the class cannot be opened now; empty where it can be.
     private static func closed(_ protectionClass: ProtectionClass, _ path: HostPath) -> String {
-        let name = stateOfMount(path)
-        guard let state = VolumeState.allCases.first(where: { "\($0.attributeValue)" == name }),
-            !Access.isAllowed(.open, class: protectionClass, state: state)
-        else { return "" }
-        return ", closed while the volume is \("\(state.attributeValue)".replacingHyphens)"
+        guard let state = stateOfMount(path), !Access.isAllowed(.open, class: protectionClass, state: state) else {
+            return ""
+        }
+        return ", closed while the volume is \(state.words)"
     }
 
     /// Reads one path.
@@ -121,8 +132,8 @@ enum ClassCommands {
             guard kind == S_IFREG || kind == S_IFDIR else {
                 return Entry(path: path, isDirectory: false, protectionClass: nil, flags: [])
             }
-            let value = try ExtendedAttribute.read(attribute, of: path)
-            let flags = try ExtendedAttribute.read(flagsAttribute, of: path) ?? []
+            let value = try ExtendedAttribute.read(AttributeName.protection.description, of: path)
+            let flags = try ExtendedAttribute.read(AttributeName.flags.description, of: path) ?? []
             let words = String(decoding: flags, as: UTF8.self).split(whereSeparator: { $0 == " " || $0 == "," })
             return Entry(
                 path: path, isDirectory: kind == S_IFDIR,
@@ -138,10 +149,10 @@ enum ClassCommands {
         case ENOTCONN:
             return .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount")
         case EACCES:
-            if let state = stateOfMount(path), state != "unlocked" {
+            if let state = stateOfMount(path), state != .unlocked {
                 return .init(
                     .locked,
-                    "\(path): not possible while the volume is \(state.replacingHyphens); unlock it first (protectfs unlock)"
+                    "\(path): not possible while the volume is \(state.words); unlock it first (protectfs unlock)"
                 )
             }
             return .init(.failure, "\(path): permission denied")
@@ -152,12 +163,13 @@ enum ClassCommands {
         }
     }
 
-    private static func stateOfMount(_ path: HostPath) -> String? {
+    private static func stateOfMount(_ path: HostPath) -> VolumeState? {
         guard let place = try? MountLookup.containing(path) else { return nil }
-        guard let value = try? ExtendedAttribute.read("user.protectfs.state", of: place.mount.mountPoint) else {
+        guard let value = try? ExtendedAttribute.read(AttributeName.state.description, of: place.mount.mountPoint)
+        else {
             return nil
         }
-        return String(decoding: value, as: UTF8.self)
+        return VolumeState(attributeValue: String(decoding: value, as: UTF8.self))
     }
 
     /// What new files get in directories of a mount that have no default; nil where the daemon does not say.
@@ -237,7 +249,8 @@ enum ClassCommands {
             !entry.isDirectory && !arguments.has("wrap-only") && (isTightening || arguments.has("reencrypt"))
         guard reencrypts else {
             do throws(SystemError) {
-                try ExtendedAttribute.write(attribute, of: entry.path, Array(wanted.canonicalName.utf8))
+                try ExtendedAttribute.write(
+                    AttributeName.protection.description, of: entry.path, Array(wanted.canonicalName.utf8))
             } catch {
                 throw explain(error, entry.path)
             }
@@ -256,7 +269,7 @@ enum ClassCommands {
     }
 }
 
-extension String {
-    /// Spaces for hyphens: `before-first-unlock` in a sentence.
-    fileprivate var replacingHyphens: String { String(map { $0 == "-" ? " " : $0 }) }
+extension VolumeState {
+    /// The state in words, as in "before first unlock".
+    fileprivate var words: String { String("\(attributeValue)".map { $0 == "-" ? " " : $0 }) }
 }

@@ -12,9 +12,9 @@ enum DaemonConnection {
     /// Root reaches the mounts of others as well, by the user that the mount table names.
     static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
         var reason = ""
-        for socket in sockets(entry) {
+        for socket in SystemPaths.controlSockets(of: entry) {
             do throws(ControlError) {
-                return try ControlClient(connecting: socket, owner: geteuid() == 0 ? entry.number(of: "user_id") : nil)
+                return try ControlClient(connecting: socket, owner: geteuid() == 0 ? entry.owner : nil)
             } catch .unreachable(let error) {
                 if error.code == EACCES || error.code == EPERM {
                     throw .init(.failure, "\(path): this mount belongs to another user")
@@ -27,18 +27,10 @@ enum DaemonConnection {
         if MountLookup.isDead(entry) {
             throw .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount \(path)")
         }
-        if let owner = entry.number(of: "user_id"), owner != geteuid() {
+        if let owner = entry.owner, owner != geteuid() {
             throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
         }
         throw .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(reason))")
-    }
-
-    private static func sockets(_ entry: MountEntry) -> [HostPath] {
-        var places = SystemPaths.runtimes
-        if geteuid() == 0, let user = entry.number(of: "user_id"), user != 0 {
-            places += [HostPath("/run/user/\(user)/protectfs"), HostPath("/tmp/protectfs-\(user)")]
-        }
-        return places.map { $0.appending("\(entry.major):\(entry.minor)") }
     }
 
     /// Runs a call on the daemon and explains its failure.
@@ -69,11 +61,11 @@ enum DaemonConnection {
     /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
     static func cleanAfterDead(_ entry: MountEntry) {
         // What the daemon made, and not somebody who has made the directory in /tmp.
-        let owners = Set([geteuid(), entry.number(of: "user_id") ?? geteuid()])
-        for socket in sockets(entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
+        let owners = Set([geteuid(), entry.owner ?? geteuid()])
+        for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
             let record = ControlService.modeRecord(socket)
             if let file = try? Descriptor(opening: record, O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
-                let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.number(of: "user_id"),
+                let owner = try? file.status().st_uid, owner == geteuid() || owner == entry.owner,
                 let bytes = try? file.readAll(limit: 64),
                 let mode = UInt32(String(decoding: bytes, as: UTF8.self), radix: 8)
             {
@@ -89,7 +81,7 @@ enum DaemonConnection {
     private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
         let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
         let owner = try directory.status().st_uid
-        guard entry.number(of: "user_id") == geteuid() || entry.number(of: "user_id") == owner else { return }
+        guard entry.owner == geteuid() || entry.owner == owner else { return }
         _ = fchmod(directory.number, mode & 0o7777)
     }
 }

@@ -17,7 +17,7 @@ final class ControlService: Sendable {
     init(_ mount: RunningMount, _ events: EventHub, modeBefore: mode_t) throws(CommandFailure) {
         try Self.checkPlace()
         do throws(SystemError) {
-            socket = SystemPaths.controlSocket(major: mount.entry.major, minor: mount.entry.minor)
+            socket = SystemPaths.controlSocket(of: mount.entry)
             // The kernel reuses device numbers, so a socket that is already there belongs to a mount that is gone.
             _ = unsafe socket.withCString { unsafe unlink($0) }
             let record = Self.modeRecord(socket)
@@ -68,7 +68,7 @@ private final class MountHandler: ControlHandler {
 
     func status() -> StatusReport { mount.status() }
 
-    func lock(grace: Double?) throws(ControlFailure) -> Control.LockReport { mount.lock(grace: grace) }
+    func lock(grace: Double?) throws(ControlFailure) -> LockReport { mount.lock(grace: grace) }
 
     func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
         do throws(CommandFailure) { return try mount.unlock(credential) } catch { throw Self.failure(error) }

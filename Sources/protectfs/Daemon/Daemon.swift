@@ -232,8 +232,8 @@ enum Daemon {
 
     private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
         switch notice {
-        case .departure(let departure):
-            "crash damage tolerated in backing inode \(departure.inode), page \(departure.page): \(departure.kind.rawValue)"
+        case .crashEvidence(let evidence):
+            "crash damage tolerated in backing inode \(evidence.inode), page \(evidence.page): \(evidence.kind.rawValue)"
         case .undecryptable(let inode, let name):
             // It may be the name of a file that somebody has put into the volume's directory by mistake.
             "an entry of backing directory \(inode) does not decrypt\(withNames ? ": \(HostPath(bytes: name))" : "")"

@@ -26,7 +26,7 @@ struct MountRequest {
 
     /// Reads the command line.
     init(_ arguments: Arguments) throws(CommandFailure) {
-        let operands = try arguments.operands("VOLUME", "MOUNTPOINT")
+        let operands = arguments.operands
         volume = operands[0]
         mountPoint = operands[1]
         noUnlock = arguments.has("no-unlock")

@@ -156,17 +156,9 @@ final class RunningMount: Sendable {
     }
 
     /// Locks after the grace; the caller's thread is blocked meanwhile.
-    func lock(grace: Double?) -> Control.LockReport {
+    func lock(grace: Double?) -> LockReport {
         if volume.keys.state == .unlocked { _ = events.hub.announceLock(grace: grace) }
-        let done = frontend.lock()
-        var report = Control.LockReport()
-        report.cutOff = done.cutOff
-        report.processes = done.processes
-        report.milliseconds = Int64(done.milliseconds)
-        report.state = volume.keys.state
-        report.files = done.files
-        report.wasLocked = !done.wasUnlocked
-        return report
+        return frontend.lock()
     }
 
     /// Tells subscribers that an unlock comes.

@@ -2,7 +2,9 @@
 
 import Glibc
 
-/// The `errno` of a failed call on the backing store (errno(3)).
+/// The `errno` of a failed system call (errno(3)).
+///
+/// Public, unlike the rest of the module: the abstract classes of BackingStore throw it, and they have to be `open`.
 public struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringConvertible {
     /// The number, positive, as in `<errno.h>`.
     public let rawValue: Int32
@@ -11,6 +13,9 @@ public struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringCo
     public init(rawValue: Int32) {
         self.rawValue = rawValue
     }
+
+    /// The one that the last call of this thread has left.
+    package static var last: Errno { Errno(rawValue: errno) }
 
     /// What strerror(3) says about it.
     public var description: String {

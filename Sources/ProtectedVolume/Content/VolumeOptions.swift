@@ -1,4 +1,4 @@
-// How a volume is opened.
+// How a volume is opened: the settings of a mount, from the command line down to each open file.
 
 package import VolumeFormat
 
@@ -16,8 +16,6 @@ package struct VolumeOptions: Sendable, Equatable {
     package var recovers = false
     /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
     package var keepsFamilyClass = true
-    /// Descriptors of directories that may be kept open; nil: a quarter of the process's limit.
-    package var directoryDescriptors: Int?
 
     /// The defaults: exclusive, writable, class C.
     package init() {}

@@ -1,0 +1,43 @@
+// Bytes as hexadecimal digits.
+
+/// Two digits for each byte.
+package enum Hexadecimal {
+    private static let digits: InlineArray<16, UInt8> = [
+        0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66,
+    ]
+
+    /// The digits of `bytes` in lower case, as ASCII.
+    package static func encode(_ bytes: some Sequence<UInt8>) -> [UInt8] {
+        var result: [UInt8] = []
+        for byte in bytes {
+            result.append(digits[Int(byte >> 4)])
+            result.append(digits[Int(byte & 15)])
+        }
+        return result
+    }
+
+    /// The digits of `bytes` in lower case.
+    package static func text(_ bytes: some Sequence<UInt8>) -> String { String(decoding: encode(bytes), as: UTF8.self) }
+
+    /// The bytes that digits stand for, in either case; nil for anything else, and for an odd number of digits.
+    package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
+        var result: [UInt8] = []
+        var high: UInt8?
+        for unit in text {
+            guard let value = value(ofDigit: unit) else { return nil }
+            if let first = high { result.append(first << 4 | value) }
+            high = high == nil ? value : nil
+        }
+        return high == nil ? result : nil
+    }
+
+    /// The value of an ASCII digit, in either case; nil for anything else.
+    package static func value(ofDigit unit: UInt8) -> UInt8? {
+        switch unit {
+        case 0x30...0x39: unit - 0x30
+        case 0x41...0x46: unit - 0x41 + 10
+        case 0x61...0x66: unit - 0x61 + 10
+        default: nil
+        }
+    }
+}
