@@ -21,7 +21,7 @@ internal import Glibc
         self.isPlus = isPlus
     }
 
-    /// Whether an entry with a name of `nameLength` bytes still fits: ask before looking it up.
+    /// Whether an entry with a name of `nameLength` bytes still fits. Ask before looking the entry up.
     public func hasRoom(nameLength: Int) -> Bool {
         // FUSE_NAME_OFFSET_DIRENTPLUS and FUSE_NAME_OFFSET of the kernel's fuse.h.
         let size = ((isPlus ? 152 : 24) + nameLength + 7) & ~7
@@ -47,7 +47,7 @@ internal import Glibc
             var stat = entry.attributes.stat
             return unsafe fuse_add_direntry(request, position, room, start, &stat, off_t(next))
         }
-        // libfuse reports the size needed and writes nothing where it does not fit.
+        // If the entry does not fit, libfuse reports the size needed and writes nothing.
         if added <= room { used += added }
     }
 }

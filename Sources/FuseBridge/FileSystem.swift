@@ -1,11 +1,11 @@
 // The operations of a file system, as calls that a subclass overrides.
 
-/// One method for each request of the kernel; what is not overridden answers ENOSYS, as libfuse does.
+/// One method for each request of the kernel. A method that is not overridden answers ENOSYS, as libfuse does.
 ///
 /// Called by several worker threads at once. A method must consume its reply, may keep none of its spans, and must hold
 /// no lock while replying that a request needs.
 open class FileSystem {
-    /// All values as given, or as they stand above.
+    /// A file system that answers nothing.
     public init() {}
 
     /// What to ask of the kernel; `offered` are the capabilities that it has.
@@ -14,9 +14,9 @@ open class FileSystem {
     open func lookup(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
-    /// The kernel gives `count` lookups of `node` back; nothing is answered.
+    /// The kernel gives `count` lookups of `node` back, and wants no answer.
     open func forget(_ node: NodeID, count: UInt64) {}
-    /// `handle` only where the program named an open file (or writes through the page cache).
+    /// `handle` is given only if the program named an open file, or writes through the page cache.
     open func getAttributes(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo?, _ reply: consuming Reply
     ) {
@@ -99,7 +99,7 @@ open class FileSystem {
     ) {
         reply.error(noSystemCall)
     }
-    /// ENOSYS tells the kernel to ask never again, where it may (NO_OPENDIR_SUPPORT).
+    /// After ENOSYS the kernel never asks again, if it agreed to that (NO_OPENDIR_SUPPORT).
     open func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
@@ -169,15 +169,15 @@ open class FileSystem {
 /// ENOSYS of Linux.
 private let noSystemCall: Int32 = 38
 
-/// What a mount asks of the kernel; of each, only what the kernel offers is taken.
+/// What a mount asks of the kernel. A wish that the kernel does not offer is dropped.
 public struct ConnectionWishes: Sendable {
     /// Writes gather in the page cache; the kernel owns size and mtime.
     public var writeBackCache = true
-    /// The kernel drops cached pages only where it is told to; off: also where size or mtime changed below.
+    /// The kernel drops cached pages only when it is told to. If off, it also drops them when size or mtime changed below.
     public var explicitInvalidation = true
     /// The kernel reads symlinks once.
     public var cacheSymlinks = true
-    /// The kernel checks and keeps POSIX ACLs; the umask is then the file system's affair.
+    /// The kernel checks and keeps POSIX ACLs. The file system then applies the umask.
     public var accessControlLists = true
     /// OPENDIR may be answered ENOSYS.
     public var noOpendir = true
@@ -186,6 +186,6 @@ public struct ConnectionWishes: Sendable {
     /// Requests that the kernel may send ahead (readahead, write-back).
     public var maximumBackground: UInt32 = 64
 
-    /// All values as given, or as they stand above.
+    /// What an exclusive mount asks for.
     public init() {}
 }

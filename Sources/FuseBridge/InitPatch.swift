@@ -1,4 +1,4 @@
-// What libfuse 3.14 cannot ask of the kernel: four flags, set in the INIT reply as it passes.
+// Sets four flags in the INIT reply for which libfuse 3.14 cannot ask.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -47,7 +47,7 @@ struct InitPatch {
         }
     }
 
-    /// Changes a reply that is about to be written, where it is the one to INIT.
+    /// Changes a reply that is about to be written, if it answers INIT.
     mutating func patchReply(_ vectors: UnsafeBufferPointer<iovec>) {
         // A first reply in two parts, without an error: header and fuse_init_out.
         guard vectors.count == 2, unsafe vectors[0].iov_len == 16, unsafe vectors[1].iov_len >= Self.outFlags2 + 4,

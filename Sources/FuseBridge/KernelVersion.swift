@@ -1,4 +1,4 @@
-// Which Linux this is, for what kernels do differently and no capability tells.
+// The version of Linux, for differences between kernels that no capability shows.
 
 internal import Glibc
 
@@ -13,7 +13,7 @@ public struct KernelVersion: Sendable, Comparable {
         self.minor = minor
     }
 
-    /// From the release that uname(2) gives, as in "6.1.0-18-amd64"; nil where it does not begin with two numbers.
+    /// From the release that uname(2) gives, as in "6.1.0-18-amd64"; nil if it does not begin with two numbers.
     public init?(release: String) {
         let parts = release.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count >= 2, let major = Int(parts[0]), let minor = Int(parts[1].prefix { $0.isNumber }) else {
@@ -22,7 +22,7 @@ public struct KernelVersion: Sendable, Comparable {
         self.init(major, minor)
     }
 
-    /// The running kernel's; nil where it does not say.
+    /// The running kernel's; nil if it does not report one.
     public static let running: KernelVersion? = {
         var name = utsname()
         guard unsafe uname(&name) == 0 else { return nil }

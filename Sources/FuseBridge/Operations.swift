@@ -1,11 +1,11 @@
-// The table of functions that libfuse calls: each turns C arguments into a call of the file system.
+// The table of functions that libfuse calls. Each turns C arguments into a call of the file system.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
 internal import Glibc
 
-/// The session behind a request; whoever waits for it keeps it alive until the last worker has ended.
+/// The session behind a request. The caller of `wait` keeps it alive until the last worker has ended.
 private func session(of request: fuse_req_t) -> Session {
     unsafe Unmanaged<Session>.fromOpaque(fuse_req_userdata(request)!).takeUnretainedValue()
 }
@@ -14,7 +14,7 @@ private func fileSystem(of request: fuse_req_t) -> FileSystem {
     unsafe session(of: request).fileSystem
 }
 
-/// Lends the worker's own memory for an answer: the request's bytes lie before it.
+/// Lends the worker's own memory for an answer. The request's bytes are before it.
 private func withAnswerBuffer(of request: fuse_req_t, _ body: (inout MutableRawSpan) -> Void) {
     var buffer = unsafe MutableRawSpan(
         _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,

@@ -1,13 +1,13 @@
-// Threads beside the workers, for requests that were parked until their file was free: each with a buffer like a worker's.
+// Threads for requests that were parked until their file was free. Each has a buffer like a worker's.
 
 internal import Glibc
 internal import HostSystem
 internal import Synchronization
 
-/// Does parked work in the order in which it became ready. What a job leaves in the buffer is wiped before the next one, so a
-/// lock of the volume has nothing to ask of these threads.
+/// Does parked work in the order in which it became ready. The buffer is wiped before the next job, so a lock of the volume
+/// asks nothing of these threads.
 public final class ParkedThreads: Sendable {
-    /// Work with a buffer that is lent for it; what it gives are the bytes of data that may stand in there.
+    /// Work with a buffer that is lent for it. It returns how many bytes of data the buffer may hold.
     public typealias Job = @Sendable (inout MutableRawSpan) -> Int
 
     private struct State {
@@ -17,7 +17,7 @@ public final class ParkedThreads: Sendable {
     private let state = Lock(State())
     private let changed = Condition()
     private let threads: Lock<[BackgroundThread]>
-    /// Threads that have a buffer, or are about to.
+    /// Threads that have a buffer, or are about to make one.
     private let alive = Atomic<Int>(0)
 
     /// Starts `count` threads with buffers for `dataCapacity` bytes of data.
@@ -31,10 +31,10 @@ public final class ParkedThreads: Sendable {
         }
     }
 
-    /// Whether there is anybody to do what is added.
+    /// Whether a thread will do what is added.
     public var canWork: Bool { alive.load(ordering: .relaxed) > 0 }
 
-    /// Queues `job`; it is done in every case, unless no thread ever ran.
+    /// Queues `job`. A thread does it, unless none ever ran.
     public func add(_ job: @escaping Job) {
         state.withLock { $0.jobs.append(job) }
         changed.broadcast()
@@ -44,13 +44,13 @@ public final class ParkedThreads: Sendable {
     public func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()
-        // A thread holds this object, by its body: it must not be held in turn.
+        // A thread's body holds this object, so this object must not hold the thread.
         let ending = threads.withLock { threads in
             defer { threads = [] }
             return threads
         }
         for thread in ending { thread.join() }
-        // Where no thread found memory these are dropped, which answers them.
+        // If no thread found memory, these are dropped, which answers them.
         state.withLock { $0.jobs = [] }
     }
 
@@ -61,7 +61,7 @@ public final class ParkedThreads: Sendable {
         }
         buffer.bind()
         while let job = next() {
-            // Where the workers' answers stand, too.
+            // The workers' answers are at the same place.
             var bytes = unsafe MutableRawSpan(
                 _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
                 byteCount: dataCapacity + WorkerBuffer.slack)

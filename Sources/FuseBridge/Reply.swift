@@ -1,12 +1,12 @@
-// The answer to a request: a value that has to be consumed exactly once.
+// The answer to a request, a value that must be consumed exactly once.
 
 internal import CFuse3
 internal import Glibc
 internal import HostSystem
 
-/// An answer that is owed. Consumed by one of its methods; dropped unanswered it sends EIO and says so on stderr.
+/// An answer that is owed. One of its methods consumes it. If it is dropped, it sends EIO and writes a line to stderr.
 ///
-/// libfuse takes an answer from any thread: the request is memory of its own, and the worker's buffer has no part in it.
+/// libfuse takes an answer from any thread. The request is memory of its own, outside of the worker's buffer.
 @safe public struct Reply: ~Copyable, @unchecked Sendable {
     private let request: fuse_req_t
 
@@ -19,7 +19,7 @@ internal import HostSystem
         warn("a request was dropped unanswered; answered EIO")
     }
 
-    /// Fails with `errno`, or succeeds without data where it is 0.
+    /// Fails with `errno`, or succeeds without data if it is 0.
     public consuming func error(_ errno: Int32) {
         unsafe fuse_reply_err(request, errno)
         discard self
@@ -122,11 +122,11 @@ internal import HostSystem
     }
 }
 
-/// An answer that is given later, by another thread than the worker's, so that no worker waits for it.
+/// An answer that another thread gives later, so that no worker waits for it.
 public final class ParkedReply: Sendable {
     private let reply: Lock<Reply?>
 
-    /// Takes the reply over; it has to be taken out and answered before the session is closed.
+    /// Takes the reply over. Take it out and answer it before the session is closed.
     public init(_ reply: consuming Reply) {
         self.reply = Lock(reply)
     }
@@ -144,9 +144,9 @@ extension fuse_file_info {
     }
 }
 
-/// Says one line on stderr.
+/// Writes one line to stderr.
 func warn(_ message: String) {
     let line = "protectfs: " + message + "\n"
-    // A failing stderr can be told to nobody.
+    // If stderr fails, nothing can report it.
     _ = unsafe line.utf8CString.withUnsafeBytes { unsafe write(2, $0.baseAddress, $0.count - 1) }
 }

@@ -1,4 +1,4 @@
-// Who asks: the caller of a request, as the kernel names it.
+// The caller of a request, as the kernel names it.
 
 internal import CFuse3
 internal import Glibc
@@ -27,7 +27,7 @@ internal import Glibc
 
     /// Whether the caller belongs to `group`, primary or supplementary (fuse_req_getgroups(3)).
     ///
-    /// Must be asked before the request is answered. False when the kernel does not tell.
+    /// Ask before the request is answered. False if the kernel does not report groups.
     public func belongs(to group: UInt32) -> Bool {
         if group == self.group { return true }
         return unsafe withUnsafeTemporaryAllocation(of: gid_t.self, capacity: 1024) { list in

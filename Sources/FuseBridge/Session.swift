@@ -10,7 +10,7 @@ internal import Synchronization
 
 /// Why a mount could not be made.
 public enum SessionError: Error, Equatable {
-    /// libfuse or the kernel refused the options or the mount; libfuse has said why on stderr.
+    /// libfuse or the kernel refused the options or the mount. libfuse has written the reason to stderr.
     case mountRefused(errno: Int32)
     /// The kernel's first request was not answered as it should be.
     case handshakeFailed
@@ -24,7 +24,7 @@ public enum SessionError: Error, Equatable {
 @safe public final class Session: @unchecked Sendable {
     /// What answers the requests.
     let fileSystem: FileSystem
-    /// Takes a line for each request; nil: nothing is traced.
+    /// Takes a line for each request; nil if nothing is traced.
     let trace: RequestTrace?
     /// Written by `mount` only, before any worker runs.
     var patch = InitPatch()
@@ -33,10 +33,10 @@ public enum SessionError: Error, Equatable {
     /// Raised to ask the workers to wipe their buffers.
     private let wipeCount = Atomic<UInt64>(0)
     private struct Workers: Sendable {
-        /// Of each worker that runs, the count for which it has wiped.
+        /// For each worker that runs, the count up to which it has wiped.
         var wiped: [pthread_t: UInt64] = [:]
         var begun = 0
-        /// Those that found no memory, and have ended.
+        /// Workers that found no memory, and have ended.
         var failed = 0
         var unlockedBuffers = 0
     }
@@ -46,7 +46,7 @@ public enum SessionError: Error, Equatable {
     var dataCapacity: Int
     /// Where it is mounted.
     public private(set) var mountPoint = ""
-    /// The buffers that could not be locked against swapping, of how many workers.
+    /// How many workers have a buffer that could not be locked against swapping.
     public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
 
     /// A session of `fileSystem`, not mounted yet.
@@ -57,7 +57,7 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Mounts at `mountPoint` (an absolute path) and answers the kernel's first request.
-    /// - Parameter options: as for `-o`, one each; a comma or backslash in a value stands escaped by `\`.
+    /// - Parameter options: as for `-o`, one each. A `\` escapes a comma or backslash in a value.
     public func mount(at mountPoint: String, options: [String]) throws(SessionError) {
         precondition(unsafe pointer == nil, "mounted twice")
         guard let buffer = WorkerBuffer(dataCapacity: WorkerBuffer.largestData) else {
@@ -110,11 +110,11 @@ public enum SessionError: Error, Equatable {
             }
             threads.append(thread)
         }
-        // So that `unlockedBuffers` is known. The others do the work of one that finds no memory.
+        // Waits so that `unlockedBuffers` is known. If a worker finds no memory, the others do its work.
         let wanted = threads.count
         let working = workers.wait(on: begun) { $0.begun + $0.failed >= wanted ? $0.begun : nil } ?? 0
         guard working < wanted else { return }
-        // Nobody would ever answer a request: the mount must not stay.
+        // No thread would ever answer a request, so the mount must not stay.
         guard working > 0 else {
             wait()
             throw .noResources(errno: ENOMEM)
@@ -144,8 +144,8 @@ public enum SessionError: Error, Equatable {
     /// Whether the daemon clears suid, sgid and capabilities itself.
     public var clearsPrivileges: Bool { patch.taken & 1 << 28 != 0 }
 
-    /// Drops the kernel's cached pages and attributes of `node`, after writing back what is dirty: blocks until those WRITE
-    /// requests are answered. Never from a request's handler, and with no lock that one needs.
+    /// Drops the kernel's cached pages and attributes of `node`. The kernel first writes back dirty pages, and this blocks until
+    /// those WRITE requests are answered. Never call it from a request's handler, or with a lock that a handler needs.
     /// - Returns: 0, or an errno (ENOENT: the kernel does not know the inode).
     @discardableResult
     public func invalidate(node: NodeID) -> Int32 {
@@ -160,7 +160,7 @@ public enum SessionError: Error, Equatable {
         return unsafe -fuse_lowlevel_notify_inval_inode(session, node, -1, 0)
     }
 
-    /// Drops the kernel's knowledge of a name. Takes the directory's lock in the kernel: the same rules.
+    /// Drops the kernel's knowledge of a name. It takes the directory's lock in the kernel, so the same rules apply.
     @discardableResult
     public func invalidateEntry(parent: NodeID, name: [UInt8]) -> Int32 {
         guard let session = unsafe pointer else { return ENOTCONN }
@@ -175,13 +175,13 @@ public enum SessionError: Error, Equatable {
         wipeCount.add(1, ordering: .releasing)
     }
 
-    /// The same, wakes the idle ones, and waits until all have done so; false when `deadline` (CLOCK_MONOTONIC, ns) passes
-    /// first. Not from a worker.
+    /// The same, but wakes idle workers and waits for all; false if `deadline` (CLOCK_MONOTONIC, ns) passes first. Not from a
+    /// worker.
     public func wipeBuffers(until deadline: UInt64) -> Bool {
         let wanted = wipeCount.add(1, ordering: .releasing).newValue
         while true {
-            // Under the lock, without which a worker does not end. One that is between its look at the count and its
-            // read(2) misses the signal: so again and again.
+            // A worker cannot end while this lock is held. A worker between its look at the count and its read(2) misses the
+            // signal, so the signal is sent again until all have wiped.
             let isDone = workers.withLock { workers in
                 let waiting = workers.wiped.filter { $0.value < wanted }
                 for thread in waiting.keys { pthread_kill(thread, wakeSignal) }
@@ -227,7 +227,7 @@ public enum SessionError: Error, Equatable {
             workers.begun += 1
         }
         begun.broadcast()
-        // No longer asked once it has ended; the number of a thread may be used again.
+        // A worker that has ended is no longer asked: another thread may have its number.
         defer { _ = workers.withLock { $0.wiped.removeValue(forKey: me) } }
         while unsafe fuse_session_exited(session) == 0 {
             if unsafe !serveOne(session, buffer) { break }
@@ -240,10 +240,10 @@ public enum SessionError: Error, Equatable {
     }
 }
 
-/// Interrupts a worker that waits for requests. Nobody else sends it.
+/// Interrupts a worker that waits for requests. Nothing else sends this signal.
 private let wakeSignal = SIGURG
 
-/// A handler that does nothing: a signal without one, or one that restarts read(2), would not wake anybody.
+/// The handler does nothing. A signal without a handler, or with one that restarts read(2), would wake no worker.
 private func installWakeSignal() {
     var action = sigaction()
     unsafe action.__sigaction_handler.sa_handler = { _ in }
@@ -251,7 +251,7 @@ private func installWakeSignal() {
 }
 
 extension ConnectionWishes {
-    /// Takes of what is wished what the kernel offers, and nothing else that libfuse would take by itself.
+    /// Asks for the wishes that the kernel offers, and for nothing else that libfuse would take by itself.
     func apply(to connection: inout fuse_conn_info) {
         var want =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS
@@ -260,7 +260,7 @@ extension ConnectionWishes {
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
         if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }
         if noOpendir { want |= FUSE_CAP_NO_OPENDIR_SUPPORT }
-        // Only together: without DONT_MASK the kernel applies the umask in spite of a default ACL.
+        // Taken together only. Without DONT_MASK the kernel applies the umask in spite of a default ACL.
         let lists = FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK
         if accessControlLists, connection.capable & UInt32(lists) == UInt32(lists) { want |= lists }
         connection.want = connection.capable & UInt32(want)

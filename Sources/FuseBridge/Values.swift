@@ -16,7 +16,7 @@ public struct Timestamp: Sendable, Equatable {
     /// 0..<1,000,000,000.
     public var nanoseconds: Int64
 
-    /// All values as given, or as they stand above.
+    /// The values as given.
     public init(seconds: Int64, nanoseconds: Int64) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
@@ -33,7 +33,7 @@ public struct Attributes: Sendable {
     public var links: UInt64 = 1
     /// User.
     public var owner: UInt32 = 0
-    /// Effective group, or the group to set.
+    /// Group.
     public var group: UInt32 = 0
     /// Of a device file: its number.
     public var device: UInt64 = 0
@@ -50,7 +50,7 @@ public struct Attributes: Sendable {
     /// Last change of anything.
     public var changed = Timestamp(seconds: 0, nanoseconds: 0)
 
-    /// All values as given, or as they stand above.
+    /// The values as given.
     public init() {}
 
     var stat: stat {
@@ -77,9 +77,9 @@ extension timespec {
     }
 }
 
-/// What a name leads to, with how long the kernel may believe it.
+/// The object that a name leads to, and how long the kernel may believe it.
 public struct Entry: Sendable {
-    /// 0 says that there is no such name, for `entryTimeout`.
+    /// 0 means that the name does not exist, for `entryTimeout`.
     public var node: NodeID
     /// Differs whenever a number is used again.
     public var generation: UInt64
@@ -90,7 +90,7 @@ public struct Entry: Sendable {
     /// In seconds.
     public var entryTimeout: Double
 
-    /// All values as given, or as they stand above.
+    /// The values as given.
     public init(
         node: NodeID, generation: UInt64, attributes: Attributes, attributeTimeout: Double, entryTimeout: Double
     ) {
@@ -118,9 +118,9 @@ public struct HandleInfo: Sendable {
     public var handle: UInt64
     /// The flags of open(2).
     public var flags: Int32
-    /// WRITE only: the data comes from the page cache, and handle and caller are any of the inode's.
+    /// WRITE only: the data comes from the page cache. Handle and caller are then any of the inode's.
     public var isWritePage: Bool
-    /// READ only: for the page cache. A program's own READ, past the cache, names the owner of its locks.
+    /// READ only: the data is for the page cache. A READ past the cache names the owner of the program's locks.
     public var isReadPage: Bool
 }
 
@@ -133,7 +133,7 @@ public struct OpenReply: Sendable {
     /// Cached pages stay valid.
     public var keepCache: Bool
 
-    /// All values as given, or as they stand above.
+    /// The values as given.
     public init(handle: UInt64, directIO: Bool, keepCache: Bool) {
         self.handle = handle
         self.directIO = directIO
@@ -141,7 +141,7 @@ public struct OpenReply: Sendable {
     }
 }
 
-/// What SETATTR asks to change; nil stays as it is.
+/// The changes that SETATTR asks for; nil means no change.
 public struct AttributeChanges: Sendable {
     /// A time to set.
     public enum Time: Sendable, Equatable {
@@ -153,7 +153,7 @@ public struct AttributeChanges: Sendable {
     public var mode: UInt32?
     /// User.
     public var owner: UInt32?
-    /// Effective group, or the group to set.
+    /// Group.
     public var group: UInt32?
     /// In bytes.
     public var size: Int64?
@@ -164,7 +164,7 @@ public struct AttributeChanges: Sendable {
     /// Sent by the kernel under write-back caching.
     public var changed: Timestamp?
 
-    /// All values as given, or as they stand above.
+    /// The values as given.
     public init() {}
 
     init(_ attributes: stat, _ mask: Int32) {
@@ -211,7 +211,7 @@ public struct FileSystemStatus: Sendable {
     /// Longest name, in bytes.
     public var nameLimit: UInt64 = 255
 
-    /// All values as given, or as they stand above.
+    /// The values as given.
     public init() {}
 
     var statvfs: statvfs {

@@ -1,4 +1,4 @@
-// The one buffer of each worker: a request is received at its start, an answer is built behind.
+// Each worker's one buffer. A request is received at its start, and an answer is built behind.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -59,8 +59,8 @@ internal import Glibc
     }
 }
 
-/// Overwrites what a request with `dataCount` bytes of data, or an answer of so many, has left in the calling worker's
-/// buffer. For handlers whose data must not outlive the request; the data lent to them is gone then.
+/// Overwrites the data of a request or answer of `dataCount` bytes in the calling worker's buffer. For handlers whose data must
+/// not outlive the request. The data lent to them is gone afterwards.
 public func wipeRequestData(_ dataCount: Int) {
     unsafe explicit_bzero(WorkerBuffer.current, WorkerBuffer.requestCapacity + dataCount + WorkerBuffer.slack)
 }

@@ -1,9 +1,9 @@
-// Drops the pages of inodes from the kernel's cache, so that one whose store does not answer holds up no other.
+// Drops the pages of inodes from the kernel's cache. An inode whose store does not answer holds up no other.
 
 internal import HostSystem
 
-/// Threads that notify the kernel, each of one inode at a time. A notification blocks until what is dirty of the inode has
-/// been written back, for as long as that takes: then another thread goes on with the others, up to a limit.
+/// Threads that notify the kernel, each of one inode at a time. A notification blocks until the inode's dirty pages have been
+/// written back. If that takes long, another thread continues with the other inodes, up to a limit.
 ///
 /// Holds no lock while it notifies.
 final class Evictor: Sendable {
@@ -11,12 +11,12 @@ final class Evictor: Sendable {
         /// In order; those before `next` are taken.
         var waiting: [UInt64] = []
         var next = 0
-        /// Those in `waiting` that are not taken.
+        /// The inodes in `waiting` that are not taken.
         var isWaiting: Set<UInt64> = []
         var inHand: Set<UInt64> = []
         var threads: [BackgroundThread] = []
         var idle = 0
-        /// When a thread last took an inode in hand, or was done with one; CLOCK_MONOTONIC.
+        /// When a thread last began or finished an inode; CLOCK_MONOTONIC.
         var moved: UInt64 = 0
         var isStopping = false
     }
@@ -32,7 +32,7 @@ final class Evictor: Sendable {
     /// - Parameter evict: tells the kernel, and blocks until it has done so.
     init(_ evict: @escaping @Sendable (UInt64) -> Void) {
         self.evict = evict
-        // One from the start: at a lock there may be none to be had.
+        // One thread from the start, because at a lock the system may be unable to make one.
         state.withLock { addThread(&$0) }
     }
 
@@ -45,8 +45,8 @@ final class Evictor: Sendable {
         changed.broadcast()
     }
 
-    /// Queues inodes and waits until all are done; those that are not when `deadline` passes, or when for `patience`
-    /// nanoseconds none of the threads has come further. They go on.
+    /// Queues inodes and waits until all are done, `deadline` passes, or no thread makes progress for `patience` nanoseconds.
+    /// - Returns: the inodes that are not done. The threads continue with them.
     func evict(_ numbers: [UInt64], until deadline: UInt64, patience: UInt64) -> [UInt64] {
         state.withLock { $0.moved = monotonicNanoseconds() }
         add(numbers)
@@ -70,9 +70,9 @@ final class Evictor: Sendable {
     /// Inodes that are not done.
     var pending: Set<UInt64> { state.withLock { $0.inHand.union($0.isWaiting) } }
 
-    /// Takes no more, and returns when those in hand are done. Once.
+    /// Takes no more inodes, and returns when those in hand are done. Once.
     func stop() {
-        // A thread holds this object, by its body: it must not be held in turn.
+        // A thread's body holds this object, so this object must not hold the thread.
         let threads = state.withLock { state in
             state.isStopping = true
             defer { state.threads = [] }
@@ -82,7 +82,7 @@ final class Evictor: Sendable {
         for thread in threads { thread.join() }
     }
 
-    /// Another thread where all are busy, and have been for a while, or at once: nobody may look again.
+    /// Starts another thread if all have been busy for a while, or at once: perhaps nothing looks again later.
     private func help(_ state: inout State, atOnce: Bool = false) {
         guard !state.isWaiting.isEmpty, state.idle == 0, state.threads.count < Self.mostThreads, !state.isStopping,
             atOnce || nanoseconds(from: state.moved, to: monotonicNanoseconds()) > Self.patience
@@ -91,7 +91,7 @@ final class Evictor: Sendable {
     }
 
     private func addThread(_ state: inout State) {
-        // Where none is to be had, those that are there do the work.
+        // If the system cannot make one, the others do the work.
         if let thread = BackgroundThread(name: "pfs-evictor", { [self] in work() }) { state.threads.append(thread) }
     }
 
@@ -122,7 +122,7 @@ final class Evictor: Sendable {
         return number ?? nil
     }
 
-    /// The first that waits and is not in another thread's hand: that one is done again after it.
+    /// The first waiting inode that no other thread has in hand. One that is in hand is done again afterwards.
     private func take(_ state: inout State) -> UInt64? {
         guard !state.isStopping,
             let index = state.waiting[state.next...].firstIndex(where: { !state.inHand.contains($0) })

@@ -1,4 +1,4 @@
-// When protected files were last used: what the idle timer goes by.
+// When protected files were last used, which decides about the idle lock.
 
 internal import HostSystem
 internal import HostSystem

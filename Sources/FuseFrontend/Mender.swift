@@ -3,7 +3,7 @@
 internal import HostSystem
 internal import ProtectedVolume
 
-/// Goes on in small steps with what rule R5 leaves for later, and rests as long as it works.
+/// Continues in small steps with what rule R5 leaves for later, and rests as long as it works.
 final class Mender: Sendable {
     private let volume: Volume
     private let thread: Lock<BackgroundThread?>
@@ -30,7 +30,7 @@ final class Mender: Sendable {
                 let spent = nanoseconds(from: begin, to: monotonicNanoseconds())
                 sleep(milliseconds: UInt32(clamping: max(1, min(spent / 1_000_000, 100))))
             }
-            // What the lock has closed is open again some time; who opens a file tells it.
+            // Files that the lock has closed are tried again later. An open of a file wakes this thread.
             deadline = log.isEmpty ? nil : monotonicNanoseconds() + 60_000_000_000
         }
     }

@@ -1,4 +1,4 @@
-// The clock of a mount: sweeps while locked, and the idle timer while unlocked.
+// The timer of a mount: sweeps while locked, and idle time while unlocked.
 
 internal import HostSystem
 internal import Keybag
@@ -9,13 +9,13 @@ internal import VolumeFormat
 final class MountTimer: Sendable {
     private struct State: Sendable {
         var isStopping = false
-        /// Counts what changes when to look again.
+        /// Counts the events that change when to look again.
         var changes = 0
         /// Sweeps done since the lock; nil while not locked.
         var sweeps: Int?
         /// When the next sweep is due, CLOCK_MONOTONIC.
         var sweepDue: UInt64 = 0
-        /// Idle has been said, and nothing was used since.
+        /// The idle time has been reported, and nothing was used since.
         var saidIdle = false
     }
     private let system: VolumeFileSystem
@@ -75,7 +75,7 @@ final class MountTimer: Sendable {
             let seen = state.withLock { $0.changes }
             let isStopping = state.wait(on: changed, until: wake(after: monotonicNanoseconds())) { state -> Bool? in
                 if state.isStopping { return true }
-                // The end of this wait was reckoned from what was known before.
+                // The end of this wait was computed before the change.
                 return state.changes != seen ? false : nil
             }
             if isStopping == true { return }

@@ -1,18 +1,18 @@
-// The files that programs hold open: what each handle is good for, and who opened it.
+// The files that programs hold open, and what each handle may do.
 
 internal import HostSystem
 internal import ProtectedVolume
 internal import VolumeFormat
 
-/// What a handle's number says by itself, so that no table of handles is needed.
+/// The facts that are encoded in a handle's number, so that no table of handles is needed.
 struct Handle: Sendable, Equatable {
     /// Data does not go through the page cache.
     var isDirect: Bool
     /// WRITE may name it.
     var isWritable: Bool
-    /// Opened by the flusher, and counted nowhere as a program's.
+    /// Opened by the flusher, and not counted as a program's.
     var isFlushers: Bool
-    /// Who opened it.
+    /// The thread that opened it.
     var process: Int32
 
     init(isDirect: Bool, isWritable: Bool, isFlushers: Bool = false, process: Int32) {
@@ -33,7 +33,7 @@ struct Handle: Sendable, Equatable {
         UInt64(UInt32(bitPattern: process)) << 8 | (isFlushers ? 4 : 0) | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
     }
 
-    /// Whether dirty pages may stand behind it.
+    /// Whether writes through it may leave dirty pages.
     var isCachedWritable: Bool { isWritable && !isDirect }
 }
 
@@ -42,7 +42,7 @@ final class OpenFile: Sendable {
     struct State: Sendable {
         var handles: [Handle] = []
         var refusals = RefusalCount()
-        /// No set-ID bits and no capabilities since last looked at.
+        /// The last look found no set-ID bits and no capabilities.
         var isFreeOfPrivileges = false
     }
     let node: Node
@@ -64,7 +64,7 @@ final class OpenFile: Sendable {
     }
 }
 
-/// READ refused in a row, and the page: for the delay of programs that ask again at once.
+/// READs of one page that were refused in a row, for the delay of programs that ask again at once.
 struct RefusalCount: Sendable {
     /// A program that waits as long before it asks again is not slowed down.
     private static let pause: UInt64 = 100_000_000
@@ -101,7 +101,8 @@ final class OpenFiles: Sendable {
         }
     }
 
-    /// Takes a handle away, before the content is released for it. The file; and whether that was its last handle.
+    /// Takes a handle away, before the content is released for it.
+    /// - Returns: the file, and whether that was its last handle.
     func remove(_ handle: Handle, node number: UInt64) -> (file: OpenFile, wasLast: Bool)? {
         files.withLock { files in
             guard let file = files[number] else { return nil }
@@ -116,7 +117,7 @@ final class OpenFiles: Sendable {
 
     var all: [OpenFile] { files.withLock { Array($0.values) } }
 
-    /// Handles by class; those of files that are not known to be of a class count for class A.
+    /// Handles by class. A file whose class is not known counts as class A.
     var handlesByClass: [ProtectionClass: Int] {
         var counts: [ProtectionClass: Int] = [:]
         for file in all {

@@ -1,4 +1,4 @@
-// What root may set right after mounting so that the page cache is of use.
+// Settings that root makes right after mounting so that the page cache is useful.
 
 internal import Glibc
 internal import HostSystem
@@ -6,7 +6,8 @@ internal import HostSystem
 /// Settings of the mount's backing device in sysfs.
 enum PageCacheSettings {
     /// Allows the mount all of the write-back memory (1 % by default: a half to two thirds of random writes lost), and a
-    /// megabyte of readahead. Lines for the log, where that was not allowed.
+    /// megabyte of readahead.
+    /// - Returns: lines for the log about settings that were not allowed.
     static func apply(mountPoint: String) -> [String] {
         let path = HostPath(mountPoint)
         guard let entry = try? MountTable.entry(at: path) else { return [] }

@@ -1,9 +1,9 @@
-// Why a program was told EACCES: one line for each file and process, and never a flood.
+// Logs why a program was answered EACCES: one line for each file and process, and never a flood.
 
 internal import HostSystem
 internal import HostSystem
 
-/// The lines that tell a locked volume from a permission problem.
+/// Lines that show that the volume was locked, and that permissions were not the problem.
 final class RefusalLog: Sendable {
     private struct Pair: Hashable {
         var node: UInt64
@@ -36,7 +36,7 @@ final class RefusalLog: Sendable {
         self.log = log
     }
 
-    /// Says once for each file and process that it was refused; `subject` is asked only where a line is written.
+    /// Logs a refusal once for each file and process. `subject` is called only if a line is written.
     func refused(node: UInt64, process: Int32, isLateWrite: Bool = false, _ subject: () -> String) {
         let now = clock()
         let (isNew, suppressed) = state.withLock { state -> (Bool, Int) in
@@ -63,7 +63,7 @@ final class RefusalLog: Sendable {
         log("\(subject()), process \(process)\(namesPrograms ? Self.name(of: process) : "")")
     }
 
-    /// Forgets whom it has told: after an unlock the next lock speaks again.
+    /// Forgets what was logged, so that refusals after the next lock are logged again.
     func reset() {
         state.withLock { $0.told.removeAll() }
     }

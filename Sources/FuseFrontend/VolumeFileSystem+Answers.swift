@@ -1,4 +1,4 @@
-// What goes back to the kernel: nodes, attributes, how long they may be believed, and why something was refused.
+// Answers to the kernel: nodes, attributes, their timeouts, and the reason of a refusal.
 
 internal import BackingStore
 internal import FuseBridge
@@ -15,7 +15,7 @@ enum OpenFlags {
 }
 
 extension FuseBridge.Entry {
-    /// The answer that there is no such name.
+    /// The answer that the name does not exist.
     static func missing(timeout: Double) -> FuseBridge.Entry {
         FuseBridge.Entry(
             node: 0, generation: 0, attributes: FuseBridge.Attributes(), attributeTimeout: 0, entryTimeout: timeout)
@@ -59,7 +59,7 @@ extension VolumeFileSystem {
         var wishes = ConnectionWishes()
         wishes.maximumWrite = calls.limits.requestSize
         guard isShared else { return wishes }
-        // Others change the volume: the kernel may not own size and time, nor keep what it once saw.
+        // Other machines change the volume, so the kernel may not own size and time, nor keep what it once saw.
         wishes.writeBackCache = false
         wishes.explicitInvalidation = false
         wishes.cacheSymlinks = false
@@ -67,7 +67,7 @@ extension VolumeFileSystem {
         return wishes
     }
 
-    /// How long the kernel may believe what only requests through it can change: a day.
+    /// How long the kernel may believe what only requests through it can change, in seconds (a day).
     static let long = 86_400.0
     /// The same where other machines write.
     static let short = 1.0
@@ -85,7 +85,7 @@ extension VolumeFileSystem {
             .handleSize, class: node.protectionClass ?? .complete, state: volume.keys.state)
     }
 
-    /// How long attributes may be believed: rule 2 of the lock sequence. For one look while they lack a direct write's time.
+    /// How long attributes may be believed, in seconds (rule 2 of the lock sequence). 0 is good for one look.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
         let usual = isShared ? Self.short : Self.long
         guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
@@ -122,7 +122,7 @@ extension VolumeFileSystem {
             attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout)
     }
 
-    /// Answers with an entry, whose lookup the volume has counted; gives it back where the kernel did not take it.
+    /// Answers with an entry, whose lookup the volume has counted. Gives the lookup back if the kernel did not take the answer.
     func answer(_ entry: ProtectedVolume.Entry, afterChange: Bool = false, _ reply: consuming Reply) {
         if !reply.entry(shown(entry, afterChange: afterChange)) { volume.forget(entry.node, count: 1) }
     }
@@ -150,14 +150,14 @@ extension VolumeFileSystem {
         }
     }
 
-    /// The errno for a program; where the lock is the reason, it is written down once for the file and the process.
+    /// The errno for a program. If the lock is the reason, it is logged once for the file and the process.
     func refusal(
         _ error: VolumeError, _ number: NodeID, _ request: borrowing Request, _ verb: StaticString
     ) -> Int32 {
         refusal(error, number, of: request.process, verb)
     }
 
-    /// The same where the request has been left already.
+    /// The same after the handler of the request has returned.
     func refusal(_ error: VolumeError, _ number: NodeID, of process: Int32, _ verb: StaticString) -> Int32 {
         if case .locked(let protectionClass) = error, !calls.isOwn(process) {
             refusals.refused(node: number, process: process) {
@@ -168,7 +168,7 @@ extension VolumeFileSystem {
         return error.errno.rawValue
     }
 
-    /// A node's inode number, which `ls -i` and `find -inum` know; its path only where the log may hold names.
+    /// A node's inode number, which `ls -i` and `find -inum` know, or its path if the log may hold names.
     func describe(_ number: NodeID) -> String {
         guard let node = volume.node(number) else { return "a file that is gone" }
         guard options.logsNames, let path = volume.path(of: node) else { return "inode \(node.inode)" }
@@ -177,7 +177,8 @@ extension VolumeFileSystem {
         return "\"/" + String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 32 ? "?" : $0 })) + "\""
     }
 
-    /// Packs a directory's entries until the buffer is full; the nodes whose lookups were counted.
+    /// Packs a directory's entries until the buffer is full.
+    /// - Returns: the nodes whose lookups were counted.
     func list(
         _ node: Node, from cookie: UInt64, into buffer: inout DirectoryBuffer
     ) throws(VolumeError) -> [Node] {
@@ -192,7 +193,7 @@ extension VolumeFileSystem {
                     given.append(entry.node)
                     return true
                 }
-                // Number 0 asks the kernel to look the name up itself when somebody wants more.
+                // With number 0 the kernel looks the name up itself when a program wants more.
                 var bare = FuseBridge.Entry.missing(timeout: 0)
                 bare.attributes.inode = listed.inode
                 bare.attributes.mode = listed.kind?.fileKind.modeBits ?? 0

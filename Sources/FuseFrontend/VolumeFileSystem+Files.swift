@@ -1,4 +1,4 @@
-// What files need beside reading and writing: handles, attributes, privileges, holes, delays.
+// Handles, attributes, privileges and refusals of open files.
 
 internal import BackingStore
 internal import FuseBridge
@@ -15,7 +15,7 @@ extension VolumeFileSystem {
 
     // MARK: handles
 
-    /// Counts a handle for content that the volume has retained. Class A is direct: rule 1 of the lock sequence.
+    /// Counts a handle for content that the volume has retained. Class A is direct (rule 1 of the lock sequence).
     func opened(
         _ node: Node, _ content: FileContent, isWritable: Bool, _ request: borrowing Request
     ) -> Handle {
@@ -28,7 +28,7 @@ extension VolumeFileSystem {
         return handle
     }
 
-    /// Ends a handle: gives the content back, and has pages dropped that nobody may see any more.
+    /// Ends a handle, gives the content back, and queues that pages of a closed class are dropped.
     func close(_ handle: Handle, _ number: NodeID) {
         if handle.isFlushers { return closeFlushers(number) }
         guard let (file, wasLast) = files.remove(handle, node: number) else { return }
@@ -36,7 +36,8 @@ extension VolumeFileSystem {
         if wasLast { calls.flusher.closed(number) }
         if wasLast { times.lastClose(of: file) }
         volume.release(node, writable: handle.isWritable)
-        // A class B file closes with its last handle; the volume has wiped its key. Never from a handler: queued.
+        // A class B file closes with its last handle, and the volume has wiped its key. A handler may not notify, so this is
+        // queued.
         if wasLast, node.protectionClass == .completeUnlessOpen, volume.keys.state != .unlocked {
             calls.invalidate(number)
         }
@@ -44,7 +45,7 @@ extension VolumeFileSystem {
 
     // MARK: attributes
 
-    /// Changes attributes, with what POSIX makes of set-ID bits and capabilities on the way (KILLPRIV_V2).
+    /// Changes attributes, and clears set-ID bits and capabilities as POSIX wants (KILLPRIV_V2).
     func setAttributes(
         _ node: Node, _ changes: AttributeChanges, throughHandle: Bool, _ request: borrowing Request
     ) throws(VolumeError) -> ProtectedVolume.Attributes {
@@ -84,9 +85,9 @@ extension VolumeFileSystem {
         }
     }
 
-    /// What the kernel leaves to the daemon under KILLPRIV_V2: a write takes set-ID bits and capabilities away.
+    /// Clears set-ID bits and capabilities after a write, which the kernel leaves to the daemon under KILLPRIV_V2.
     ///
-    /// libfuse 3.14 does not show the kernel's flag for it; root keeps set-ID bits, as CAP_FSETID would have it.
+    /// libfuse 3.14 does not show the kernel's flag for it. Root keeps set-ID bits, as with CAP_FSETID.
     func clearPrivileges(_ file: OpenFile, spareSetID: Bool) {
         guard !file.state.withLock({ $0.isFreeOfPrivileges }) else { return }
         guard let current = try? volume.attributes(of: file.node).mode else { return }
@@ -108,8 +109,8 @@ extension VolumeFileSystem {
         if node.protectionClass == .complete, volume.keys.state != .unlocked { calls.invalidate(node.number) }
     }
 
-    /// A page that the kernel writes back. One that comes after its keys went is sealed as a late record, and dropped from
-    /// the cache, where nobody may see it.
+    /// Stores a page that the kernel writes back. If its keys are gone, the page becomes a late record, and is dropped from the
+    /// cache.
     func writeBack(_ file: OpenFile, _ data: RawSpan, at offset: UInt64) throws(VolumeError) {
         do throws(VolumeError) {
             try file.content.write(data, at: offset, access: .writeBack)
@@ -120,8 +121,8 @@ extension VolumeFileSystem {
         }
     }
 
-    /// A page that is written back is refused. One of class A that came after a lock and could not be kept: said once, and
-    /// the page, which nobody may see, is dropped.
+    /// A page that the kernel wrote back was refused. If it is of class A and came after a lock, this is logged once, and the
+    /// page is dropped.
     func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
         let number = file.node.number
         calls.flusher.refused(number, error.errno.rawValue)
@@ -134,7 +135,7 @@ extension VolumeFileSystem {
         calls.wipeBuffersSoon()
     }
 
-    /// Slows a program down that asks for the same closed page again and again (mlock does): a few ticks at most.
+    /// Slows down a program that asks for the same closed page again and again, as mlock does, by a few ticks at most.
     func delay(_ file: OpenFile, _ offset: UInt64) {
         let count = file.countRefusal(at: offset)
         guard count > 3 else { return }
@@ -160,7 +161,7 @@ extension AllocationMode {
 }
 
 extension SeekTarget {
-    /// From the last argument of lseek(2); nil for those that are not of this kind.
+    /// From the last argument of lseek(2); nil for other values.
     init?(whence: Int32) {
         switch whence {
         case 3: self = .data
@@ -183,7 +184,7 @@ extension RenameMode {
 }
 
 extension AttributeMode {
-    /// From the flags of setxattr(2); nil for those that there are not.
+    /// From the flags of setxattr(2); nil for unknown flags.
     init?(flags: Int32) {
         switch flags {
         case 0: self = .set

@@ -1,7 +1,7 @@
-// Reads of a file that is busy: beyond a bounded share of the workers they wait in their file's line, not in a thread.
+// Reads of a busy file. Beyond a bounded share of the workers they wait in their file's line, not in a thread.
 //
-// What keeps a file busy holds it for a moment at a time, so the writes that wait, whose data cannot be put aside, wait in
-// their workers. Reads may be many, and have nothing to be put aside but themselves.
+// A file is busy for a moment at a time. Writes wait in their workers, because their data is there. Reads may be many, and
+// carry no data, so they can be put aside.
 
 internal import FuseBridge
 internal import ProtectedVolume
@@ -11,19 +11,19 @@ extension VolumeFileSystem {
     /// Workers that busy files may keep waiting, all together, before reads of them are parked.
     var waitingWorkers: Int { readers.canWork ? max(1, calls.limits.workers / 2) : .max }
 
-    /// Two, or one where little memory can be locked.
+    /// Two threads, or one if little memory can be locked.
     static func parkedThreads(_ limits: WorkerLimits) -> ParkedThreads {
         ParkedThreads(count: limits.workers < 8 ? 1 : 2, dataCapacity: Int(limits.requestSize))
     }
 
-    /// A read, or nil where it has to be parked.
+    /// A read, or nil if it must be parked.
     func readUnlessBusy(
         _ file: OpenFile, at offset: UInt64, count: Int, _ buffer: inout MutableRawSpan
     ) throws(VolumeError) -> ReadResult? {
         try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: waitingWorkers)
     }
 
-    /// Puts a read aside until its file has come to it. Its place in the line is that of a read that waits.
+    /// Puts a read aside until its turn at the file comes. It has the same place in the line as a read that waits in a worker.
     func park(
         _ file: OpenFile, at offset: UInt64, count: Int, _ request: borrowing Request, _ reply: consuming Reply
     ) {
@@ -46,7 +46,7 @@ extension VolumeFileSystem {
             let result = try file.content.read(turn: turn, into: &buffer, at: offset, count: count)
             parked.take()?.data(buffer.bytes.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
-            // Class A: the lock of the volume waits until here.
+            // For class A, a lock of the volume waits until here.
             result.finish()
             use.end()
         } catch {

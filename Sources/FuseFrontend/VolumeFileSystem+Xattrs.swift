@@ -1,4 +1,4 @@
-// Extended attributes: their values stand in the clear in the worker's buffer alone, and for one request.
+// Extended attributes. Their values are in the clear only in the worker's buffer, and for one request.
 
 internal import BackingStore
 internal import FuseBridge
@@ -52,7 +52,7 @@ extension VolumeFileSystem {
 
     /// REMOVEXATTR.
     func removeAttribute(_ request: borrowing Request, _ number: NodeID, _ name: [UInt8], _ reply: consuming Reply) {
-        // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
+        // The lock sequence asks for this only because the kernel takes the inode's lock on the way.
         if name == MountClient.touchName { return reply.error(Errno.ENODATA.rawValue) }
         if name == MountClient.errorName, calls.flusher.isOwn(request.process) { return reply.success() }
         finish(reply) { () throws(VolumeError) in
@@ -62,7 +62,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Answers an extended attribute: its size where none is asked for, ERANGE where the room is too small.
+    /// Answers an extended attribute: its size if `size` is 0, ERANGE if the room is too small.
     private func answer(_ reply: consuming Reply, _ size: Int, _ value: RawSpan) {
         if size == 0 { return reply.attributeSize(value.byteCount) }
         if size < value.byteCount { return reply.error(Errno.ERANGE.rawValue) }

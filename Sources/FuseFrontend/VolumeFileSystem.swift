@@ -1,4 +1,4 @@
-// The operations of the mount: each request of the kernel becomes a call of the volume.
+// The operations of the mount. Each request of the kernel becomes a call of the volume.
 
 internal import BackingStore
 internal import FuseBridge
@@ -17,7 +17,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let files = OpenFiles()
     let refusals: RefusalLog
     let idleClock = IdleClock()
-    /// Class A pages that the kernel wrote back; a pass of the lock sequence is quiet when it does not move.
+    /// Class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
     let writeBacks = Atomic<UInt64>(0)
     /// Decides about the times that the kernel keeps.
     let times: FileTimes
@@ -254,7 +254,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             }
             reply.data(buffer.bytes.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
-            // Class A: the lock of the volume waits until here.
+            // For class A, a lock of the volume waits until here.
             result.finish()
             use.end()
         } catch {
@@ -276,7 +276,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 try writeBack(file, data, at: offset)
             } else {
                 try file.content.write(data, at: offset, access: .write)
-                // With write-back the kernel moves the time of cached writes itself, of direct ones never.
+                // With write-back the kernel moves the time for cached writes, and never for direct ones.
                 if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
                 clearPrivileges(file, spareSetID: request.user == 0)
             }
@@ -354,7 +354,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     // MARK: directories
 
     override func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
-        // Listings are stateless. Once told so the kernel asks no more, and keeps listings until it sees a change.
+        // Listings have no state. After ENOSYS the kernel asks no more, and keeps listings until it sees a change.
         if isShared {
             _ = reply.opened(OpenReply(handle: 0, directIO: false, keepCache: false))
         } else {

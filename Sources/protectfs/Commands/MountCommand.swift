@@ -17,6 +17,9 @@ extension Command {
             Option("log-names", help: "with --foreground, log names of files instead of inode numbers only"),
             Option("trace", help: "with --foreground, print one line for each request to standard error"),
             Option(
+                "trace",
+                help: "with --foreground, print one line per request to standard error; --log-names adds the names"),
+            Option(
                 "no-unlock", mountWord: .unlocking,
                 help: "mount without unlocking; until the first unlock, only files of class none can be opened"),
             Option("read-only", letter: "r", help: "mount read-only, as -o ro does"),

@@ -1,25 +1,25 @@
-// What a dying daemon leaves behind: programs that get errors, and do not hang.
+// Makes sure that programs get errors and do not hang when the daemon dies.
 
 import CConnectionGuard
 import HostSystem
 
-/// A small process beside the daemon that aborts the mount's connection when the daemon dies, however it does.
+/// A small process beside the daemon. It aborts the mount's connection when the daemon dies for any reason.
 ///
-/// The end of a daemon alone does not always end its connection: a thread of it that waits in the kernel for a page to
-/// be written back (FUSE_NOTIFY_INVAL_INODE, in a lock) waits for the daemon itself, keeps /dev/fuse open, and cannot be
-/// killed. Every program on the mount would then hang with it.
+/// The end of a daemon does not always end its connection. During a lock a thread of it may wait in the kernel for a page to be
+/// written back (FUSE_NOTIFY_INVAL_INODE). That thread then waits for its own dead daemon, keeps /dev/fuse open, and cannot be
+/// killed. Every program on the mount would hang with it.
 struct ConnectionGuard: ~Copyable {
     private let messages: Descriptor
 
-    /// Forks the guard: before any secret is read, as a fork shares memory, and on the main thread, whose end it waits for.
-    /// Nil where no process can be had.
+    /// Forks the guard before any secret is read, because a fork shares memory, and on the main thread, whose end it waits for.
+    /// Nil if the system cannot make a process.
     init?() {
         let number = pfs_guard_start()
         guard number >= 0 else { return nil }
         messages = Descriptor(taking: number)
     }
 
-    /// There is a mount to guard now. False: the guard is gone.
+    /// From here on there is a mount to guard. False if the guard is gone.
     borrowing func watch(_ entry: MountEntry) -> Bool {
         let path = entry.mountPoint.bytes
         var mount = pfs_guarded()

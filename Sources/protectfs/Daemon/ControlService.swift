@@ -1,4 +1,4 @@
-// The control socket of one mount, and what it is asked for.
+// The control socket of one mount, and the requests that it answers.
 
 import Control
 import FuseFrontend
@@ -18,7 +18,7 @@ final class ControlService: Sendable {
         try Self.checkPlace()
         do throws(SystemError) {
             socket = SystemPaths.controlSocket(of: mount.entry)
-            // Device numbers are used again: what is there belongs to a mount that is gone.
+            // The kernel reuses device numbers, so a socket that is already there belongs to a mount that is gone.
             _ = unsafe socket.withCString { unsafe unlink($0) }
             let record = Self.modeRecord(socket)
             try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
@@ -31,7 +31,7 @@ final class ControlService: Sendable {
         }
     }
 
-    /// Makes the directory of control sockets, or says why this user cannot have one there.
+    /// Makes the directory of control sockets, or throws the reason why this user cannot have one there.
     static func checkPlace() throws(CommandFailure) {
         do throws(RuntimeDirectoryError) { _ = try SystemPaths.makeRuntime() } catch {
             throw ErrorMessages.runtime(error)
@@ -49,7 +49,7 @@ final class ControlService: Sendable {
         return limits
     }
 
-    /// Where the mode of the bare mount point stands for the case that the daemon dies.
+    /// The file that keeps the mode of the bare mount point in case the daemon dies.
     static func modeRecord(_ socket: HostPath) -> HostPath { socket.parent.appending("mode-\(socket.lastComponent)") }
 
     /// Ends all connections and takes the socket away.
@@ -60,7 +60,7 @@ final class ControlService: Sendable {
     }
 }
 
-/// What other programs may ask of the daemon.
+/// Answers what other programs ask of the daemon.
 private final class MountHandler: ControlHandler {
     private let mount: RunningMount
 
@@ -86,7 +86,7 @@ private final class MountHandler: ControlHandler {
 
     func info() throws(ControlFailure) -> JSONValue { mount.info() }
 
-    /// The exit code and the sentence travel to the command as they are.
+    /// The command gets the exit code and the message unchanged.
     private static func failure(_ failure: CommandFailure) -> ControlFailure {
         ControlFailure(code: failure.code.word, message: failure.message, details: .null)
     }

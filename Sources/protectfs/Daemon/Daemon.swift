@@ -1,4 +1,4 @@
-// The daemon: opens the volume, mounts it, serves it until it is unmounted, and leaves everything as it should be.
+// The daemon opens the volume, mounts it, serves it until it is unmounted, and cleans up.
 
 import BackingStore
 import FuseBridge
@@ -21,7 +21,7 @@ enum Daemon {
         _ request: MountRequest, _ credential: consuming Credential?, _ connectionGuard: consuming ConnectionGuard?,
         isStarted: Bool
     ) throws(CommandFailure) -> ExitCode {
-        // Before the first thread: they inherit the mask.
+        // Before the first thread, because threads inherit the mask.
         let signals = SignalSet(blocking: [SIGTERM, SIGINT, SIGHUP])
         umask(0)
         ProcessHardening.raiseOpenFiles()
@@ -55,7 +55,7 @@ enum Daemon {
         _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
         if watcher == nil { log.write("no thread for signals: SIGTERM will neither lock nor unmount", .warning) }
         let code = mount.serve(control)
-        // Not before: the guard takes the end of the pipe for the end of the daemon.
+        // Not earlier: the guard takes the end of the pipe for the end of the daemon.
         _ = consume connectionGuard
         return code
     }
@@ -115,7 +115,7 @@ enum Daemon {
         }
     }
 
-    /// Else programs would be refused memory in the middle of their work.
+    /// Checked now, so that programs are not refused memory in the middle of their work.
     private static func checkLockedMemory() throws(CommandFailure) {
         let (least, limit) = (WorkerLimits.leastLockedMemory, lockableMemory())
         guard limit < least else { return }
@@ -125,7 +125,7 @@ enum Daemon {
         )
     }
 
-    /// Else nobody could reach the mount while programs have files open.
+    /// Checked now, so that the mount can be reached while programs have files open.
     private static func checkDescriptors() throws(CommandFailure) {
         let limit = DescriptorPlan.ofThisProcess.limit
         guard limit < DescriptorPlan.least else { return }
@@ -135,7 +135,7 @@ enum Daemon {
         )
     }
 
-    /// A writable mount must be able to write: found out now, and not at the first save.
+    /// Finds out now, and not at the first save, whether a writable mount can write.
     private static func checkWritable(_ access: CheckedVolume) throws(CommandFailure) {
         do throws(VolumeError) {
             try Volume.tryStore(access.directory)
@@ -152,7 +152,7 @@ enum Daemon {
         }
     }
 
-    /// The class keys: before first unlock with the device key alone, unlocked with a credential.
+    /// Opens the class keys: those of before first unlock with the device key alone, all of them with a credential.
     static func openKeys(
         _ access: CheckedVolume, _ choice: VolumeAccess.DeviceKeyChoice, _ credential: consuming Credential?
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
@@ -196,12 +196,12 @@ enum Daemon {
         }
     }
 
-    /// Where the open epochs are kept. A writable mount must be able to write it, unless it recovers.
+    /// Where the open epochs are kept. A writable mount must be able to write it, unless it was made with `-o recover`.
     private static func stateStore(
         _ access: CheckedVolume, _ request: MountRequest
     ) throws(CommandFailure) -> StateFileStore? {
         if request.options.volume.isReadOnly {
-            // Reading must not make the directory.
+            // A read-only mount must not make the directory.
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
@@ -216,7 +216,7 @@ enum Daemon {
         }
     }
 
-    /// No terminal any more, and no directory that could not be unmounted because of us.
+    /// Leaves the terminal, and the directory, which could not be unmounted as long as we are in it.
     private static func detach(_ log: DaemonLog) {
         log.moveToSystem()
         if let null = try? Descriptor(opening: HostPath("/dev/null"), O_RDWR) {
@@ -225,7 +225,7 @@ enum Daemon {
         _ = unsafe chdir("/")
     }
 
-    /// Whether a notice tells of no damage.
+    /// Whether a notice reports no damage.
     private static func isHarmless(_ notice: VolumeNotice) -> Bool {
         if case .unprovenPublicKey = notice { true } else { false }
     }

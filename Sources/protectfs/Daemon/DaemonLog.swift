@@ -11,7 +11,7 @@ final class DaemonLog: Sendable {
     /// A log about one volume, on standard error.
     init(_ subject: String) { self.subject = subject }
 
-    /// From now on to syslog: there is no terminal any more.
+    /// Sends further lines to syslog, because there is no terminal any more.
     func moveToSystem() { toSystem.withLock { $0 = true } }
 
     /// One line.
@@ -25,7 +25,7 @@ final class DaemonLog: Sendable {
     }
 }
 
-/// Where lines of `--trace` go: standard error as it is now, also while `ErrorCapture` holds the stream.
+/// The output of `--trace`: standard error as it is now, also while `ErrorCapture` holds the stream.
 final class TraceOutput: Sendable {
     private let stream = Descriptor(taking: fcntl(2, F_DUPFD_CLOEXEC, 10))
 

@@ -1,9 +1,9 @@
-// What the daemon tells the command that has started it: one line through a pipe, ready or why not.
+// The daemon's report to the command that started it: one line through a pipe, ready or the reason why not.
 
 import Glibc
 import HostSystem
 
-/// The daemon's end of the report pipe; nothing where it runs in the foreground.
+/// The daemon's end of the report pipe; empty in the foreground.
 struct DaemonReport: ~Copyable {
     /// Where the command that starts it puts the pipes (descriptors of the child).
     static let reportNumber: Int32 = 3
@@ -18,7 +18,7 @@ struct DaemonReport: ~Copyable {
         if isStarted { _ = fcntl(Self.reportNumber, F_SETFD, FD_CLOEXEC) }
     }
 
-    /// The mount answers. False when nobody is there any more to be told: the starter was interrupted.
+    /// Reports that the mount answers. False if the starter is gone because it was interrupted.
     consuming func ready() -> Bool {
         switch consume pipe {
         case .some(let pipe): (try? pipe.write("ready\n")) != nil
@@ -26,7 +26,7 @@ struct DaemonReport: ~Copyable {
         }
     }
 
-    /// It does not, and this is why.
+    /// Reports why there is no mount.
     consuming func failed(_ failure: CommandFailure) {
         switch consume pipe {
         case .some(let pipe): try? pipe.write("error \(failure.code.number) \(Output.oneLine(failure.message))\n")
@@ -34,7 +34,7 @@ struct DaemonReport: ~Copyable {
         }
     }
 
-    /// What the starter makes of the pipe's text.
+    /// Reads the pipe's text, for the starter.
     static func parse(_ bytes: [UInt8]) throws(CommandFailure) {
         let text = String(decoding: bytes.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
         if text == "ready" { return }

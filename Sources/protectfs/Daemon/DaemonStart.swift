@@ -1,4 +1,4 @@
-// Starts the daemon: this program again, in a session of its own, with the secret in a pipe; waits until it has reported.
+// Starts the daemon, which is this program again in a session of its own, and waits for its report. The secret is in a pipe.
 
 import Glibc
 import HostSystem
@@ -52,7 +52,7 @@ enum DaemonStart {
         return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })
     }
 
-    /// One byte for the kind, then the secret; at most 4 KiB, which a pipe holds without a reader.
+    /// Sends one byte for the kind, then the secret: at most 4 KiB, which a pipe holds without a reader.
     private static func send(_ credential: borrowing Credential?, _ pipe: borrowing Descriptor) throws(SystemError) {
         switch credential {
         case .none: break
@@ -65,7 +65,7 @@ enum DaemonStart {
         }
     }
 
-    /// Whether the pipes are there: else what this process opens first would be taken for them.
+    /// Whether the pipes are there. Without this check the first files that this process opens would be taken for them.
     static var isStarted: Bool {
         [DaemonReport.reportNumber, DaemonReport.secretNumber].allSatisfy { number in
             var status = stat()

@@ -1,14 +1,14 @@
-// What libfuse and fusermount3 print on standard error while mounting, kept for our own one line.
+// Keeps what libfuse and fusermount3 print on standard error while mounting, for our own one line.
 
 import Glibc
 import HostSystem
 
-/// Standard error bent into a pipe.
+/// Standard error, redirected into a pipe.
 final class ErrorCapture {
     private let original: Int32
     private let reading: Int32
 
-    /// Begins; where descriptors are short, everything goes where it went.
+    /// Begins. If descriptors are short, nothing is redirected.
     init() {
         original = fcntl(2, F_DUPFD_CLOEXEC, 10)
         var ends: (Int32, Int32) = (-1, -1)
@@ -17,7 +17,7 @@ final class ErrorCapture {
         }
         reading = ends.0
         guard original >= 0, ends.1 >= 0 else { return }
-        // A full pipe must not block the mount: what does not fit is lost.
+        // A full pipe must not block the mount, so what does not fit is lost.
         _ = fcntl(ends.0, F_SETFL, O_NONBLOCK)
         _ = fcntl(ends.1, F_SETFL, O_NONBLOCK)
         dup2(ends.1, 2)

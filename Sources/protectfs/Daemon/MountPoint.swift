@@ -1,4 +1,4 @@
-// The bare mount point: whether it can be used, and unwritable while something is mounted on it.
+// The bare mount point: checks whether it can be used, and makes it unwritable while it is mounted on.
 
 import Glibc
 import HostSystem
@@ -7,10 +7,10 @@ import HostSystem
 final class MountPoint: Sendable {
     private let directory: Descriptor
     private let mode: mode_t
-    /// Absolute, links resolved: what stands in the mount table.
+    /// Absolute, with links resolved, as in the mount table.
     let path: HostPath
 
-    /// Refuses what cannot be mounted on, each with its reason.
+    /// Refuses a directory that cannot be mounted on, with the reason.
     static func check(_ path: HostPath, volume: HostPath) throws(CommandFailure) {
         let resolved: HostPath
         do throws(SystemError) {

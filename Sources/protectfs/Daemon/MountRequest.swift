@@ -1,4 +1,4 @@
-// What a person asked `protectfs mount` for, checked as far as it can be before anything is done.
+// The arguments of `protectfs mount`, checked as far as possible before anything is done.
 
 import FuseFrontend
 import Glibc
@@ -17,7 +17,7 @@ struct MountRequest {
     private(set) var options: MountOptions
     /// Each request becomes a line on standard error.
     let traces: Bool
-    /// Stays before first unlock.
+    /// The volume stays in the state before first unlock.
     let noUnlock: Bool
     /// Where the device key is.
     let deviceKey: VolumeAccess.DeviceKeyChoice
@@ -69,7 +69,7 @@ struct MountRequest {
         }
     }
 
-    /// What needs no secret: the volume is one, the mount point can be used, the machine can mount.
+    /// Checks what needs no secret: that the volume is one, the mount point can be used, and the machine can mount.
     func check() throws(CommandFailure) -> CheckedVolume {
         let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)
@@ -80,7 +80,7 @@ struct MountRequest {
                 "/dev/fuse is missing: load the fuse module (modprobe fuse), or give the container the device")
         }
         if geteuid() == 0 {
-            // Root opens the device itself; others have fusermount3, which is setuid, do it.
+            // Root opens the device itself. For other users fusermount3 does it, which is setuid.
             do throws(SystemError) {
                 _ = try Descriptor(opening: HostPath("/dev/fuse"), O_RDWR)
             } catch {

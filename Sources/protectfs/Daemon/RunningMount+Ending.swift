@@ -1,4 +1,4 @@
-// How a mount ends: asked to by a command, told to by a signal, or taken away by somebody else.
+// How a mount ends: by a command, by a signal, or because someone else detached it.
 
 import FuseFrontend
 import Glibc
@@ -24,13 +24,13 @@ extension RunningMount {
             : .init(.failure, "\(request.mountPoint): cannot unmount: \(SystemError.reason(of: reason))")
     }
 
-    /// 0, or why not.
+    /// 0, or the errno of the failure.
     private static func tryUnmount(_ path: HostPath) -> Int32 {
         if geteuid() == 0 {
             return unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) } == 0 ? 0 : errno
         }
         do throws(SystemError) {
-            // What fusermount3 says with -q is no more than yes or no.
+            // With -q fusermount3 gives no reason.
             return try FuserMount.unmount(path, isLazy: false) ? 0 : EBUSY
         } catch {
             return error.code
@@ -52,10 +52,10 @@ extension RunningMount {
         )
     }
 
-    /// Told to end (SIGTERM): locks at once, whatever is open, and takes no keys any more; then unmounts as soon as nobody
-    /// uses the mount. Until then it stays where it is, locked, and answers its socket: detached, nobody could reach it.
+    /// Ends after SIGTERM: locks at once although files are open, takes no keys any more, and unmounts as soon as the mount is
+    /// not in use. Until then the mount stays, locked, and answers its socket. No command could reach a detached mount.
     ///
-    /// - Parameter pause: waits so many seconds, or less when the next signal comes.
+    /// - Parameter pause: waits this many seconds, or until the next signal.
     func end(pause: (Int) -> Void) {
         lockForGood()
         var attempts = 0
@@ -71,9 +71,9 @@ extension RunningMount {
         }
     }
 
-    /// Unmounts if nobody uses the mount; true where there is nothing more to do.
+    /// Unmounts if the mount is not in use; true if nothing is left to do.
     private func tryToEnd(_ attempts: Int) -> Bool {
-        // By its path the mount could be another's by now.
+        // By now another mount may have its path.
         guard let table = try? MountTable.read() else { return false }
         guard table.contains(where: { $0.device == entry.device && $0.mountPoint == point.path }) else { return true }
         guard table.last(where: { $0.mountPoint == point.path })?.device == entry.device else { return false }
@@ -89,10 +89,10 @@ extension RunningMount {
         serving.withReadLock { if $0 { _ = lock(grace: 0) } }
     }
 
-    /// Takes in keys that a credential gave; nil where the mount has been told to end meanwhile.
+    /// Takes in keys that a credential gave; nil if the mount has been told to end meanwhile.
     func takeIn(_ keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome? {
         var given: VolumeKeys? = consume keys
-        // Under the lock: what locks for good comes before, and refuses, or after, and locks.
+        // Under the lock, `lockForGood` comes either before this, which then refuses, or after it, and locks.
         return try ending.withLock { (isEnding) throws(KeyError) in
             guard !isEnding, let keys = given.take() else { return nil }
             if volume.keys.state != .unlocked { announceUnlock() }
@@ -100,15 +100,15 @@ extension RunningMount {
         }
     }
 
-    /// Looks after a mount that others take out of the tree while it is in use (umount -l): no command finds it any more,
-    /// so it is locked. For a thread of its own.
+    /// Locks a mount that someone detaches while it is in use (umount -l), because no command finds it any more. For a thread of
+    /// its own.
     func watchMountTable() {
         guard let watch = try? MountTableWatch() else {
             log.write("the mount table cannot be watched: a mount that others detach is not locked", .warning)
             return
         }
         while watch.wait() {
-            // One look for all changes of a second; and a mount that is unmounted has ended by then.
+            // One look for all changes of a second. A mount that was unmounted has ended by then.
             sleep(1)
             guard serving.withReadLock({ $0 }) else { return }
             guard let table = try? MountTable.read(), !table.contains(where: { $0.device == entry.device }) else {
@@ -120,7 +120,7 @@ extension RunningMount {
         }
     }
 
-    /// Takes the mount out of the tree although it is in use.
+    /// Detaches the mount although it is in use.
     static func detach(_ path: HostPath) {
         if geteuid() == 0 {
             _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }

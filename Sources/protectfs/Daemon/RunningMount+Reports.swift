@@ -1,4 +1,4 @@
-// What the daemon tells about itself, and the change of a file's class.
+// The daemon's reports about itself, and the change of a file's class.
 
 import BackingStore
 import Control
@@ -33,7 +33,7 @@ extension RunningMount {
         return report
     }
 
-    /// What is known beyond the state.
+    /// Facts beyond the state.
     func info() -> JSONValue {
         let epochs = volume.content.epochs
         return .fields([
@@ -47,7 +47,7 @@ extension RunningMount {
         ])
     }
 
-    /// A file's class, with a new key or, as setxattr does, without.
+    /// Changes a file's class, with a new key, or without one as setxattr(2) does.
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(CommandFailure) {
         let path = HostPath(bytes: request.path)
         let components = request.path.split(separator: UInt8(ascii: "/")).map { Array($0) }

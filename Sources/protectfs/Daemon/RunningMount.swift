@@ -1,4 +1,4 @@
-// A mount that answers: what the control socket, signals and the idle timer can do with it.
+// A mount that answers, and what the control socket, signals and the idle lock can do with it.
 
 import Control
 import FuseBridge
@@ -31,12 +31,12 @@ final class RunningMount: Sendable {
     let damage: DamageCount
     /// The mount's line in the mount table.
     let entry: MountEntry
-    /// Whether the session still serves. Whoever locks or unmounts by himself, and is not asked to over the socket, holds
-    /// the shared side: the session is not freed under him.
+    /// Whether the session still serves. A lock or unmount that was not asked for over the socket holds the shared side, so that
+    /// the session is not freed meanwhile.
     let serving = RWLock(true)
     /// Held while the keybag and the device key are read.
     private let reading = Lock(())
-    /// Whether the mount has been told to end: keys that are wiped stay so.
+    /// Whether the mount has been told to end. Keys that are wiped then stay wiped.
     let ending = Lock(false)
 
     /// Mounts, and returns when the mount answers.
@@ -50,7 +50,7 @@ final class RunningMount: Sendable {
         self.log = log
         self.damage = damage
         self.events = events
-        // A record that cannot be read is met, and said, at the first use.
+        // A record that cannot be read is reported at its first use.
         try? volume.readUsualClass()
         point = try MountPoint(request.mountPoint)
         let source: HostPath
@@ -58,7 +58,7 @@ final class RunningMount: Sendable {
         frontend = Frontend(
             volume: volume, options: request.options, source: MountLookup.simplified(source).description,
             log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
-        // Not the description, which is for people.
+        // Not the description, which replaces bytes that are not text.
         let place = try VolumeAccess.text(point.path)
         let capture = ErrorCapture()
         let failure: SessionError?
@@ -101,11 +101,11 @@ final class RunningMount: Sendable {
         }
     }
 
-    /// Takes a mount away that could not be made whole.
+    /// Takes away a mount that could not be completed.
     func abandon() { Self.abandon(frontend, point) }
 
     private static func abandon(_ frontend: Frontend, _ point: MountPoint) {
-        // A program may have got in already, and keep what nobody can reach any more.
+        // A program may have opened files already, and would keep an unreachable mount alive.
         _ = frontend.lock()
         detach(point.path)
         frontend.wait()
@@ -128,14 +128,14 @@ final class RunningMount: Sendable {
         }
         frontend.wait()
         serving.withWriteLock { $0 = false }
-        // Who waits for his turn after wrong passphrases would hold the end up.
+        // Unlock attempts still waiting would delay shutdown.
         throttle.close()
-        // Commands that wait see the end by the end of the process, so the socket goes first.
+        // Waiting commands take the end of the process for the end of the mount, so the socket goes first.
         control.stop()
         events.end()
         idleLock?.join()
         frontend.close()
-        // An aborted connection leaves the mount in the table, dead; another mount may be there by now.
+        // An aborted connection leaves a dead mount in the table. Another mount may be there by now.
         if MountLookup.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
             MountLookup.isDead(entry)
         {
@@ -166,8 +166,8 @@ final class RunningMount: Sendable {
 
     /// Unlocks by a credential, with growing delays after wrong ones.
     func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
-        // Read again: a passphrase may have been changed beside the mount.
-        // One at a time, as descriptors are kept for one.
+        // Read again, because a passphrase may have been changed beside the mount. One at a time, because descriptors are kept
+        // for one.
         let current = try reading.withLock { (_) throws(CommandFailure) in try access.readAgain() }
         let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
             try current.found.deviceKey(request.deviceKey)
@@ -199,7 +199,7 @@ final class RunningMount: Sendable {
         }
     }
 
-    /// What an unlock has verified is pinned, and a change of the keybag that was cut off comes to its end.
+    /// Pins what the unlock has verified, and completes a change of the keybag that was cut off.
     private func remember(_ current: CheckedVolume) {
         reading.withLock { _ in
             do throws(CommandFailure) { try current.pin() } catch {

@@ -64,11 +64,11 @@ struct VolumeAccess {
     }
 
     private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
-        if isPrevious { return "there is no keybag from before the last change (.protectfs.keybag.old is missing)" }
+        if isPrevious { return "there is no keybag from before the last change (\(ReservedName.previousKeybag) is missing)" }
         if KeybagFile.hasPrevious(in: directory) {
-            return ".protectfs.keybag is missing; use --previous-keybag for the one from before the last change"
+            return "\(ReservedName.keybag) is missing; use --previous-keybag for the one from before the last change"
         }
-        return "not a protectfs volume (.protectfs.keybag is missing); make one with protectfs init"
+        return "not a protectfs volume (\(ReservedName.keybag) is missing); make one with protectfs init"
     }
 
     /// An absolute path in its shortest form, links left alone.
