@@ -4,8 +4,8 @@ import os
 import re
 
 import harness
+from foreground import Foreground
 from harness import outcome, read_file, set_class, write_file
-from test_leaks import served
 
 NAME = "Zwergflusspferd"
 CONTENT = b"the content of a file that no trace may hold"
@@ -41,12 +41,9 @@ def requests(lines, operation):
 
 def test_lines(environment):
     volume = environment.volume()
-    credential = ["--recovery-file", volume.code_file]
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
-    os.mkdir(mount.path)
-    with served(environment, mount, *credential, "--trace") as (_, log):
-        lines = exercise(mount, log)
-        every = read_file(log)
+    with Foreground(environment, volume, "--recovery-file", volume.code_file, "--trace") as mount:
+        lines = exercise(mount, mount.log)
+        every = read_file(mount.log)
     created = requests(lines, "CREATE")
     environment.cell("create", ["ok"], [line["result"] for line in created])
     node = created[0]["child"]
@@ -68,11 +65,9 @@ def test_lines(environment):
 
 def test_names_are_asked_for(environment):
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
-    os.mkdir(mount.path)
-    with served(environment, mount, "--recovery-file", volume.code_file, "--trace", "--log-names") as (_, log):
-        lines = exercise(mount, log)
-        every = read_file(log)
+    with Foreground(environment, volume, "--recovery-file", volume.code_file, "--trace", "--log-names") as mount:
+        lines = exercise(mount, mount.log)
+        every = read_file(mount.log)
     environment.cell("create", f'"{NAME}.txt"', requests(lines, "CREATE")[0]["name"])
     for name in (NAME, ATTRIBUTE, TARGET):
         environment.cell(f"{name!r} is in it", True, name.encode() in every)
@@ -81,7 +76,7 @@ def test_names_are_asked_for(environment):
 
 def test_only_in_the_foreground(environment):
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
+    mount = harness.Mount(volume, environment.new_path("mount"))
     os.mkdir(mount.path)
     credential = ["--recovery-file", volume.code_file]
     done = mount.command("mount", "--trace", *credential, volume.path, mount.path, ok=False)
