@@ -15,7 +15,6 @@ extension Command {
                 help: "mount options, separated by commas"),
             Option("foreground", letter: "f", help: "stay in the foreground and log to standard error"),
             Option("log-names", help: "with --foreground, log names of files instead of inode numbers only"),
-            Option("trace", help: "with --foreground, print one line for each request to standard error"),
             Option(
                 "trace",
                 help: "with --foreground, print one line per request to standard error; --log-names adds the names"),
