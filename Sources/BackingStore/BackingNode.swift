@@ -166,16 +166,6 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
 
     /// The status of an entry, symlinks not followed.
     open func status(of name: EntryName) throws(Errno) -> Status { try node(name).status() }
-    /// Sets permission bits of an entry; EOPNOTSUPP on symlinks.
-    open func setMode(of name: EntryName, _ mode: UInt32) throws(Errno) { try node(name).setMode(mode) }
-    /// Sets owner and group of an entry, symlinks not followed; nil leaves one alone.
-    open func setOwner(of name: EntryName, _ owner: UInt32?, group: UInt32?) throws(Errno) {
-        try node(name).setOwner(owner, group: group)
-    }
-    /// Sets the times of an entry, symlinks not followed.
-    open func setTimes(of name: EntryName, accessed: TimeChange, modified: TimeChange) throws(Errno) {
-        try node(name).setTimes(accessed: accessed, modified: modified)
-    }
 
     /// Calls `body` with every entry but `.` and `..` after `cookie`, in the store's order, and with the cookie from
     /// which a later call goes on behind that entry, until it gives false. Entries that come or go meanwhile may be

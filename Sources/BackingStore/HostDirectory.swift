@@ -170,38 +170,6 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         return Status(result)
     }
 
-    public override func setMode(of name: EntryName, _ mode: UInt32) throws(Errno) {
-        do throws(Errno) {
-            _ = try retryingShim {
-                unsafe withCString(name.terminated) {
-                    unsafe pfs_fchmodat2(host.number, $0, mode, pfs_AT_SYMLINK_NOFOLLOW)
-                }
-            }
-        } catch {
-            guard error == .ENOSYS else { throw error }
-            try node(name).setMode(mode)
-        }
-    }
-
-    public override func setOwner(of name: EntryName, _ owner: UInt32?, group: UInt32?) throws(Errno) {
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe fchownat(host.number, $0, owner ?? .max, group ?? .max, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-    }
-
-    public override func setTimes(
-        of name: EntryName, accessed: TimeChange, modified: TimeChange
-    ) throws(Errno) {
-        let times = [timespec(accessed), timespec(modified)]
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe utimensat(host.number, $0, times, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-    }
-
     // MARK: Changing entries
 
     public override func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) {
@@ -217,7 +185,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] {
-        var target = [UInt8](repeating: 0, count: 4096)
+        var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let length = try retrying {
             unsafe withCString(name.terminated) { name in
                 unsafe target.withUnsafeMutableBytes { buffer in

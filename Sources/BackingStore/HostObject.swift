@@ -209,7 +209,12 @@ private func withName<Number: FixedWidthInteger>(
     }
 }
 
-/// Calls with 4 KiB of room, and with 64 KiB, the most that the kernel gives (xattr(7)), where that was too little.
+/// Room for the values and name lists of nearly all attributes, in bytes.
+private let usualAttributeRoom = 4096
+/// The most that the kernel gives (xattr(7)), in bytes.
+private let mostAttributeRoom = 65_536
+
+/// Calls with the usual room, and with the most where that was too little.
 private func growing(_ call: (UnsafeMutableRawPointer, Int) -> Int) throws(Errno) -> [UInt8] {
     func attempt(_ room: Int) throws(Errno) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: room)
@@ -221,10 +226,10 @@ private func growing(_ call: (UnsafeMutableRawPointer, Int) -> Int) throws(Errno
         return Array(bytes.prefix(length))
     }
     do throws(Errno) {
-        return try attempt(4096)
+        return try attempt(usualAttributeRoom)
     } catch {
         guard error == .ERANGE else { throw error }
-        return try attempt(65536)
+        return try attempt(mostAttributeRoom)
     }
 }
 

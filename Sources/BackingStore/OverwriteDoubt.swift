@@ -115,7 +115,7 @@ struct Placement {
 
     /// All options of a mounted ext4 file system; the mount table leaves out those that its superblock asks for.
     private static func options(ofDevice device: UInt64) -> String? {
-        var target = [UInt8](repeating: 0, count: 4096)
+        var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let link = "/sys/dev/block/\(pfs_major(device)):\(pfs_minor(device))"
         let length = unsafe target.withUnsafeMutableBytes { bytes in
             // Writes no more than the buffer takes.

@@ -24,6 +24,8 @@ enum ChannelError: Error, Equatable {
 final class Channel: Sendable {
     /// The longest frame, in bytes.
     static let maximumFrame = 64 << 10
+    /// Bytes that are read at a time without waiting.
+    private static let chunkSize = 4096
     /// Most bytes of events that wait for an answer under way to be taken.
     static let maximumWaiting = 256 << 10
 
@@ -116,7 +118,7 @@ final class Channel: Sendable {
 
     /// Takes of a frame what is there, and nothing behind it; never waits.
     func receive(into partial: inout PartialFrame) -> PartialFrame.Progress {
-        var chunk = [UInt8](repeating: 0, count: 4096)
+        var chunk = [UInt8](repeating: 0, count: Self.chunkSize)
         while true {
             let missing = partial.missing
             if missing == 0 { return .whole(partial.content) }

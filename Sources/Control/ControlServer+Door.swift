@@ -113,15 +113,15 @@ extension ControlServer {
             return true
         }
         guard isAdmitted else { return false }
-        let isStarted = startThread { [self] in
+        let thread = BackgroundThread(name: "pfs-connection", stackSize: Self.stackSize) { [self] in
             serve(channel, first: first)
             leave(channel)
         }
-        if !isStarted {
+        if thread == nil {
             connections.withLock { _ = $0.open.removeValue(forKey: id) }
             finished.broadcast()
         }
-        return isStarted
+        return thread != nil
     }
 
     /// Ends the connection that has been idle longest, unless it listens to events; false where all are at work.

@@ -110,15 +110,18 @@ package final class ControlServer: Sendable {
     /// Who connects while so many others do waits his turn in the order of coming; beyond it, in no order.
     private static let backlog: Int32 = 4096
 
+    /// Enough for a password hash's clean-up of 64 KiB of stack; many connections must not cost much.
+    static let stackSize = 512 << 10
+
     /// Begins to serve: with threads for what always is answered, which cannot be made when they are needed.
     package func start() throws(SystemError) {
         for work in [keepDoor, keepLockDesk, keepStatusDesk] {
             connections.withLock { $0.threads += 1 }
-            let isStarted = startThread { [self] in
+            let thread = BackgroundThread(name: "pfs-control", stackSize: Self.stackSize) { [self] in
                 work()
                 ended()
             }
-            guard isStarted else {
+            guard thread != nil else {
                 ended()
                 stop()
                 throw SystemError(code: EAGAIN, call: "pthread_create")

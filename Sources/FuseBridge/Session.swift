@@ -27,7 +27,7 @@ public enum SessionError: Error, Equatable {
     /// Written by `mount` only, before any worker runs.
     var patch = InitPatch()
     private var pointer: OpaquePointer?
-    private var threads: [pthread_t] = []
+    private var threads: [BackgroundThread] = []
     /// Raised to ask the workers to wipe their buffers.
     private let wipeCount = Atomic<UInt64>(0)
     private struct Workers: Sendable {
@@ -99,12 +99,9 @@ public enum SessionError: Error, Equatable {
     public func start(workers count: Int) throws(SessionError) {
         installWakeSignal()
         for _ in 0..<count {
-            let context = unsafe Unmanaged.passRetained(self).toOpaque()
-            var thread = pthread_t()
-            let result = unsafe pthread_create(&thread, nil, { unsafe workerMain($0) }, context)
-            guard result == 0 else {
-                unsafe Unmanaged<Session>.fromOpaque(context).release()
-                if threads.isEmpty { throw .noResources(errno: result) }
+            let thread = BackgroundThread(name: "protectfs", receiving: wakeSignal) { [self] in work() }
+            guard let thread else {
+                if threads.isEmpty { throw .noResources(errno: EAGAIN) }
                 warn("only \(threads.count) of \(count) workers could be started")
                 break
             }
@@ -124,7 +121,7 @@ public enum SessionError: Error, Equatable {
 
     /// Returns when the mount has ended (unmounted, or its connection aborted) and every worker with it.
     public func wait() {
-        for thread in threads { pthread_join(thread, nil) }
+        for thread in threads { thread.join() }
         threads = []
     }
 
@@ -212,7 +209,7 @@ public enum SessionError: Error, Equatable {
         return true
     }
 
-    fileprivate func work() {
+    private func work() {
         guard let session = unsafe pointer, let buffer = WorkerBuffer(dataCapacity: dataCapacity) else {
             workers.withLock { $0.failed += 1 }
             begun.broadcast()
@@ -248,15 +245,6 @@ private func installWakeSignal() {
     var action = sigaction()
     unsafe action.__sigaction_handler.sa_handler = { _ in }
     unsafe sigaction(wakeSignal, &action, nil)
-}
-
-private func workerMain(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    // The reference that `start` made for this thread.
-    let session = unsafe Unmanaged<Session>.fromOpaque(context!).takeRetainedValue()
-    blockSignals(except: wakeSignal)
-    unsafe pfs_name_thread("protectfs")
-    session.work()
-    return nil
 }
 
 extension ConnectionWishes {

@@ -42,7 +42,7 @@ public struct Attributes: Sendable {
     /// In units of 512 bytes.
     public var blocks: Int64 = 0
     /// Preferred size of I/O, in bytes.
-    public var blockSize: Int = 4096
+    public var blockSize = Int(FileSystemStatus.preferredBlockSize)
     /// Last access.
     public var accessed = Timestamp(seconds: 0, nanoseconds: 0)
     /// Last change of content.
@@ -194,8 +194,10 @@ extension Timestamp {
 
 /// What statfs(2) tells.
 public struct FileSystemStatus: Sendable {
+    /// The size of I/O that is preferred where nothing else is said, in bytes.
+    public static let preferredBlockSize: UInt64 = 4096
     /// Preferred size of I/O, in bytes.
-    public var blockSize: UInt64 = 4096
+    public var blockSize = FileSystemStatus.preferredBlockSize
     /// Of `blockSize` bytes.
     public var blocks: UInt64 = 0
     /// Free for root.

@@ -25,9 +25,9 @@ final class Errands: Sendable {
     var workers: Int { limits.workers }
     private let place = Lock(Place())
     let flusher = Flusher()
-    private let notifier = JobThread(name: "pfs-notifier")
-    private let helper = JobThread(name: "pfs-helper")
-    private let late = JobThread(name: "pfs-late")
+    private let notifier = JobQueue(name: "pfs-notifier")
+    private let helper = JobQueue(name: "pfs-helper")
+    private let late = JobQueue(name: "pfs-late")
     /// Drops pages: the lock's, and of those that come after it.
     let evictor: Evictor
     private let helperNumber = Atomic<Int32>(0)

@@ -1,6 +1,5 @@
 // Drops the pages of inodes from the kernel's cache, so that one whose store does not answer holds up no other.
 
-internal import FuseBridge
 internal import HostSystem
 
 /// Threads that notify the kernel, each of one inode at a time. A notification blocks until what is dirty of the inode has

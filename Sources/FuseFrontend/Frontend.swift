@@ -125,7 +125,7 @@ package final class Frontend: Sendable {
     /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
     package func lock() -> LockReport {
         turn.withLock { _ in
-            var report = LockSequence(system: system, errands: errands).run(volume.keys) { events(.locking) }
+            var report = LockSequence(system: system, errands: errands).run { events(.locking) }
             report.state = volume.keys.state
             if report.wasLocked {
                 if report.state == .sweeping { report.files = max(1, errands.evictor.pending.count) }

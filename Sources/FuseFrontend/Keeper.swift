@@ -1,6 +1,5 @@
 // The clock of a mount: sweeps while locked, and the idle timer while unlocked.
 
-internal import FuseBridge
 internal import HostSystem
 internal import Keybag
 internal import ProtectedVolume

@@ -1,6 +1,5 @@
 // Locking in place: keys out, and the plaintext out of the kernel too, losing no write that a program was told of.
 
-internal import FuseBridge
 internal import HostSystem
 internal import Keybag
 internal import ProtectedVolume
@@ -27,34 +26,27 @@ struct LockSequence {
     let errands: Errands
 
     /// Steps 2 to 5; announcing is the caller's, before and after.
-    func run(_ keys: KeyRing, locking: () -> Void) -> LockReport {
+    func run(locking: () -> Void) -> LockReport {
         let start = monotonicNanoseconds()
         let deadline = start + Self.limit
         var report = LockReport()
-        // 2: under the exclusive side, which drains handlers; from here on class A is refused, save write-back.
-        guard keys.beginLocking() else {
-            report.wasLocked = true
-            return report
-        }
-        locking()
-        // 3
-        let isQuiet = clearCache(until: deadline)
-        // A new file's first page may still wait for its first write. Without it the file is empty, and no worse off.
-        errands.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit)) { [system] in
-            system.volume.prepareForLock()
-        }
-        // 4
-        _ = keys.waitForReads(until: monotonicNanoseconds() + Self.shortLimit)
-        do throws(VolumeError) {
-            try system.volume.beginLateRecords()
-        } catch {
-            system.log("a write that comes after this lock will be refused: \(error)")
-        }
-        _ = keys.finishLocking(sweeping: true) { _ = system.volume.wipeAtLock() }
+        var isQuiet = false
+        // 2 and 4 are the volume's; 3 is the kernel's, between them.
+        report.wasLocked = !system.volume.lock(
+            sweeping: true, readLimit: Self.shortLimit,
+            clearCache: {
+                locking()
+                isQuiet = clearCache(until: deadline)
+            },
+            flush: { firstPages in
+                errands.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
+            },
+            onLateFailure: { system.log("a write that comes after this lock will be refused: \($0)") })
+        guard !report.wasLocked else { return report }
         // 5
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
-        if left == 0 { _ = keys.finishSweeping() }
+        if left == 0 { _ = system.volume.keys.finishSweeping() }
         closeHandles(&report)
         report.milliseconds = Int64(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report
@@ -143,7 +135,7 @@ struct LockSequence {
 
     /// Class A, and class B without an open handle, with pages.
     private var targets: [Node] {
-        system.volume.pageHolders.filter { node in
+        system.volume.nodesWithCachedPages.filter { node in
             switch node.protectionClass {
             case .complete: true
             case .completeUnlessOpen: node.openHandles == 0
@@ -164,7 +156,7 @@ struct LockSequence {
 
     /// Class A files behind which somebody may be in the middle of a write(2) to the cache: opened as another class.
     private var cachedWriters: [Node] {
-        system.volume.pageHolders.filter {
+        system.volume.nodesWithCachedPages.filter {
             $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
         }
     }

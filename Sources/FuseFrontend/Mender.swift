@@ -1,6 +1,5 @@
 // The thread that mends the middle of long files after a crash, while programs go on with them.
 
-internal import FuseBridge
 internal import HostSystem
 internal import ProtectedVolume
 

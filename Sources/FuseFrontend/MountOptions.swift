@@ -1,10 +1,11 @@
-// The words after `-o`: which of them are ours, which the kernel's, and which nobody's.
+// What the words after `-o` ask for; `MountOption` has the table of the words.
 
-package import VolumeFormat
+package import ProtectedVolume
+internal import VolumeFormat
 
 /// A word of `-o` that cannot be used.
 package enum MountOptionError: Error, Equatable, Sendable {
-    /// Nobody knows it.
+    /// The table does not have it.
     case unknown(String)
     /// It needs a value, or its value makes no sense.
     case badValue(option: String, value: String, expected: String)
@@ -12,20 +13,10 @@ package enum MountOptionError: Error, Equatable, Sendable {
 
 /// What `-o` asked for.
 package struct MountOptions: Sendable, Equatable {
-    /// Nothing is written.
-    package var isReadOnly = false
+    /// What the volume has to know, handed on as it is.
+    package var volume = VolumeOptions()
     /// Other users may see the mount.
     package var allowsOther = false
-    /// The class of new files in directories without a default.
-    package var defaultClass: ProtectionClass?
-    /// Other machines write the same volume: short cache lifetimes, no write-back cache.
-    package var isShared = false
-    /// No crash damage is tolerated.
-    package var isStrict = false
-    /// Crash damage is tolerated in every file: a restored snapshot.
-    package var recover = false
-    /// A new file takes no class from its name's family, nor from the file that had its name before.
-    package var ignoresFamily = false
     /// Lock after so many seconds without use of protected files.
     package var idleSeconds: UInt64?
     /// Shown as the owner of everything.
@@ -42,17 +33,6 @@ package struct MountOptions: Sendable, Equatable {
     /// Nothing asked for.
     package init() {}
 
-    /// Words that go to the kernel unchanged.
-    private static let kernelWords: Set<String> = [
-        "noatime", "atime", "nodiratime", "relatime", "strictatime", "nodev", "dev", "nosuid", "suid", "noexec", "exec",
-        "sync", "dirsync",
-    ]
-    /// Words of fstab that mean nothing to a mounted file system.
-    private static let ignoredWords: Set<String> = [
-        "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
-        "default_permissions", "rw", "lazytime", "nolazytime", "async", "quiet", "noiversion", "silent", "loud",
-    ]
-
     /// Takes lists as they follow each `-o`; later words win.
     package static func parse(_ lists: [String]) throws(MountOptionError) -> MountOptions {
         var result = MountOptions()
@@ -63,61 +43,15 @@ package struct MountOptions: Sendable, Equatable {
     }
 
     private mutating func take(_ word: String) throws(MountOptionError) {
-        if let separator = word.firstIndex(of: "=") {
-            let name = String(word[..<separator])
-            try take(name, value: String(word[word.index(after: separator)...]))
-            return
+        let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        if word.hasPrefix("x-") { return }
+        guard let option = MountOption.all.first(where: { $0.name == parts[0] }) else { throw .unknown(word) }
+        switch (option.value, parts.count) {
+        case (nil, 1): try option.take(&self, "")
+        case (nil, _): throw .unknown(word)
+        case (.some, 1): throw .badValue(option: option.name, value: "", expected: "a value after =")
+        case (.some, _): try option.take(&self, parts[1])
         }
-        switch word {
-        case "ro": isReadOnly = true
-        case "rw": isReadOnly = false
-        case "allow_other": allowsOther = true
-        case "shared": isShared = true
-        case "strict": isStrict = true
-        case "recover": recover = true
-        case "no_family_class": ignoresFamily = true
-        case "default_class", "idle", "uid", "gid", "umask":
-            throw .badValue(option: word, value: "", expected: "a value after =")
-        default:
-            if Self.kernelWords.contains(word) {
-                kernelOptions.append(word)
-            } else if !Self.ignoredWords.contains(word) && !word.hasPrefix("x-") {
-                throw .unknown(word)
-            }
-        }
-    }
-
-    private mutating func take(_ name: String, value: String) throws(MountOptionError) {
-        switch name {
-        case "default_class":
-            guard let known = ProtectionClass(name: value) else {
-                throw .badValue(option: name, value: value, expected: "a protection class")
-            }
-            defaultClass = known
-        case "idle":
-            guard let seconds = Self.seconds(value) else {
-                throw .badValue(option: name, value: value, expected: "a duration such as 300, 90s, 10m or 2h")
-            }
-            idleSeconds = seconds == 0 ? nil : seconds
-        case "uid":
-            user = try Self.number(name, value)
-        case "gid":
-            group = try Self.number(name, value)
-        case "umask":
-            guard let bits = UInt32(value, radix: 8), bits <= 0o777 else {
-                throw .badValue(option: name, value: value, expected: "octal permission bits")
-            }
-            mask = bits
-        default:
-            if !name.hasPrefix("x-") && name != "comment" { throw .unknown("\(name)=\(value)") }
-        }
-    }
-
-    private static func number(_ name: String, _ value: String) throws(MountOptionError) -> UInt32 {
-        guard let number = UInt32(value), number != UInt32.max else {
-            throw .badValue(option: name, value: value, expected: "a number")
-        }
-        return number
     }
 
     /// `90`, `90s`, `10m`, `2h`, `1d`, or several of these in a row (`1h30m`); nil where it is none.
@@ -157,7 +91,7 @@ package struct MountOptions: Sendable, Equatable {
             escaped.append(character)
         }
         var words = ["fsname=\(escaped)", "subtype=protectfs", "default_permissions"]
-        if isReadOnly { words.append("ro") }
+        if volume.isReadOnly { words.append("ro") }
         if allowsOther { words.append("allow_other") }
         return words + kernelOptions
     }

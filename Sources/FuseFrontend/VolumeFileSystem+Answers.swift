@@ -58,7 +58,7 @@ extension VolumeFileSystem {
     var wishes: ConnectionWishes {
         var wishes = ConnectionWishes()
         wishes.maximumWrite = errands.limits.requestSize
-        guard options.isShared else { return wishes }
+        guard isShared else { return wishes }
         // Others change the volume: the kernel may not own size and time, nor keep what it once saw.
         wishes.writeBackCache = false
         wishes.explicitInvalidation = false
@@ -87,15 +87,15 @@ extension VolumeFileSystem {
 
     /// How long attributes may be believed: rule 2 of the lock sequence. For one look while they lack a direct write's time.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
-        let usual = options.isShared ? Self.short : Self.long
+        let usual = isShared ? Self.short : Self.long
         guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
-        if !options.isShared, afterChange, node.protectionClass == .complete { return 0 }
+        if !isShared, afterChange, node.protectionClass == .complete { return 0 }
         if errands.hasUntoldTime(node.number) { return 0 }
         return volume.keys.state == .unlocked ? usual : 0
     }
 
-    var entryTimeout: Double { options.isShared ? Self.short : Self.long }
-    var negativeTimeout: Double { options.isShared ? 0 : Self.long }
+    var entryTimeout: Double { isShared ? Self.short : Self.long }
+    var negativeTimeout: Double { isShared ? 0 : Self.long }
 
     /// Attributes as the options show them.
     func shown(_ attributes: ProtectedVolume.Attributes) -> FuseBridge.Attributes {

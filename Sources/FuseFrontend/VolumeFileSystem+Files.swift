@@ -119,7 +119,7 @@ extension VolumeFileSystem {
 
     /// A direct write has moved the time below: the kernel, which owns the time, is told through the own mount.
     func timeMoved(_ file: OpenFile) {
-        guard !options.isShared, file.timeMoved() else { return }
+        guard !isShared, file.timeMoved() else { return }
         errands.tellTimeSoon(of: file)
     }
 
@@ -135,7 +135,7 @@ extension VolumeFileSystem {
 
     /// A name or an attribute of a file was changed: the kernel, which owns its times, has one to send.
     func timeIsDue(_ node: Node, _ request: borrowing Request) {
-        if !options.isShared, node.kind == .file { timesDue.add(node.number, request.process) }
+        if !isShared, node.kind == .file { timesDue.add(node.number, request.process) }
     }
 
     /// Before an open: takes away the error that the kernel may keep of a program that was killed (`TimesDue`).

@@ -52,7 +52,7 @@ extension VolumeFileSystem {
     }
 
     /// Direct handles count as well: they can be mapped.
-    private func mayHaveDirtyPages(_ file: OpenFile) -> Bool { !options.isShared && file.hasWriter }
+    private func mayHaveDirtyPages(_ file: OpenFile) -> Bool { !isShared && file.hasWriter }
 
     // MARK: the flusher's handles
 

@@ -12,6 +12,8 @@ internal import VolumeFormat
 final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let volume: Volume
     let options: MountOptions
+    /// Whether other machines write the same volume: short cache lifetimes, no write-back cache.
+    var isShared: Bool { volume.options.isShared }
     let files = OpenFiles()
     let refusals: RefusalLog
     let activity = Activity()
@@ -212,7 +214,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
                 clearsSetID: request.user != 0)
             let handle = opened(node, content, isWritable: isWritable, request)
-            if !reply.opened(handle.reply(keepCache: !options.isShared)) { close(handle, number) }
+            if !reply.opened(handle.reply(keepCache: !isShared)) { close(handle, number) }
         } catch {
             reply.error(refusal(error, number, request, "open"))
         }
@@ -227,7 +229,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
             // The volume retains a new file as written to, whatever the flags say.
             let handle = opened(entry.node, content, isWritable: true, request)
-            if !reply.created(shown(entry), handle.reply(keepCache: !options.isShared)) {
+            if !reply.created(shown(entry), handle.reply(keepCache: !isShared)) {
                 close(handle, entry.node.number)
                 volume.forget(entry.node, count: 1)
             }
@@ -350,7 +352,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         // Listings are stateless. Once told so the kernel asks no more, and keeps listings until it sees a change.
-        if options.isShared {
+        if isShared {
             _ = reply.opened(OpenReply(handle: 0, directIO: false, keepCache: false))
         } else {
             reply.error(Errno.ENOSYS.rawValue)

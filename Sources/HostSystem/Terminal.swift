@@ -36,13 +36,16 @@ package enum Terminal {
         return try readLine(from: terminal, into: &buffer, interrupt: 3)
     }
 
+    /// The longest line that `ask` reads, in bytes.
+    private static let longestLine = 4096
+
     /// Shows `question` on the controlling terminal and reads one line as it is typed, at most 4,096 bytes; no terminal is
     /// ENXIO or ENOTTY.
     package static func ask(_ question: String) throws(SystemError) -> [UInt8] {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         guard isatty(terminal.number) == 1 else { throw .last("isatty", "/dev/tty") }
         try terminal.write(question)
-        var line = [UInt8](repeating: 0, count: 4096)
+        var line = [UInt8](repeating: 0, count: longestLine)
         var span = line.mutableSpan
         var bytes = unsafe span.mutableBytes
         let count = try readLine(from: terminal, into: &bytes)

@@ -11,9 +11,6 @@ package struct NewKeybag: ~Copyable, Sendable {
     package let keys: VolumeKeys
     /// The recovery code's 35 characters, to be shown once and never stored.
     package let recoveryCode: SecretBytes
-
-    /// The keys, for a caller that goes on to use the volume.
-    package consuming func takeKeys() -> VolumeKeys { keys }
 }
 
 extension Keybag {

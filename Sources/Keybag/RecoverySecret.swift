@@ -4,9 +4,9 @@ import SodiumKit
 import VolumeFormat
 
 enum RecoverySecret {
-    /// First 22 bits of BLAKE2b-256("protectfs1/recovery\0" ‖ bytes).
+    /// First 22 bits of BLAKE2b-256(`checksumPrefix` ‖ bytes).
     private static func checksum(_ bytes: RawSpan) -> UInt32 {
-        let prefix = Array("protectfs1/recovery\0".utf8)
+        let prefix = Array("\(RecoveryCode.checksumPrefix)".utf8)
         let hash = hash256(unsafe prefix.span.bytes, bytes)
         return RecoveryCode.checksum(hash: unsafe hash.span.bytes)
     }

@@ -4,8 +4,6 @@ import HostSystem
 
 /// Lets one attempt at a time through, and makes the next one wait 1, 2, 4 … 30 s after each failure in a row.
 package final class UnlockThrottle: Sendable {
-    /// The longest delay, in nanoseconds.
-    package static let longestDelay: UInt64 = 30_000_000_000
     /// Attempts that may wait behind the one that runs.
     package static let longestQueue = 8
 

@@ -16,6 +16,11 @@ package struct CipherSpeed: Sendable {
     package let openBytesPerSecond: Double
 }
 
+/// Bytes of a block with nonce, field and tag, as in a volume.
+private let blockSize = 4096
+private let fieldLength = 8
+private let tagLength = 16
+
 /// Runs every cipher that this machine has for about `milliseconds` in each direction.
 package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [CipherSpeed] {
     var result: [CipherSpeed] = []
@@ -25,17 +30,17 @@ package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [
             var buffer = try BufferPool.shared.take(atLeast: BufferPool.smallCapacity)
             let isUsed = CipherBackend.best(for: suite) == backend
             let pages = 7
-            let seal = rate(milliseconds, bytes: pages * 4096) {
-                buffer.withMutableBytes(count: pages * 4096) { bytes in
+            let seal = rate(milliseconds, bytes: pages * blockSize) {
+                buffer.withMutableBytes(count: pages * blockSize) { bytes in
                     for page in 0..<pages {
                         cipher.seal(&bytes, place(page, suite), associatedData: RawSpan())
                     }
                 }
             }
             var output = try BufferPool.shared.take(atLeast: BufferPool.smallCapacity)
-            let open = rate(milliseconds, bytes: pages * 4096) {
-                buffer.withBytes(count: pages * 4096) { bytes in
-                    output.withMutableBytes(count: 4096) { output in
+            let open = rate(milliseconds, bytes: pages * blockSize) {
+                buffer.withBytes(count: pages * blockSize) { bytes in
+                    output.withMutableBytes(count: blockSize) { output in
                         for page in 0..<pages {
                             _ = cipher.open(bytes, place(page, suite), into: &output, at: 0, associatedData: RawSpan())
                         }
@@ -51,8 +56,9 @@ package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [
 }
 
 private func place(_ page: Int, _ suite: CipherSuite) -> BlockPlace {
-    let start = page * 4096
-    return BlockPlace(nonce: start, text: start + suite.nonceLength + 8..<start + 4080, tag: start + 4080)
+    let start = page * blockSize
+    let tag = start + blockSize - tagLength
+    return BlockPlace(nonce: start, text: start + suite.nonceLength + fieldLength..<tag, tag: tag)
 }
 
 private func rate(_ milliseconds: UInt64, bytes: Int, _ body: () -> Void) -> Double {

@@ -30,12 +30,8 @@ package struct FileHeader: Sendable {
     package static let macRange = 112..<128
     /// Where the wrapped file key stands.
     package static let wrapRange = 32..<112
-    /// Bytes of the prefix that is bound into wraps and block 0.
-    package static let prefixLength = 32
     /// Bytes of a wrapped file key.
     package static let wrapLength = 80
-    /// Bytes of a wrap under A, C, D that are used (nonce 24, ciphertext 32, tag 16); zeros follow.
-    package static let symmetricWrapLength = 72
     /// The header's version.
     package static let version: UInt8 = 1
 
@@ -150,11 +146,6 @@ package struct BlockField: Sendable, Hashable {
         guard payloadLength <= capacity, isLast || payloadLength == capacity else {
             throw .inconsistent("payload length")
         }
-    }
-
-    /// The epoch that the field at `offset` names, without judging the rest.
-    package static func epoch(in bytes: RawSpan, at offset: Int) -> UInt32 {
-        bytes.littleEndian(at: offset + 4)
     }
 
     /// Writes the 8 bytes at `offset`.

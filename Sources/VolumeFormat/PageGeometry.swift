@@ -9,6 +9,8 @@ package enum BlockSuite: UInt8, CaseIterable, Sendable, Hashable {
 
     /// Bytes of a nonce.
     package var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
+    /// Bytes of the longest nonce of all suites.
+    package static let longestNonce = 24
 
     /// The name that `init --cipher` takes.
     package var name: String { self == .aes256GCM ? "aes-256-gcm" : "xchacha20-poly1305" }
@@ -56,6 +58,11 @@ package struct PageGeometry: Sendable, Hashable {
     /// Payload of a full block.
     package func capacity(ofBlock index: UInt64) -> Int {
         index == 0 ? firstCapacity : laterCapacity
+    }
+
+    /// Payload of block `index` in a file of `size` bytes, which reaches into that block or is empty.
+    package func payloadLength(ofBlock index: UInt64, size: UInt64) -> Int {
+        Int(min(UInt64(capacity(ofBlock: index)), size - start(ofBlock: index)))
     }
 
     /// Where the nonce stands in the page of block `index`.
@@ -128,6 +135,11 @@ package struct PageGeometry: Sendable, Hashable {
     /// Whole pages in a backing file of `length` bytes.
     package static func pages(backingLength length: UInt64) -> UInt64 {
         length >> UInt64(blockLog2)
+    }
+
+    /// Pages that reach up to `length` bytes, the last one perhaps in part.
+    package static func pages(coveringLength length: UInt64) -> UInt64 {
+        pages(backingLength: length + UInt64(pageSize) - 1)
     }
 
     /// The size that `stat` shows for a backing file of `length` bytes, from arithmetic alone.

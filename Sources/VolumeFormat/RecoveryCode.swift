@@ -8,8 +8,6 @@ package enum RecoveryCode {
     package static let symbolCount = 30
     /// Characters as written: 6 groups of 5 with hyphens between.
     package static let textLength = 35
-    /// Bits of the checksum.
-    package static let checksumBits = 22
     /// The longest text that is looked at.
     package static let longestText = 256
     /// What the checksum's hash (BLAKE2b-256, no key) is taken over, before the 16 bytes.

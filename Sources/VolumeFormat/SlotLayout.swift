@@ -172,8 +172,6 @@ package struct BundleEntry: Sendable, Hashable {
 
     /// Bytes of an entry.
     package static let length = 40
-    /// Where the key stands in an entry.
-    package static let keyRange = 8..<40
 
     /// Which key it is.
     package var type: KeyType

@@ -14,7 +14,7 @@ struct ExitCode: Equatable, Sendable {
     static let failure = ExitCode(number: 1)
     /// The command line was wrong; nothing was done.
     static let usage = ExitCode(number: 2)
-    /// Wrong passphrase, recovery code or device key, or none to be had.
+    /// Wrong passphrase, recovery code or device key, or none given.
     static let authentication = ExitCode(number: 3)
     /// Not a volume, or its keybag is damaged or older than one seen before.
     static let volume = ExitCode(number: 4)
@@ -22,7 +22,7 @@ struct ExitCode: Equatable, Sendable {
     static let unsupported = ExitCode(number: 5)
     /// In use: another mount has the volume, or a program has the mount or file.
     static let busy = ExitCode(number: 6)
-    /// Nothing of ours is mounted there, or its daemon has died.
+    /// No protectfs volume is mounted there, or its daemon has died.
     static let notMounted = ExitCode(number: 7)
     /// The volume is locked.
     static let locked = ExitCode(number: 8)
@@ -67,16 +67,20 @@ struct ExitCode: Equatable, Sendable {
         (.failure, "the system refused or failed (permission, I/O, space, memory)"),
         (.usage, "wrong command line"),
         (.authentication, "wrong passphrase, recovery code or device key, or none given"),
-        (.volume, "not a volume, or its keybag is damaged or older than one seen before"),
-        (.unsupported, "made by a newer version, or not possible on this machine or in this version"),
+        (.volume, "not a volume, or its keybag is damaged or older than the one last seen"),
+        (.unsupported, "made by a newer version, or not supported by this version or machine"),
         (.busy, "in use"),
-        (.notMounted, "nothing of ours is mounted there, or its daemon has died"),
+        (.notMounted, "no protectfs volume is mounted there, or its daemon has died"),
         (.locked, "the volume is locked"),
         (.mountPoint, "the mount point cannot be used"),
-        (.sweeping, "lock: the keys are gone, but the kernel still holds plaintext"),
+        (.sweeping, "lock: the keys are wiped, but the kernel still holds plaintext"),
         (.unsaid, "done, but standard output could not be written"),
         (.timeout, "wait: timed out"),
     ]
+
+    /// The codes of `fsck`, which are others.
+    static let checkNote =
+        "fsck adds up the codes of fsck(8): 1 repaired, 4 errors left, 8 check or report incomplete, 16 wrong command line, 32 interrupted."
 }
 
 /// A command's failure: the one line that a person reads, and the exit code.

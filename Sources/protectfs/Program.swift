@@ -18,63 +18,53 @@ enum Program {
 
     /// Runs one command line without the program's name.
     static func run(_ words: ArraySlice<HostPath>) -> ExitCode {
-        guard let first = words.first else {
-            Output.error("a command is missing (see protectfs --help)")
-            return .usage
-        }
-        switch first.description {
-        case "--help", "-h", "help":
-            Output.print(Command.overview)
-            return .success
-        case "--version":
-            return run(["version"].map { HostPath($0) }[...])
+        let names = words.map(\.description)
+        switch names.first {
+        case "--help", "-h": return run(["help"].map { HostPath($0) }[...])
+        case "--version": return run(["version"].map { HostPath($0) }[...])
         default: break
         }
-        guard let (command, rest) = find(words) else {
-            let group = Command.all.filter { $0.name.hasPrefix(first.description + " ") }.map(\.name)
-            if group.isEmpty {
-                Output.error("unknown command \"\(first)\" (see protectfs --help)")
-            } else if words.dropFirst().first.map({ ["--help", "-h"].contains($0.description) }) ?? false {
-                for command in Command.all where group.contains(command.name) { Output.print(command.help + "\n") }
+        guard let (command, length) = Command.find(names) else {
+            if names.count > 1, ["--help", "-h"].contains(names[1]), let text = try? HelpLookup.text([names[0]]) {
+                Output.print(text)
                 return .success
-            } else {
-                Output.error("say which: \(group.map { "protectfs " + $0 }.joined(separator: ", "))")
             }
+            Output.error(HelpLookup.unknown(names).message)
             return .usage
         }
-        let usage: ExitCode = command.name == "fsck" ? .checkUsage : .usage
         do throws(CommandFailure) {
-            let arguments: Arguments
-            do throws(CommandFailure) {
-                arguments = try Arguments(rest, options: command.options)
-            } catch {
-                throw CommandFailure(usage, "\(command.name): \(error.message)")
-            }
-            // The indices are those of `rawArguments`.
-            for text in arguments.privateTexts { ProcessHardening.hideArgument(text.word, from: text.byte) }
+            let arguments = try parse(words.dropFirst(length), command)
             if arguments.has("help") {
-                Output.print(command.help)
+                Output.print(Help.text(command))
                 return .success
             }
             if command.usesKeys {
                 do throws(SelfTestFailure) { try SelfTest.run() } catch {
                     let failure = ErrorMessages.primitive(error)
-                    throw CommandFailure(usage == .checkUsage ? .checkFailed : failure.code, failure.message)
+                    throw CommandFailure(
+                        command.usageError == .checkUsage ? .checkFailed : failure.code, failure.message)
                 }
             }
             return try command.run(arguments)
         } catch {
             Output.error(error.message)
-            return error.code == .usage ? usage : error.code
+            return error.code == .usage ? command.usageError : error.code
         }
     }
 
-    private static func find(_ words: ArraySlice<HostPath>) -> (Command, ArraySlice<HostPath>)? {
-        for length in [2, 1] where words.count >= length {
-            let name = words.prefix(length).map(\.description).joined(separator: " ")
-            if let command = Command.all.first(where: { $0.name == name }) { return (command, words.dropFirst(length)) }
+    /// Takes a command's words apart, and hides private ones from ps(1).
+    private static func parse(
+        _ words: ArraySlice<HostPath>, _ command: Command
+    ) throws(CommandFailure) -> Arguments {
+        do throws(CommandFailure) {
+            let arguments = try Arguments(words, options: command.options)
+            // The indices are those of `rawArguments`.
+            for text in arguments.privateTexts { ProcessHardening.hideArgument(text.word, from: text.byte) }
+            if !arguments.has("help") { try arguments.check(command.operands) }
+            return arguments
+        } catch {
+            throw .init(error.code, "\(error.message); see protectfs help \(command.name)")
         }
-        return nil
     }
 
     /// The arguments as the kernel gave them; `CommandLine.arguments` would repair bytes that are not UTF-8.

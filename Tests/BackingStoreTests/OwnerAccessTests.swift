@@ -12,7 +12,7 @@ import Testing
         let key = Array("user.test".utf8)
         try writeAll(root.createFile(name("file"), mode: 0o600), [1, 2, 3], at: 0)
         for mode in [0, 0o200, 0o400] as [UInt32] {
-            try root.setMode(of: name("file"), mode)
+            try root.node(name("file")).setMode(mode)
             let file = try root.openFile(name("file"), .readWrite)
             #expect(try readAll(file, at: 0, 10) == [1, 2, 3])
             try root.node(name("file")).setAttribute(key, [UInt8(mode & 255)])
@@ -22,7 +22,7 @@ import Testing
         try root.createDirectory(name("directory"), mode: 0o700)
         let before = try root.openDirectory(name("directory"))
         for mode in [0, 0o200, 0o500] as [UInt32] {
-            try root.setMode(of: name("directory"), mode)
+            try root.node(name("directory")).setMode(mode)
             let directory = try root.openDirectory(name("directory"))
             _ = try directory.createFile(name("new"), mode: 0o600)
             try directory.rename(name("new"), to: root, name("out"))
@@ -31,6 +31,6 @@ import Testing
             try before.unlink(name("in"))
             #expect(try root.status(of: name("directory")).mode & 0o7777 == mode)
         }
-        try root.setMode(of: name("directory"), 0o700)
+        try root.node(name("directory")).setMode(0o700)
     }
 }

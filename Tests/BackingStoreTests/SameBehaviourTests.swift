@@ -132,10 +132,9 @@ private final class Trace {
             done("replace \(entry)") { () throws(Errno) in
                 try root.node(name(entry)).setAttribute(key, [1], mode: .replace)
             }
-            done("mode \(entry)") { () throws(Errno) in try root.setMode(of: name(entry), 0o4751) }
-            done("node mode \(entry)") { () throws(Errno) in try root.node(name(entry)).setMode(0o4750) }
+            done("mode \(entry)") { () throws(Errno) in try root.node(name(entry)).setMode(0o4751) }
             done("times \(entry)") { () throws(Errno) in
-                try root.setTimes(of: name(entry), accessed: .keep, modified: time)
+                try root.node(name(entry)).setTimes(accessed: .keep, modified: time)
                 try root.node(name(entry)).setTimes(accessed: time, modified: .keep)
             }
             note("after \(entry)") { () throws(Errno) in

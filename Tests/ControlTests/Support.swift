@@ -149,3 +149,6 @@ func readToEnd(_ descriptor: borrowing Descriptor) -> [UInt8]? {
     }
     return nil
 }
+
+/// Runs `body` in a thread of its own; false when none can be made.
+func startThread(_ body: @escaping @Sendable () -> Void) -> Bool { BackgroundThread(name: "test", body) != nil }

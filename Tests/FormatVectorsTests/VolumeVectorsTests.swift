@@ -106,7 +106,9 @@ import VolumeFormat
         let backing = try store.root.createFile(name, mode: 0o600)
         if !data.isEmpty { try backing.write(unsafe data.span.bytes, at: 0) }
         let epochs = EpochLog(endedBadly: badEpochs.map { UInt32($0) }, tolerance: .byEpoch) { _ in }
-        let context = ContentContext(keys: keys, epochs: epochs, isReadOnly: true)
+        var options = VolumeOptions()
+        options.isReadOnly = true
+        let context = ContentContext(keys: keys, epochs: epochs, options: options)
         let content = try FileContent.open(
             in: context, backing: backing, inheritedClass: .completeUntilFirstUserAuthentication)
         let size = Int(content.size)

@@ -1,5 +1,6 @@
 // `-o`: what is ours, what the kernel's, what nobody's.
 
+import ProtectedVolume
 import Testing
 import VolumeFormat
 
@@ -8,15 +9,16 @@ import VolumeFormat
 struct MountOptionsTests {
     @Test func ours() throws {
         let options = try MountOptions.parse(["ro,allow_other", "default_class=A,shared,strict,recover,idle=1h30m"])
-        #expect(options.isReadOnly && options.allowsOther && options.isShared && options.isStrict && options.recover)
-        #expect(!options.ignoresFamily)
-        #expect(try MountOptions.parse(["no_family_class"]).ignoresFamily)
-        #expect((options.defaultClass == .complete) as Bool)
+        let volume = options.volume
+        #expect(volume.isReadOnly && options.allowsOther && volume.isShared && volume.isStrict && volume.recovers)
+        #expect(volume.keepsFamilyClass)
+        #expect(try !MountOptions.parse(["no_family_class"]).volume.keepsFamilyClass)
+        #expect((volume.defaultClass == .complete) as Bool)
         #expect((options.idleSeconds == 5400) as Bool)
     }
 
     @Test func laterWordsWin() throws {
-        #expect(try (MountOptions.parse(["ro", "rw"]).isReadOnly == false) as Bool)
+        #expect(try (MountOptions.parse(["ro", "rw"]).volume.isReadOnly == false) as Bool)
         #expect(try (MountOptions.parse(["idle=5,idle=0"]).idleSeconds == nil) as Bool)
     }
 

@@ -43,10 +43,11 @@ final class MountedVolume: Sendable {
         let states = MemoryStore()
         let store = StateFileStore(directory: states.root, volumeID: ring.volumeID)
         _ = try store.update { state in state = StateFile(pinning: new.bag, toleratesEverything: false) }
-        volume = try Volume.open(directory: directory, keys: ring, state: store, options: VolumeOptions())
+        let options = try MountOptions.parse(options)
+        volume = try Volume.open(directory: directory, keys: ring, state: store, options: options.volume)
         let (events, lines) = (events, lines)
         frontend = Frontend(
-            volume: volume, options: try MountOptions.parse(options), source: backing,
+            volume: volume, options: options, source: backing,
             log: { line in lines.withLock { $0.append(line) } },
             events: { event in events.withLock { $0.append(event) } })
         try frontend.mount(at: path)

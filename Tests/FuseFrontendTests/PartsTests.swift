@@ -69,28 +69,28 @@ struct ClockTests {
     }
 }
 
-struct JobThreadTests {
+struct JobQueueTests {
     @Test func jobsRunInOrder() {
-        let thread = JobThread(name: "test")
+        let queue = JobQueue(name: "test")
         let seen = Lock<[Int]>([])
-        for index in 0..<100 { thread.add { seen.withLock { $0.append(index) } } }
-        #expect(thread.perform(until: monotonicNanoseconds() + 120_000_000_000) {})
+        for index in 0..<100 { queue.add { seen.withLock { $0.append(index) } } }
+        #expect(queue.perform(until: monotonicNanoseconds() + 120_000_000_000) {})
         #expect(seen.withLock { $0 } == Array(0..<100))
-        thread.stop()
+        queue.stop()
     }
 
     @Test func aSlowJobDoesNotHoldItsCaller() {
-        let thread = JobThread(name: "test")
+        let queue = JobQueue(name: "test")
         let gate = Lock(false)
         let opened = Condition()
         #expect(
-            !thread.perform(until: monotonicNanoseconds() + 10_000_000) {
+            !queue.perform(until: monotonicNanoseconds() + 10_000_000) {
                 _ = gate.wait(on: opened) { $0 ? true : nil }
             })
         gate.withLock { $0 = true }
         opened.broadcast()
-        #expect(thread.perform(until: monotonicNanoseconds() + 120_000_000_000) {})
-        thread.stop()
+        #expect(queue.perform(until: monotonicNanoseconds() + 120_000_000_000) {})
+        queue.stop()
     }
 }
 

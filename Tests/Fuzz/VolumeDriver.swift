@@ -120,11 +120,10 @@ final class VolumeDriver {
     func lockOrUnlock() {
         if isLocked {
             let fresh = fixedVolumeKeys()
-            guard (try? ring.unlock(with: fresh)) != nil else { fatalError("cannot be unlocked") }
+            guard (try? volume.unlock(with: fresh)) != nil else { fatalError("cannot be unlocked") }
         } else {
-            guard ring.beginLocking() else { return }
-            volume.prepareForLock()
-            check(ring.finishLocking { volume.wipeAtLock() }, "cannot be locked")
+            guard ring.state == .unlocked else { return }
+            check(volume.lock { _ in fatalError("no late records") }, "cannot be locked")
         }
         isLocked.toggle()
     }

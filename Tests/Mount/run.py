@@ -13,7 +13,6 @@ import resource
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -89,6 +88,22 @@ def kill_group(group):
         pass
 
 
+def clean(totals, name, base, control):
+    """Takes away the mounts below a directory, and the daemons that its tests have started; each is a failure.
+
+    Mounts and daemons of anybody else are not looked at: they may come and go while this runs.
+    """
+    left = harness.clean_mounts(base, control)
+    if left:
+        totals.add(name, f"left mounted: {', '.join(left)}")
+    end = time.monotonic() + LEAVING
+    while harness.daemons(base, inherited=True) and time.monotonic() < end:
+        time.sleep(0.05)
+    for daemon in harness.daemons(base, inherited=True):
+        totals.add(name, f"left a daemon, process {daemon}")
+        os.kill(daemon, signal.SIGKILL)
+
+
 def run_test(name, function, limit, totals, place, template, control, mode):
     base = os.path.join(place, name)
     os.makedirs(base)
@@ -129,15 +144,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
     kill_group(pid)
     if not finished:
         totals.add(name, "ended without a result")
-    left = harness.clean_mounts(base, control)
-    if left:
-        totals.add(name, f"left mounted: {', '.join(left)}")
-    end = time.monotonic() + LEAVING
-    while harness.daemons(base, inherited=True) and time.monotonic() < end:
-        time.sleep(0.05)
-    for daemon in harness.daemons(base, inherited=True):
-        totals.add(name, f"left a daemon, process {daemon}")
-        os.kill(daemon, signal.SIGKILL)
+    clean(totals, name, base, control)
     shutil.rmtree(base, ignore_errors=True)
     verdict = "ok" if len(totals.failed) == before else "FAILED"
     print(f"{verdict:7} {name} ({time.monotonic() - started:.1f} s)", flush=True)
@@ -170,15 +177,19 @@ def main():
             if os.geteuid() == 0 and not os.listdir(control):
                 control = os.path.join(place, "connections")
                 os.makedirs(control)
-                mounted = subprocess.run(["mount", "-t", "fusectl", "fusectl", control]).returncode == 0
+                mounted = harness.run("mount", "-t", "fusectl", "fusectl", control, ok=False).returncode == 0
             template = os.path.join(place, "template")
             os.makedirs(template)
             harness.make_template(template)
             for name, function, limit in chosen:
                 run_test(name, function, limit, totals, place, template, control, arguments.mode)
+            before = len(totals.failed)
+            clean(totals, "no mount is left", place, control)
+            if len(totals.failed) == before:
+                totals.add("no mount is left")
         finally:
             if mounted:
-                subprocess.run(["umount", "-l", control])
+                harness.detach(control)
             shutil.rmtree(place, ignore_errors=True)
     for name in totals.skipped:
         print(f"skipped: {name}")

@@ -57,15 +57,18 @@ final class ContentKeys: Sendable {
             case .close(let epochs): openEpochs.withLock { $0.removeAll { epochs.contains($0) } }
             }
         }
+        var options = VolumeOptions()
+        options.isReadOnly = isReadOnly
+        options.isShared = isShared
         return ContentContext(
-            keys: ring, epochs: log, isReadOnly: isReadOnly, kernelKeepsTimes: !isShared, mendAtOnce: mendAtOnce,
+            keys: ring, epochs: log, options: options, mendAtOnce: mendAtOnce,
             mendStep: mendStep, mostSealedHoles: mostSealedHoles
         ) { [self] departure in
             departures.withLock { $0.append(departure) }
         }
     }
 
-    let departures = Lock<[Departure]>([])
+    let departures = Lock<[CrashEvidence]>([])
 }
 
 extension MemoryStore {

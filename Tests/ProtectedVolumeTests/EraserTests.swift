@@ -48,7 +48,7 @@ import VolumeFormat
         // To the end of the block.
         #expect(try handle.read(into: &span, at: 0) == 4096)
         #expect(!zip(found, Self.secret).allSatisfy { $0 == $1 })
-        #expect(try Eraser.destroy(kept, in: store.root) == .missing)
+        #expect(try KeyFileEraser.destroy(kept, in: store.root) == .missing)
     }
 
     @Test func aFileWithOtherNamesIsNotWritten() throws {
@@ -59,7 +59,7 @@ import VolumeFormat
         try? store.root.unlink(previous)
         try store.root.link(victim, to: store.root, previous)
         let inode = try store.root.status(of: victim).inode
-        #expect(try Eraser.destroy(previous, in: store.root) == .unlinked(inode: inode))
+        #expect(try KeyFileEraser.destroy(previous, in: store.root) == .unlinked(inode: inode))
         #expect(throws: Errno.ENOENT) { try store.root.status(of: previous) }
         #expect(try everything(below: store.root)[Self.secret] == 2, "victim and the temporary keybag")
     }
@@ -113,7 +113,7 @@ import VolumeFormat
         try unsafe store.root.createFile(other, mode: 0o600).write(Self.secret.span.bytes, at: 0)
         try store.root.unlink(BackingName.keybag)
         try store.root.createSymlink(BackingName.keybag, target: Array(other.bytes))
-        #expect(try Eraser.destroy(BackingName.keybag, in: store.root) == .removed)
+        #expect(try KeyFileEraser.destroy(BackingName.keybag, in: store.root) == .removed)
         #expect(try everything(below: store.root)[Self.secret] == 2)
     }
 
@@ -124,13 +124,13 @@ import VolumeFormat
             try unsafe store.root.createFile(key, mode: 0o600).write(Self.secret.span.bytes, at: 0)
             store.makeDurable()
             store.cutPower(after: cut)
-            let isWhole = (try? Eraser.destroy(key, in: store.root)) == .destroyed(nil)
+            let isWhole = (try? KeyFileEraser.destroy(key, in: store.root)) == .destroyed(nil)
             store.clearFaults()
             for crashed in store.crashes(atMost: 20, seed: UInt64(cut)) {
                 if (try? crashed.root.status(of: key)) != nil {
                     #expect(try everything(below: crashed.root)[Self.secret] == 1, "cut \(cut)")
                 }
-                _ = try Eraser.destroy(key, in: crashed.root)
+                _ = try KeyFileEraser.destroy(key, in: crashed.root)
                 #expect(try crashed.root.entries().isEmpty, "cut \(cut)")
             }
             if isWhole { return }

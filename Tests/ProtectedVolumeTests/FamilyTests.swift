@@ -175,32 +175,34 @@ import VolumeFormat
 
     @Test func forgottenAfterAMinute() throws {
         let time = Lock<UInt64>(5)
-        let table = VacatedNames { time.withLock { $0 } }
+        let table = RecentlyFreedNames { time.withLock { $0 } }
         let name = try #require(EntryName("name"))
-        table.leave(name, .complete)
-        time.withLock { $0 += VacatedNames.nanoseconds }
+        table.remember(name, .complete)
+        time.withLock { $0 += RecentlyFreedNames.nanoseconds }
         #expect(table.protectionClass(of: name) == .complete)
         time.withLock { $0 += 1 }
         #expect(table.protectionClass(of: name) == nil)
         #expect(table.count == 0)
-        table.leave(name, .complete)
-        table.leave(name, nil)
+        table.remember(name, .complete)
+        table.remember(name, nil)
         #expect(table.protectionClass(of: name) == nil)
     }
 
     @Test func bounded() throws {
         let time = Lock<UInt64>(0)
-        let table = VacatedNames {
+        let table = RecentlyFreedNames {
             time.withLock {
                 $0 += 1; return $0
             }
         }
-        let names = (0..<3 * VacatedNames.capacity).compactMap { EntryName("name\($0)") }
+        let names = (0..<3 * RecentlyFreedNames.capacity).compactMap { EntryName("name\($0)") }
         for name in names {
-            table.leave(name, .complete)
-            #expect(table.count <= VacatedNames.capacity)
+            table.remember(name, .complete)
+            #expect(table.count <= RecentlyFreedNames.capacity)
         }
         // The newest are there.
-        for name in names.suffix(VacatedNames.capacity / 2) { #expect(table.protectionClass(of: name) == .complete) }
+        for name in names.suffix(RecentlyFreedNames.capacity / 2) {
+            #expect(table.protectionClass(of: name) == .complete)
+        }
     }
 }

@@ -63,8 +63,8 @@ import VolumeFormat
             try content.release()
             // Goes on where it was, and the ends are not mended again.
             let again = try store.open(in: context)
-            #expect(again.isUnmended && again.snapshot.repair == .none)
-            #expect(again.snapshot.unmended?.next == content.snapshot.unmended?.next)
+            #expect(again.isUnmended && again.snapshot.recovery.repair == .none)
+            #expect(again.snapshot.recovery.unmended?.next == content.snapshot.recovery.unmended?.next)
             try again.release()
             try context.epochs.close()
             #expect(keys.openEpochs.withLock { $0 } == bad)

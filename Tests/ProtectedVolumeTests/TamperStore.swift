@@ -23,8 +23,8 @@ struct TamperStore {
                 caller: TestVolume.caller)
         }
         let flips: [(String, Act)] = [
-            ("mode", { it in try it.onNode("f") { try $0.setMode(of: $1, 0o777) } }),
-            ("owner and group", { it in try it.onNode("f") { try $0.setOwner(of: $1, 1, group: 1) } }),
+            ("mode", { it in try it.onNode("f") { try $0.node($1).setMode(0o777) } }),
+            ("owner and group", { it in try it.onNode("f") { try $0.node($1).setOwner(1, group: 1) } }),
             (
                 "device number",
                 { it in

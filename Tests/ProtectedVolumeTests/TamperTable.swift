@@ -30,26 +30,30 @@ enum TamperTable {
     private static let decided = """
         ### What programs make next
 
-        A class A file `a` in a directory whose default is A, and an empty directory of the same default. The change is made to the file or to the records of both directories; then a program saves a class C file over `a`
-        by a rename, or makes a file. `A`: it is of class A. An errno: refused, and nothing was changed. No other class may come of a change, but for two that nobody can notice: while locked, the header of a class B file, which is as closed as A (**X**); and a record that was copied from another
-        directory (**X**; no name in the directory verifies under it).
+        A class A file `a` is in a directory whose default is A, beside an empty directory with the same default.
+        The file, or the records of both directories, are changed. Then a program saves a class C file over `a` by a rename, or makes a file.
+        `A` means that the result is of class A. An errno means that the program was refused and nothing was changed.
+        A change leads to no other class, except in two cases that nobody can notice (**X**):
+
+        - while locked, the header of a class B file, which is as closed as A;
+        - a record that was copied from another directory; no name in the directory verifies under it.
         """
 
     /// The letters and what the threat model calls them, in the order of the legend.
     static let gaps: [(letter: TamperMatrix.Uncovered, name: String, text: String)] = [
         (.older, "Rollback", "an older version of the same bytes verifies"),
-        (.exchanged, "Exchange by renaming", "whole objects change places, or one stands in two"),
-        (.removed, "Removed entries", "what is gone leaves no trace"),
+        (.exchanged, "Exchange by renaming", "whole objects change places, or one is in two places"),
+        (.removed, "Removed entries", "a removed entry leaves no trace"),
         (
             .record, "Directories without a record",
-            "the default class is gone and nothing is created there; fsck says so"
+            "the default class is gone, nothing is created there, and fsck says so"
         ),
-        (.holes, "Zeroed pages in a file with holes", "they are holes"),
-        (.size, "The size that `stat` shows", "until the file is opened"),
+        (.holes, "Zeroed pages in a file with holes", "they read as holes"),
+        (.size, "The size that `stat` shows", "it is wrong until the file is opened"),
         (.crash, "After a crash, until `fsck`", "zeros and missing ends are tolerated and reported"),
-        (.late, "Late records", "those of a lock, or the last of them, are gone, and the writes with them"),
-        (.metadata, "Metadata of the store", "as the store has it"),
-        (.trusted, "The state file", "it lies outside of the volume, and is believed"),
+        (.late, "Late records", "those of a lock, or the last of them, are gone with their writes"),
+        (.metadata, "Metadata of the store", "it is as the store has it"),
+        (.trusted, "The state file", "it is outside of the volume and is believed"),
     ]
 
     private static var opening: String {
@@ -59,28 +63,34 @@ enum TamperTable {
         return """
             # The tamper matrix
 
-            What comes of a change below the mount: every field of every stored object, as `Sources/VolumeFormat/FieldTables.swift` lists them, changed in every way. Made by
-            `Tests/ProtectedVolumeTests/TamperMatrixTests.swift`, which fails when this file is not what it found; never edit it by hand:
+            This table shows the result of every change below the mount. Each field of each stored object, as `Tests/TestSupport/FieldTables.swift` lists them, is changed in every way.
+            `Tests/ProtectedVolumeTests/TamperMatrixTests.swift` makes the table and fails if this file differs from its result. Never edit it by hand:
 
                 PROTECTFS_TAMPER=write swift test --disable-xctest --filter TamperMatrix
 
-            | column | the change |
+            | column | change |
             |---|---|
-            | flip | one bit: in the first, a middle and the last byte (in each byte with `PROTECTFS_TAMPER=all`) |
-            | zero | zeros in place of the field |
-            | cut | the object ends where the field begins; and the field's bytes taken out, the rest moving up |
-            | extend | one byte more behind the field, a zero and another one |
-            | swap | exchanged with the field of another object of its kind in the same volume; and copied from there |
+            | flip | one bit, in the first, a middle and the last byte (in each byte with `PROTECTFS_TAMPER=all`) |
+            | zero | zeros replace the field |
+            | cut | the object ends at the start of the field; also, the field's bytes are removed and the rest moves up |
+            | extend | one more byte after the field, a zero or another one |
+            | swap | exchanged with the field of another object of its kind in the same volume, or copied from there |
             | foreign | the field of the same object in another volume, made in the same way |
-            | older | the field as the object itself had it before it was changed |
+            | older | the field as the object itself had it before a change |
 
-            A cell that names kinds, like `block`, is *detected*: a program gets an error for what was changed (never other bytes), all else reads as before, and `fsck` reports findings of these
-            kinds. `refused`: the keybag or state file is not used, and nothing is mounted (`fsck`: exit code 8). `right`: everything reads as before. `·`: the change changes nothing, or cannot
-            be made. Several outcomes in a cell are those of several places or ways. In parentheses: what `fsck` reports besides. In late files the words are what a mount reports of them:
-            `refused`, `missing` and `not-listed` (nothing of the file is applied), `cut-off` (what stands before the change is applied). The letters are what nobody can notice, each named in the
-            [threat model](threat-model.md#what-is-not-covered):
+            | cell | result |
+            |---|---|
+            | a kind, like `block` | *detected*: a program gets an error for what was changed and never other bytes; everything else reads as before; `fsck` reports findings of these kinds |
+            | `refused` | the keybag or state file is not used, and nothing is mounted (`fsck`: exit code 8) |
+            | `right` | everything reads as before |
+            | `·` | the change changes nothing, or cannot be made |
+            | `missing`, `not-listed` (late files) | as `refused` there: a mount applies nothing of the file |
+            | `cut-off` (late files) | a mount applies what is before the change |
+            | a letter | a change that nobody can notice; the [threat model](threat-model.md#what-is-not-covered) names each |
 
-            | letter | named there | |
+            A cell with several results has those of several places or ways. In parentheses is what `fsck` reports in addition.
+
+            | letter | in the threat model | what happens |
             |---|---|---|
             \(legend.joined(separator: "\n"))
             """

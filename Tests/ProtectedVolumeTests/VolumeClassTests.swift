@@ -213,8 +213,7 @@ import VolumeFormat
         try it.volume.reencrypt(node, to: .complete)
         #expect(reader.protectionClass == .complete && node.protectionClass == .complete)
         #expect(try reader.getAll() == Array("content".utf8))
-        _ = it.volume.keys.beginLocking()
-        _ = it.volume.keys.finishLocking { _ = it.volume.wipeAtLock() }
+        it.lock()
         #expect(throws: VolumeError.locked(.complete)) { try reader.getAll() }
         it.volume.release(node, writable: false)
     }

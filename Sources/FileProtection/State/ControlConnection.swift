@@ -18,6 +18,8 @@ struct ControlMessage: Decodable {
 final class ControlConnection {
     /// The longest frame of the protocol, in bytes.
     private static let longestFrame = 64 << 10
+    /// Bytes that are read at a time.
+    private static let partSize = 4096
 
     private let socket: Int32
     private let source: any DispatchSourceRead
@@ -100,7 +102,7 @@ final class ControlConnection {
     }
 
     private func read() {
-        var part = [UInt8](repeating: 0, count: 4096)
+        var part = [UInt8](repeating: 0, count: Self.partSize)
         let count = unsafe part.withUnsafeMutableBytes { unsafe Glibc.read(socket, $0.baseAddress, $0.count) }
         if count < 0, errno == EAGAIN || errno == EINTR { return }
         guard count > 0 else { return end() }

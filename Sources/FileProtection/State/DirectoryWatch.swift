@@ -5,6 +5,9 @@ import Glibc
 
 /// An inotify(7) of the nearest directories that are there; everything here happens on one queue.
 final class DirectoryWatch {
+    /// Bytes of events that are read at a time.
+    private static let partSize = 4096
+
     private let descriptor: Int32
     private let source: any DispatchSourceRead
     private let paths: [String]
@@ -39,7 +42,7 @@ final class DirectoryWatch {
     }
 
     private func read() {
-        var part = [UInt8](repeating: 0, count: 4096)
+        var part = [UInt8](repeating: 0, count: Self.partSize)
         while unsafe part.withUnsafeMutableBytes({ unsafe Glibc.read(descriptor, $0.baseAddress, $0.count) }) > 0 {}
         watch()
         changed()

@@ -221,7 +221,7 @@ extension Check {
             }
             return .stays(trail)
         case .unverified(let name):
-            let trail = above.appending(MarkedName.bytes(for: entry, name), entry)
+            let trail = above.appending(UnverifiedName.bytes(for: entry, name), entry)
             foundUnverified(trail)
             return .stays(trail)
         case .undecryptable, .reserved:
@@ -229,7 +229,7 @@ extension Check {
             // Told at the directory, whose record was made anew a moment ago.
             let isExpected = state.withLock { $0.rebuilt.contains(parent.inode) }
             if isExpected, case .unverified(let name) = volume.decode(entry, in: directory, nil) {
-                trail = above.appending(MarkedName.bytes(for: entry, name), entry)
+                trail = above.appending(UnverifiedName.bytes(for: entry, name), entry)
                 foundUnverified(trail)
                 let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
                 return given.map { .renamed($0.0, $0.1) } ?? .stays(trail)

@@ -43,7 +43,7 @@ extension Check {
                 if case .store = error { unread = 1 }
             }
         }
-        errors += tellDepartures(of: node, trail)
+        errors += tellCrashEvidence(of: node, trail)
         if errors > 0, options.repairs {
             salvage(node, place, status, trail, errors: errors, areUnread: unread == errors)
         }
@@ -139,16 +139,16 @@ extension Check {
     }
 
     /// What opening and reading the file showed of crashes; gives how many errors are among it.
-    private func tellDepartures(of node: Node, _ trail: Trail) -> Int {
+    private func tellCrashEvidence(of node: Node, _ trail: Trail) -> Int {
         var errors = 0
-        let departures = state.withLock { $0.departures.removeValue(forKey: node.inode) ?? [] }
-        for departure in Set(departures) {
-            switch departure.kind {
+        let evidence = state.withLock { $0.evidence.removeValue(forKey: node.inode) ?? [] }
+        for one in Set(evidence) {
+            switch one.kind {
             case .repaired: break
             case .damagedPage:
-                found(.block, .error, trail, page: departure.page)
+                found(.block, .error, trail, page: one.page)
                 errors += 1
-            default: found(.crashDamage, .crash, trail, page: departure.page, departure: departure.kind)
+            default: found(.crashDamage, .crash, trail, page: one.page, crashEvidence: one.kind)
             }
         }
         return errors

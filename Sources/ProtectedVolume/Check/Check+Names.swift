@@ -24,8 +24,8 @@ extension Check {
         guard options.repairs, let id else { return nil }
         let claimed: DecodedName
         do throws(Errno) { claimed = try volume.decodeOrFail(entry, in: directory, nil) } catch { throw .store(error) }
-        if case .unverified(let plain) = claimed, MarkedName.isText(plain) {
-            let marked = MarkedName.bytes(for: entry, plain)
+        if case .unverified(let plain) = claimed, UnverifiedName.isText(plain) {
+            let marked = UnverifiedName.bytes(for: entry, plain)
             let shown = above.appending(marked, entry)
             if let given = try confirm(plain, of: entry, shown, in: directory, id, settling: errors) { return given }
             let given = try rename(entry, to: marked, shown, in: directory, id, settling: errors)
@@ -43,7 +43,7 @@ extension Check {
     func confirm(
         _ name: [UInt8], of entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?, _ trail: Trail
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
-        guard let plain = MarkedName.plain(name) else { return nil }
+        guard let plain = UnverifiedName.plain(name) else { return nil }
         foundUnverified(trail)
         guard options.repairs, let id else { return nil }
         return try confirm(plain, of: entry, trail, in: directory, id, settling: 0)
@@ -65,7 +65,7 @@ extension Check {
     private func isConfirmed(
         _ plain: [UInt8], of entry: EntryName, _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID
     ) throws(VolumeError) -> Bool {
-        let isNamed = options.isConfirmed(MarkedName.withoutMarks(trail.path))
+        let isNamed = options.isConfirmed(UnverifiedName.withoutMarks(trail.path))
         if isNamed, try !isClaimed(plain, besides: entry, in: directory, id) { return true }
         return options.isConfirmed(CheckOptions.confirmablePath(trail.path))
     }
@@ -76,7 +76,7 @@ extension Check {
     ) throws(VolumeError) -> Bool {
         for other in try volume.below({ () throws(Errno) in try directory.entries() }) where other.name != entry {
             switch volume.decode(other.name, in: directory, id) {
-            case .name(let name): if MarkedName.plain(name) == plain { return true }
+            case .name(let name): if UnverifiedName.plain(name) == plain { return true }
             case .undecryptable:
                 guard case .unverified(let name) = volume.decode(other.name, in: directory, nil) else { continue }
                 if name == plain { return true }

@@ -8,7 +8,7 @@ internal import VolumeFormat
 
 extension Check {
     /// The attribute of a copy that says what it is: the original's ID, a check sum, and what is missing.
-    static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
+    private static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
 
     /// A file whose header is missing or does not verify.
     func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ trail: Trail) {

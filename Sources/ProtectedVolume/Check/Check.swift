@@ -23,7 +23,7 @@ package final class Check: Sendable {
         var progress = CheckProgress()
         var seenLinks: Set<InodeKey> = []
         var seenIDs: Set<ObjectID> = []
-        var departures: [UInt64: [Departure]] = [:]
+        var evidence: [UInt64: [CrashEvidence]] = [:]
         var restored: Set<UInt64> = []
         /// Directories whose record this run has made anew.
         var rebuilt: Set<UInt64> = []
@@ -85,8 +85,8 @@ package final class Check: Sendable {
         try Volume.claim(directory, volumeOptions)
         let volume = try Volume(directory: directory, keys: keys, state: states, options: volumeOptions) { notice in
             switch notice {
-            case .departure(let departure):
-                state.withLock { $0.departures[departure.inode, default: []].append(departure) }
+            case .crashEvidence(let found):
+                state.withLock { $0.evidence[found.inode, default: []].append(found) }
             case .restoredRecord(let inode): state.withLock { _ = $0.restored.insert(inode) }
             case .late(let number, let notice): state.withLock { $0.late.append((number, notice)) }
             default: break
@@ -154,7 +154,7 @@ package final class Check: Sendable {
 
     func found(
         _ kind: Finding.Kind, _ severity: Finding.Severity, _ trail: Trail, page: UInt64? = nil,
-        departure: Departure.Kind? = nil, errno: Errno? = nil
+        crashEvidence: CrashEvidence.Kind? = nil, errno: Errno? = nil
     ) {
         state.withLock { state in
             switch severity {
@@ -166,7 +166,7 @@ package final class Check: Sendable {
         hand(
             Finding(
                 kind: kind, severity: severity, path: trail.path, backingPath: trail.backingPath, page: page,
-                departure: departure, errno: errno?.rawValue))
+                crashEvidence: crashEvidence, errno: errno?.rawValue))
     }
 
     /// Reports an error of the volume as a finding.

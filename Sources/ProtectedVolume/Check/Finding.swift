@@ -64,7 +64,7 @@ package struct Finding: Sendable {
         case staleLate = "stale-late"
         /// A record set aside was put back.
         case restoredRecord = "restored-record"
-        /// Crash damage was found in a file (see `departure`).
+        /// Crash damage was found in a file (see `crashEvidence`).
         case crashDamage = "crash-damage"
         /// A file that a crash had left was mended.
         case mended
@@ -87,7 +87,7 @@ package struct Finding: Sendable {
     /// The page of the backing file, for damage in content.
     package var page: UInt64?
     /// For crash damage, what was found.
-    package var departure: Departure.Kind?
+    package var crashEvidence: CrashEvidence.Kind?
     /// For `store`, the errno.
     package var errno: Int32?
 }

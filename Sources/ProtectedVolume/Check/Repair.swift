@@ -55,12 +55,14 @@ package struct CheckOptions: Sendable {
     /// A path as `isConfirmed` is asked about it, from one that a person gives: as a check prints it, or with the names alone.
     /// Marks are taken off directories, which may lose them in the same repair, and not off the entry itself.
     package static func confirmablePath(_ path: [UInt8]) -> [UInt8] {
-        let (above, name) = MarkedName.parts(path)
-        return above.isEmpty ? name : MarkedName.withoutMarks(above) + [UInt8(ascii: "/")] + name
+        let (above, name) = UnverifiedName.parts(path)
+        return above.isEmpty ? name : UnverifiedName.withoutMarks(above) + [UInt8(ascii: "/")] + name
     }
 
     /// The name that a marked name at the end of a path carries; nil where none stands there.
-    package static func nameCarried(by path: [UInt8]) -> [UInt8]? { MarkedName.plain(MarkedName.parts(path).name) }
+    package static func nameCarried(by path: [UInt8]) -> [UInt8]? {
+        UnverifiedName.plain(UnverifiedName.parts(path).name)
+    }
 
     /// A check that mends and repairs nothing.
     package init() {}

@@ -1,15 +1,83 @@
-// Reused buffers for whole pages as they stand on disk: ciphertext and nonces only, so ordinary memory will do.
+// Reused buffers for whole pages as they are on disk. They hold ciphertext and nonces only, so ordinary memory will do.
 
+import BackingStore
 import HostSystem
+import SodiumKit
+import VolumeFormat
 
-/// Room for the pages of one request, and for their nonces.
+/// Room for the pages of one request, and for their nonces. A page is named by its position in the buffer.
 struct CipherBuffer: Sendable {
     var pages: [UInt8]
-    var nonces: [UInt8]
+    private var nonces: [UInt8]
 
     init(pageCount: Int) {
-        pages = [UInt8](repeating: 0, count: pageCount * 4096)
-        nonces = [UInt8](repeating: 0, count: pageCount * 24)
+        pages = [UInt8](repeating: 0, count: pageCount * PageGeometry.pageSize)
+        nonces = [UInt8](repeating: 0, count: pageCount * BlockSuite.longestNonce)
+    }
+
+    /// The bytes of the pages at `positions`.
+    private static func range(_ positions: Range<Int>) -> Range<Int> {
+        positions.lowerBound * PageGeometry.pageSize..<positions.upperBound * PageGeometry.pageSize
+    }
+
+    /// Reads the pages of `blocks` to `position` and behind it. Bytes that the backing file lacks are zeros.
+    mutating func read(
+        _ blocks: Range<UInt64>, of backing: BackingFile, to position: Int = 0
+    ) throws(VolumeError) {
+        var span = pages.mutableSpan
+        var all = unsafe span.mutableBytes
+        var target = all._mutatingExtracting(Self.range(position..<position + Int(blocks.count)))
+        let count: Int
+        do throws(Errno) {
+            count = try backing.read(into: &target, at: PageGeometry.offset(ofPage: blocks.lowerBound))
+        } catch { throw .store(error) }
+        if count < target.byteCount { target.zero(count..<target.byteCount) }
+    }
+
+    /// Writes the pages at `positions` to `backing`, from `page` on.
+    func write(_ positions: Range<Int>, to backing: BackingFile, at page: UInt64) throws(VolumeError) {
+        do throws(Errno) {
+            try backing.write(
+                unsafe pages.span.bytes.extracting(Self.range(positions)), at: PageGeometry.offset(ofPage: page))
+        } catch { throw .store(error) }
+    }
+
+    /// Verifies the page at `position` and decrypts it into `plaintext` at `offset` (`PageCodec.open`).
+    func open(
+        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plaintext: inout MutableRawSpan,
+        at offset: Int = 0
+    ) throws(VolumeError) -> PageContent {
+        try codec.open(
+            unsafe pages.span.bytes.extracting(Self.range(position..<position + 1)), block: block, into: &plaintext,
+            at: offset)
+    }
+
+    /// Seals `plaintext`, a whole payload, into the page at `position`, with the nonce drawn for it.
+    mutating func seal(
+        _ plaintext: RawSpan, at position: Int, block: UInt64, field: BlockField, _ codec: inout PageCodec
+    ) throws(VolumeError) {
+        let length = codec.nonceLength
+        let nonces = nonces
+        var span = pages.mutableSpan
+        var all = unsafe span.mutableBytes
+        var page = all._mutatingExtracting(Self.range(position..<position + 1))
+        try codec.seal(
+            plaintext, block: block, field: field,
+            nonce: unsafe nonces.span.bytes.extracting(position * length..<(position + 1) * length), into: &page)
+    }
+
+    /// Draws the nonces of the first `count` pages: one getrandom(2) for a request, never kept for the next one.
+    mutating func drawNonces(_ count: Int, _ suite: BlockSuite) {
+        guard count > 0 else { return }
+        var span = nonces.mutableSpan
+        var all = unsafe span.mutableBytes
+        var target = all._mutatingExtracting(0..<count * suite.nonceLength)
+        randomBytes(into: &target)
+    }
+
+    /// Whether the page at `position` is nothing but zero bytes.
+    func isZero(_ position: Int) -> Bool {
+        unsafe pages.span.bytes.extracting(Self.range(position..<position + 1)).isAllZero
     }
 }
 
@@ -19,6 +87,9 @@ final class CipherBufferPool: Sendable {
     static let largePages = 264
     /// Pages of a small buffer.
     static let smallPages = 8
+    /// Free buffers that are kept.
+    private static let mostLarge = 16
+    private static let mostSmall = 64
 
     private struct Free {
         var small: [CipherBuffer] = []
@@ -27,9 +98,9 @@ final class CipherBufferPool: Sendable {
 
     private let free = Lock(Free())
 
-    /// Gives back what no request holds: as many buffers were kept as requests were ever served at once.
+    /// Frees the buffers that no request holds: as many were kept as requests were ever served at once.
     func trim() {
-        // Freed behind the lock, not under it.
+        // Freed after the lock is released.
         _ = free.withLock { free in
             let old = free
             free = Free()
@@ -37,25 +108,33 @@ final class CipherBufferPool: Sendable {
         }
     }
 
+    /// A buffer of at least `pageCount` pages, to be given back.
+    func take(pageCount: Int) -> CipherBuffer {
+        precondition(pageCount <= Self.largePages)
+        let isLarge = pageCount > Self.smallPages
+        // Popped, so that the arrays have one owner and are never copied.
+        return free.withLock { isLarge ? $0.large.popLast() : $0.small.popLast() }
+            ?? CipherBuffer(pageCount: isLarge ? Self.largePages : Self.smallPages)
+    }
+
+    /// Takes a buffer back.
+    func give(_ buffer: CipherBuffer) {
+        let isLarge = buffer.pages.count > Self.smallPages * PageGeometry.pageSize
+        free.withLock { free in
+            if isLarge {
+                if free.large.count < Self.mostLarge { free.large.append(buffer) }
+            } else if free.small.count < Self.mostSmall {
+                free.small.append(buffer)
+            }
+        }
+    }
+
     /// Runs `body` with a buffer of at least `pageCount` pages.
     func withBuffer<Result: ~Copyable, Failure: Error>(
         pageCount: Int, _ body: (inout CipherBuffer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        precondition(pageCount <= Self.largePages)
-        let isLarge = pageCount > Self.smallPages
-        // Popped, so that the arrays have one owner and are never copied.
-        var buffer =
-            free.withLock { isLarge ? $0.large.popLast() : $0.small.popLast() }
-            ?? CipherBuffer(pageCount: isLarge ? Self.largePages : Self.smallPages)
-        defer {
-            free.withLock { free in
-                if isLarge {
-                    if free.large.count < 16 { free.large.append(buffer) }
-                } else if free.small.count < 64 {
-                    free.small.append(buffer)
-                }
-            }
-        }
+        var buffer = take(pageCount: pageCount)
+        defer { give(buffer) }
         return try body(&buffer)
     }
 }

@@ -12,16 +12,13 @@ package final class ContentContext: Sendable {
     package let epochs: EpochLog
     /// Offset arithmetic of the volume's suite.
     package let geometry: PageGeometry
-    /// Whether nothing may be written below.
-    package let isReadOnly: Bool
+    /// How the volume was opened.
+    package let options: VolumeOptions
     /// Whether the backing store keeps no order between a cut and what is written after it (network and FUSE file
     /// systems), so that every cut needs an `fdatasync`.
     package let cutNeedsSync: Bool
-    /// Whether the kernel keeps the modification times of files that it caches, as with a write-back cache, and tells
-    /// their changes: what it writes back must not move them then.
-    package let kernelKeepsTimes: Bool
     /// Takes what was found and tolerated.
-    package let report: @Sendable (Departure) -> Void
+    package let report: @Sendable (CrashEvidence) -> Void
 
     /// Blocks up to which a file that a crash has left is mended whole before its first modification. Of longer ones the
     /// ends are, and the middle later (`FileContent.mendSome`).
@@ -39,28 +36,30 @@ package final class ContentContext: Sendable {
 
     /// The context of a mount.
     package init(
-        keys: KeyRing, epochs: EpochLog, isReadOnly: Bool = false, cutNeedsSync: Bool = false,
-        kernelKeepsTimes: Bool = true,
+        keys: KeyRing, epochs: EpochLog, options: VolumeOptions = VolumeOptions(), cutNeedsSync: Bool = false,
         mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,
         scratch: BufferPool = .shared,
-        report: @escaping @Sendable (Departure) -> Void = { _ in }
+        report: @escaping @Sendable (CrashEvidence) -> Void = { _ in }
     ) {
         self.keys = keys
         self.epochs = epochs
-        self.isReadOnly = isReadOnly
+        self.options = options
         self.cutNeedsSync = cutNeedsSync
-        self.kernelKeepsTimes = kernelKeepsTimes
         self.report = report
         self.scratch = scratch
         // Where other machines write as well, an epoch that one of them has closed says nothing.
-        self.mendAtOnce = kernelKeepsTimes ? mendAtOnce : .max
+        self.mendAtOnce = options.isShared ? .max : mendAtOnce
         self.mendStep = mendStep
         self.mostSealedHoles = mostSealedHoles
         geometry = PageGeometry(suite: keys.suite)
     }
 
-    /// Whether others may change the backing files meanwhile (`-o shared`).
-    var isShared: Bool { !kernelKeepsTimes }
+    /// Whether nothing may be written below.
+    var isReadOnly: Bool { options.isReadOnly }
+
+    /// Whether other machines may change the backing files meanwhile (`-o shared`). If not, the kernel keeps the
+    /// modification times of files that it caches and sends their changes, so its write-back must not move them.
+    var isShared: Bool { options.isShared }
 
     /// Puts a header's MAC in.
     func authenticate(_ header: inout FileHeader) {

@@ -1,9 +1,10 @@
-// What a backing file shows that an uninterrupted writer never leaves, for the log, `status` and `fsck`.
+// Traces of a crash in a backing file, for the log, `status` and `fsck`.
 
 package import VolumeFormat
 
-/// One departure from the ordinary in a backing file that was tolerated, because a crash explains it.
-package struct Departure: Hashable, Sendable {
+/// One trace of a crash in a backing file: an uninterrupted writer never leaves it. It was tolerated, because a crash explains
+/// it. docs/volume-format.md calls it a departure.
+package struct CrashEvidence: Hashable, Sendable {
     /// What was found (recovery rules of docs/volume-format.md).
     package enum Kind: String, Hashable, Sendable, CaseIterable {
         /// R0: the header was never written; the file is empty and takes its parent's default class.

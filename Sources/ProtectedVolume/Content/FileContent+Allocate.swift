@@ -55,7 +55,7 @@ extension FileContent {
                 rest = part.upperBound..<rest.upperBound
             }
         }
-        state.withLock { $0.pinnedTime = nil }
+        state.withLock { $0.times.pinned = nil }
     }
 
     /// Pages that are punched in one hold: freeing them takes the store a moment.
@@ -68,7 +68,7 @@ extension FileContent {
             try judge(access)
             let old = size
             if positions.upperBound > old { try extendWithHoles(to: positions.upperBound, access) }
-            return (old, snapshot.growth)
+            return (old, snapshot.durability.growth)
         }
         do throws(VolumeError) {
             try reserve(positions)
@@ -76,7 +76,8 @@ extension FileContent {
             // A refused reservation leaves the size as it was, unless somebody has made more of it.
             try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
                 let now = snapshot
-                guard positions.upperBound > old, now.size == positions.upperBound, now.growth == growth else { return }
+                guard positions.upperBound > old, now.size == positions.upperBound, now.durability.growth == growth
+                else { return }
                 try shrink(to: old, now, access)
             }
             throw error
@@ -129,11 +130,13 @@ extension FileContent {
             if !now.header.flags.contains(.holes) {
                 try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
                 try synchronizeBacking(dataOnly: true)
-            } else if now.holesMayBeLost {
+            } else if now.durability.holesMayBeLost {
                 // Set by a write past the end, and not on the disk yet.
                 try synchronizeBacking(dataOnly: true)
             }
-            if now.growth != now.syncedGrowth || whole.count > Self.punchedAtOnce { try mark(access) }
+            if now.durability.growth != now.durability.syncedGrowth || whole.count > Self.punchedAtOnce {
+                try mark(access)
+            }
         }
         // What lies between the two partial ends is not walked.
         for block in whole.isEmpty ? blocks : blocks.lowerBound..<whole.lowerBound {
@@ -207,7 +210,7 @@ extension FileContent {
                 let from = max(block, 1)
                 guard from < last else { return now.size }
                 let hole = try backing.nextHole(from: PageGeometry.offset(ofPage: from))
-                let page = PageGeometry.pages(backingLength: hole + UInt64(PageGeometry.pageSize) - 1)
+                let page = PageGeometry.pages(coveringLength: hole)
                 return page >= last ? now.size : max(position, geometry.start(ofBlock: page))
             }
         } catch {

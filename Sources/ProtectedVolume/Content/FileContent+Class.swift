@@ -116,7 +116,7 @@ extension FileContent {
         var flags = seen.header.flags.intersection([.holes, .explicit])
         if explicit { flags.insert(.explicit) }
         // As when it is mended: the time must not follow what the store has lost.
-        if seen.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
+        if seen.recovery.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
         let file = try Self.newFile(
             in: context, class: protectionClass, flags: flags, fileID: seen.header.fileID, .create)
         let header = file.header
@@ -150,58 +150,35 @@ extension FileContent {
         _ blocks: Range<UInt64>, _ now: FileState, _ header: FileHeader, _ newKeys: FileKeys, into target: BackingFile
     ) throws(VolumeError) {
         let count = Int(blocks.count)
-        try context.buffers.withBuffer(pageCount: count) { (buffer: inout CipherBuffer) throws(VolumeError) in
-            try readPages(&buffer, at: 0, blocks)
-            let epoch = try context.epochs.epoch(encryptions: count)
-            drawNonces(count, into: &buffer)
-            var scratch = try takeScratch()
-            var holes: [Int] = []
-            let last = lastBlock(size: now.size)
-            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-                try judge(keys, .read)
-                guard Access.isAllowed(.create, class: header.protectionClass, state: keys.state) else {
-                    throw .locked(header.protectionClass)
-                }
-                var old = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
-                var new = PageCodec(geometry: geometry, keys: newKeys, header: header)
-                for position in 0..<count {
-                    let block = blocks.lowerBound + UInt64(position)
-                    let range = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
-                    let capacity = geometry.capacity(ofBlock: block)
-                    let length = Int(
-                        min(geometry.start(ofBlock: block) + UInt64(capacity), now.size)
-                            - geometry.start(ofBlock: block))
-                    try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                        (plain: inout MutableRawSpan) throws(VolumeError) in
-                        let content = try old.open(
-                            unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain)
-                        let isZero = try accept(content, block: block, in: now)
-                        if isZero, header.flags.contains(.holes), block != 0, block != last {
-                            holes.append(position)
-                            return
-                        }
-                        plain.zero((isZero ? 0 : length)..<capacity)
-                        let nonceLength = geometry.suite.nonceLength
-                        try buffer.sealPage(
-                            range, position * nonceLength..<(position + 1) * nonceLength, &new,
-                            plain.bytes.extracting(0..<capacity), block,
-                            BlockField(payloadLength: length, isLast: block == last, epoch: epoch))
-                    }
+        let last = lastBlock(size: now.size)
+        // The new file is whole: nothing of it waits to be mended.
+        var whole = now
+        whole.recovery.unmended = nil
+        var holes: [Int] = []
+        var pages = PageRewriter(self, whole, pageCount: count)
+        try pages.read(blocks)
+        try pages.withKeys(.read, encryptions: count) {
+            (keys: borrowing HeldKeys, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            guard Access.isAllowed(.create, class: header.protectionClass, state: keys.state) else {
+                throw .locked(header.protectionClass)
+            }
+            var old = pages.codec()
+            var new = PageCodec(geometry: geometry, keys: newKeys, header: header)
+            for (position, block) in blocks.enumerated() {
+                let length = geometry.payloadLength(ofBlock: block, size: now.size)
+                let isZero = try pages.open(position, block: block, &old, into: &plain, keeping: length)
+                if isZero, header.flags.contains(.holes), block != 0, block != last {
+                    holes.append(position)
+                } else {
+                    try pages.seal(plain.bytes, at: position, block: block, size: now.size, &new)
                 }
             }
-            // Runs between holes, each with one write.
-            var from = 0
-            for hole in holes + [count] {
-                if hole > from {
-                    let range = from * PageGeometry.pageSize..<hole * PageGeometry.pageSize
-                    try store { () throws(Errno) in
-                        try target.write(
-                            unsafe buffer.pages.span.bytes.extracting(range),
-                            at: PageGeometry.offset(ofPage: blocks.lowerBound + UInt64(from)))
-                    }
-                }
-                from = hole + 1
-            }
+        }
+        // Runs between holes, each with one write.
+        var from = 0
+        for hole in holes + [count] {
+            if hole > from { try pages.write(from..<hole, to: target, at: blocks.lowerBound + UInt64(from)) }
+            from = hole + 1
         }
     }
 }

@@ -44,7 +44,7 @@ extension FileContent {
         } catch { throw .store(error) }
         let header = file.header
         let state = FileState(
-            header: header, size: 0, pageZero: .pending, pageZeroIsOurs: true, isMarked: true)
+            header: header, size: 0, pageZero: .pending, durability: Durability(pageZeroIsOurs: true, isMarked: true))
         return FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(file.takeKey(), suite: header.suite), state: state)

@@ -19,45 +19,31 @@ extension FileContent {
     ) throws(VolumeError) {
         let now = snapshot
         var header = now.header
-        let length = Int(min(UInt64(geometry.firstCapacity), now.size))
-        let isLast = lastBlock(size: now.size) == 0
-        try context.buffers.withBuffer(pageCount: 1) { (buffer: inout CipherBuffer) throws(VolumeError) in
-            if now.pageZero == .written { try readPages(&buffer, at: 0, 0..<1) }
-            let epoch = try context.epochs.epoch(encryptions: 1)
-            drawNonces(1, into: &buffer)
-            var scratch = try takeScratch()
-            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-                try judge(keys, access)
-                try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                    (plain: inout MutableRawSpan) throws(VolumeError) in
-                    var valid = 0
-                    if now.pageZero == .written {
-                        var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
-                        let content = try codec.open(
-                            unsafe buffer.pages.span.bytes.extracting(0..<4096), block: 0, into: &plain)
-                        if try !accept(content, block: 0, in: now) { valid = length }
-                    }
-                    plain.zero(valid..<geometry.firstCapacity)
-                    try change(keys, &header)
-                    context.authenticate(&header)
-                    var codec = PageCodec(geometry: geometry, keys: newKeys ?? fileKeys, header: header)
-                    try buffer.sealPage(
-                        0..<PageGeometry.pageSize, 0..<geometry.suite.nonceLength, &codec,
-                        plain.bytes.extracting(0..<geometry.firstCapacity), 0,
-                        BlockField(payloadLength: length, isLast: isLast, epoch: self.epoch(for: 0, epoch, in: now)))
-                }
+        let isWritten = now.pageZero == .written
+        var pages = PageRewriter(self, now, pageCount: 1)
+        if isWritten { try pages.read(0..<1) }
+        try pages.withKeys(access, encryptions: 1) {
+            (keys: borrowing HeldKeys, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            if isWritten {
+                var codec = pages.codec()
+                try pages.open(
+                    0, block: 0, &codec, into: &plain, keeping: geometry.payloadLength(ofBlock: 0, size: now.size))
+            } else {
+                plain.zero(0..<geometry.firstCapacity)
             }
-            try store { () throws(Errno) in
-                try backing.write(unsafe buffer.pages.span.bytes.extracting(0..<PageGeometry.pageSize), at: 0)
-            }
+            try change(keys, &header)
+            context.authenticate(&header)
+            var codec = PageCodec(geometry: geometry, keys: newKeys ?? fileKeys, header: header)
+            try pages.seal(plain.bytes, at: 0, block: 0, size: now.size, &codec)
         }
+        try pages.write(0..<1, at: 0)
         state.withLock { state in
             if header.flags.contains(.holes), !state.header.flags.contains(.holes) || state.pageZero != .written {
-                state.holesMayBeLost = true
+                state.durability.holesMayBeLost = true
             }
             state.header = header
             state.pageZero = .written
-            state.pageZeroIsOurs = true
+            state.durability.pageZeroIsOurs = true
         }
     }
 
@@ -73,52 +59,32 @@ extension FileContent {
         onFailure: (VolumeError) -> Void = { _ in }
     ) throws(VolumeError) {
         var judged = now
-        if tolerating { judged.isTolerant = true }
-        let start = geometry.start(ofBlock: block)
-        let capacity = geometry.capacity(ofBlock: block)
-        let length = Int(min(start + UInt64(capacity), newSize) - start)
-        let oldLength = now.size > start ? Int(min(start + UInt64(capacity), now.size) - start) : 0
-        let field = BlockField(
-            payloadLength: length, isLast: block == lastBlock(size: newSize),
-            epoch: epoch(for: block, try context.epochs.epoch(encryptions: 1), in: now))
-        try context.buffers.withBuffer(pageCount: 1) { (buffer: inout CipherBuffer) throws(VolumeError) in
-            try readPages(&buffer, at: 0, block..<block + 1)
-            drawNonces(1, into: &buffer)
-            var scratch = try takeScratch()
-            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-                try judge(keys, access)
-                try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                    (plain: inout MutableRawSpan) throws(VolumeError) in
-                    var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
-                    let content = try codec.open(
-                        unsafe buffer.pages.span.bytes.extracting(0..<4096), block: block, into: &plain)
-                    let isZero = try accept(content, block: block, in: judged)
-                    plain.zero((isZero ? 0 : min(length, oldLength))..<capacity)
-                    try buffer.sealPage(
-                        0..<PageGeometry.pageSize, 0..<geometry.suite.nonceLength, &codec,
-                        plain.bytes.extracting(0..<capacity), block, field)
-                }
-            }
-            do throws(VolumeError) {
-                try before()
-                try store { () throws(Errno) in
-                    try backing.write(
-                        unsafe buffer.pages.span.bytes.extracting(0..<PageGeometry.pageSize),
-                        at: PageGeometry.offset(ofPage: block))
-                }
-            } catch {
-                onFailure(error)
-                throw error
-            }
+        if tolerating { judged.recovery.isTolerant = true }
+        let kept =
+            block > lastBlock(size: now.size) ? 0 : geometry.payloadLength(ofBlock: block, size: min(now.size, newSize))
+        var pages = PageRewriter(self, judged, pageCount: 1)
+        try pages.read(block..<block + 1)
+        try pages.withKeys(access, encryptions: 1) {
+            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            var codec = pages.codec()
+            try pages.open(0, block: block, &codec, into: &plain, keeping: kept)
+            try pages.seal(plain.bytes, at: 0, block: block, size: newSize, &codec)
         }
-        if block == 0 { state.withLock { $0.pageZeroIsOurs = true } }
+        do throws(VolumeError) {
+            try before()
+            try pages.write(0..<1, at: block)
+        } catch {
+            onFailure(error)
+            throw error
+        }
+        if block == 0 { state.withLock { $0.durability.pageZeroIsOurs = true } }
     }
 
     /// Marks the file: page 0 of this mount's epoch is durable. At most once per file and mount; page 0 is held.
     func mark(_ access: Operation) throws(VolumeError) {
         let now = snapshot
-        guard !now.isMarked else { return }
-        if !now.pageZeroIsOurs {
+        guard !now.durability.isMarked else { return }
+        if !now.durability.pageZeroIsOurs {
             try preservingTime { () throws(VolumeError) in try rewriteHeader(access) { (_, _) in } }
         }
         try synchronizeBacking(dataOnly: true)
@@ -129,11 +95,11 @@ extension FileContent {
         let before = snapshot
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
         state.withLock { state in
-            state.syncedGrowth = max(state.syncedGrowth, before.growth)
+            state.durability.syncedGrowth = max(state.durability.syncedGrowth, before.durability.growth)
             // Two syncs at once have both seen the same pages.
-            state.unsyncedPages -= min(state.unsyncedPages, before.unsyncedPages)
-            if before.holesMayBeLost { state.holesMayBeLost = false }
-            if before.pageZeroIsOurs, before.pageZero == .written { state.isMarked = true }
+            state.durability.unsyncedPages -= min(state.durability.unsyncedPages, before.durability.unsyncedPages)
+            if before.durability.holesMayBeLost { state.durability.holesMayBeLost = false }
+            if before.durability.pageZeroIsOurs, before.pageZero == .written { state.durability.isMarked = true }
         }
     }
 
@@ -141,7 +107,9 @@ extension FileContent {
     /// goes there while others read. Files that are short, or have little to sync, have it done once.
     func syncAhead() throws(VolumeError) {
         let now = snapshot
-        guard lastBlock(size: now.size) > Self.mostUnsynced, now.unsyncedPages > Self.mostUnsynced else { return }
+        guard lastBlock(size: now.size) > Self.mostUnsynced, now.durability.unsyncedPages > Self.mostUnsynced else {
+            return
+        }
         try synchronizeBacking(dataOnly: true)
     }
 
@@ -174,9 +142,9 @@ extension FileContent {
         try checkIdentity()
         try refresh(access)
         let now = snapshot
-        if now.repair == .none, now.pageZero != .missing { return }
+        if now.recovery.repair == .none, now.pageZero != .missing { return }
         // What a process that was killed has left may take long to reach the disk: not with everything held.
-        if now.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
+        if now.recovery.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
             try synchronizeBacking(dataOnly: true)
         }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in

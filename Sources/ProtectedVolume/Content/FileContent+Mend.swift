@@ -11,18 +11,18 @@ extension FileContent {
     var mendingKey: MendingKey { MendingKey(inode: inode, fileID: fileID) }
 
     /// Whether the middle waits.
-    package var isUnmended: Bool { state.withLock { $0.unmended != nil } }
+    package var isUnmended: Bool { state.withLock { $0.recovery.unmended != nil } }
 
     /// Opened again in the mount that mended its ends: goes on where it was.
     func resumeMending(pageZero epoch: UInt32) {
         guard context.epochs.isSuspect(epoch), let next = context.mending.next(mendingKey) else { return }
         state.withLock { state in
-            state.unmended = Unmended(epoch: epoch, next: next, end: lastBlock(size: state.size))
-            state.repair = .none
+            state.recovery.unmended = Unmended(epoch: epoch, next: next, end: lastBlock(size: state.size))
+            state.recovery.repair = .none
             // Durable since the ends were mended.
-            state.pageZeroIsOurs = true
-            state.isMarked = true
-            state.holesMayBeLost = state.header.flags.contains(.holes)
+            state.durability.pageZeroIsOurs = true
+            state.durability.isMarked = true
+            state.durability.holesMayBeLost = state.header.flags.contains(.holes)
         }
     }
 
@@ -31,7 +31,7 @@ extension FileContent {
     /// - Throws: `.locked` where the class is closed: another time.
     package func mendSome() throws(VolumeError) -> Bool {
         let now = snapshot
-        guard let rest = now.unmended, now.repair == .none else { return false }
+        guard let rest = now.recovery.unmended, now.recovery.repair == .none else { return false }
         if !rest.isCounted {
             try setHolesWhereLong()
             return true
@@ -45,7 +45,7 @@ extension FileContent {
         let blocks = from..<min(from + context.mendStep, end)
         // Readers go on; only what has to be rewritten is held alone.
         if try mend(blocks, isDry: true) { _ = try mend(blocks, isDry: false) }
-        state.withLock { $0.unmended?.next = blocks.upperBound }
+        state.withLock { $0.recovery.unmended?.next = blocks.upperBound }
         context.mending.advance(mendingKey, to: blocks.upperBound)
         return true
     }
@@ -56,7 +56,7 @@ extension FileContent {
             // Cut meanwhile: the last page is whole, and what was behind it is gone.
             let now = snapshot
             let left = blocks.lowerBound..<max(blocks.lowerBound, min(blocks.upperBound, lastBlock(size: now.size)))
-            guard !left.isEmpty, now.unmended != nil else { return false }
+            guard !left.isEmpty, now.recovery.unmended != nil else { return false }
             if isDry { return try repairMiddle(left, now, .other, isDry: true) }
             var isChanged = false
             try preservingTime { () throws(VolumeError) in isChanged = try repairMiddle(left, now, .other) }
@@ -67,17 +67,17 @@ extension FileContent {
     /// Sets HOLES where the store has lost more than it takes a moment to seal: the time must not follow what is not there.
     private func setHolesWhereLong() throws(VolumeError) {
         let now = snapshot
-        guard let rest = now.unmended else { return }
+        guard let rest = now.recovery.unmended else { return }
         if !now.header.flags.contains(.holes), holes(below: rest.end) > context.mostSealedHoles {
             try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
-                guard snapshot.unmended != nil else { return }
+                guard snapshot.recovery.unmended != nil else { return }
                 try preservingTime { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in header.flags.insert(.holes) }
                 }
             }
             depart(.madeSparse, page: 1)
         }
-        state.withLock { $0.unmended?.isCounted = true }
+        state.withLock { $0.recovery.unmended?.isCounted = true }
     }
 
     /// Pages from 1 on that the store holds no data for; no more are counted than it takes to be many.
@@ -109,7 +109,7 @@ extension FileContent {
     func skippingHoles(from position: UInt64) -> UInt64 {
         let now = snapshot
         let last = lastBlock(size: now.size)
-        guard now.isTolerant || now.header.flags.contains(.holes) else { return position }
+        guard now.recovery.isTolerant || now.header.flags.contains(.holes) else { return position }
         let block = geometry.locate(position).block
         guard block > 0, block < last else { return position }
         let data = nextDataBlock(from: block, below: last)
@@ -122,16 +122,16 @@ extension FileContent {
     private func finishMending() throws(VolumeError) {
         try synchronizeBacking(dataOnly: true)
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
-            let rest = snapshot.unmended
-            guard rest != nil, snapshot.repair == .none else { return }
-            state.withLock { $0.unmended = nil }
+            let rest = snapshot.recovery.unmended
+            guard rest != nil, snapshot.recovery.repair == .none else { return }
+            state.withLock { $0.recovery.unmended = nil }
             do throws(VolumeError) {
                 try preservingTime { () throws(VolumeError) in try rewriteHeader(.other) { (_, _) in } }
             } catch {
-                state.withLock { $0.unmended = rest }
+                state.withLock { $0.recovery.unmended = rest }
                 throw error
             }
-            state.withLock { $0.isTolerant = false }
+            state.withLock { $0.recovery.isTolerant = false }
             context.mending.forget(mendingKey)
         }
     }
@@ -140,7 +140,7 @@ extension FileContent {
     /// So zeros become a block, holes too, as a page before them may say LAST; and so does a block that says LAST itself. What
     /// stands there is durable then. The file is held.
     func makeFirm(_ block: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
-        guard now.unmended != nil else { return }
+        guard now.recovery.unmended != nil else { return }
         _ = try repairMiddle(block..<block + 1, now, access, sealsHoles: true)
         try synchronizeBacking(dataOnly: true)
     }

@@ -26,7 +26,7 @@ extension FileContent {
                 context: context, backing: backing, inode: status.inode,
                 keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
-                    header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false))
+                    header: header, size: 0, pageZero: .written))
             try content.recover(length: status.size, access, &buffer)
             return content
         }
@@ -60,7 +60,7 @@ extension FileContent {
             let content = FileContent(
                 context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
-                    header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false))
+                    header: header, size: 0, pageZero: .written))
             defer { content.wipeKeys() }
             _ = try content.verify(.open, &buffer, tail: nil)
             return header
@@ -104,7 +104,7 @@ extension FileContent {
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(nil, suite: file.header.suite),
             state: FileState(
-                header: file.header, size: 0, pageZero: .missing, pageZeroIsOurs: false, isMarked: false))
+                header: file.header, size: 0, pageZero: .missing))
         content.fileKeys.install(file.takeKey())
         content.depart(.missingHeader, page: 0)
         return content
@@ -147,15 +147,15 @@ extension FileContent {
     private func recover(length: UInt64, _ access: Operation, _ buffer: inout CipherBuffer) throws(VolumeError) {
         let pages = PageGeometry.pages(backingLength: length)
         guard pages <= PageGeometry.maximumPages else { throw .damaged(.length) }
-        if pages > 1 { try readPages(&buffer, at: 1, pages - 1..<pages) }
+        if pages > 1 { try buffer.read(pages - 1..<pages, of: backing, to: 1) }
         let (first, tail) = try verify(access, &buffer, tail: pages > 1 ? pages - 1 : nil)
         var end = End(page: 0, field: first)
-        var departures: [(Departure.Kind, UInt64)] = []
+        var departures: [(CrashEvidence.Kind, UInt64)] = []
         if pages > 1 {
             if let tail {
                 end = End(page: pages - 1, field: tail)
             } else if let page = try lastNonZeroPage(below: pages, &buffer) {
-                try readPages(&buffer, at: 1, page..<page + 1)
+                try buffer.read(page..<page + 1, of: backing, to: 1)
                 if !first.isLast {
                     end = End(page: page, field: try verifyPage(page, access, &buffer))
                 } else {
@@ -196,15 +196,15 @@ extension FileContent {
         let hasDepartures = !departures.isEmpty
         state.withLock { state in
             state.size = size
-            state.pageZeroIsOurs = isOurs
+            state.durability.pageZeroIsOurs = isOurs
             // Closed and opened again in this mount: nobody has seen to it that it is durable.
-            state.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
-            state.isTolerant = isTolerated
-            state.repair = needsAll ? .full : hasDepartures ? .end : .none
-            state.suspectEpoch =
+            state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
+            state.recovery.isTolerant = isTolerated
+            state.recovery.repair = needsAll ? .full : hasDepartures ? .end : .none
+            state.recovery.suspectEpoch =
                 context.epochs.isTolerated(first.epoch)
                 ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil
-            state.unmended = nil
+            state.recovery.unmended = nil
         }
         if needsAll, !hasDepartures { resumeMending(pageZero: first.epoch) }
         for (kind, page) in departures { depart(kind, page: page) }
@@ -225,12 +225,11 @@ extension FileContent {
             try judge(keys, access)
             return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
                 (plain: inout MutableRawSpan) throws(VolumeError) in
-                let pages = unsafe buffer.pages.span.bytes
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
-                guard case .block(let first) = try codec.open(pages.extracting(0..<4096), block: 0, into: &plain)
+                guard case .block(let first) = try buffer.open(0, block: 0, &codec, into: &plain)
                 else { throw .damaged(.block) }
                 guard let tail, !first.isLast,
-                    case .block(let last) = try codec.open(pages.extracting(4096..<8192), block: tail, into: &plain)
+                    case .block(let last) = try buffer.open(1, block: tail, &codec, into: &plain)
                 else { return (first, nil) }
                 return (first, last)
             }
@@ -248,8 +247,7 @@ extension FileContent {
             return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
                 (plain: inout MutableRawSpan) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
-                let page = unsafe buffer.pages.span.bytes.extracting(4096..<8192)
-                guard case .block(let field) = try codec.open(page, block: block, into: &plain) else {
+                guard case .block(let field) = try buffer.open(1, block: block, &codec, into: &plain) else {
                     throw .damaged(.zeroPage)
                 }
                 return field
@@ -263,8 +261,8 @@ extension FileContent {
             var page = extent.upperBound
             while page > extent.lowerBound {
                 page -= 1
-                try readPages(&buffer, at: 1, page..<page + 1)
-                if unsafe !buffer.pages.span.bytes.extracting(4096..<8192).isAllZero { return page }
+                try buffer.read(page..<page + 1, of: backing, to: 1)
+                if !buffer.isZero(1) { return page }
             }
         }
         return nil
@@ -280,7 +278,7 @@ extension FileContent {
                 let from = max(position, PageGeometry.pages(backingLength: data))
                 guard from < limit else { return extents }
                 let hole = try backing.nextHole(from: data)
-                let to = min(limit, max(from + 1, PageGeometry.pages(backingLength: hole + 4095)))
+                let to = min(limit, max(from + 1, PageGeometry.pages(coveringLength: hole)))
                 extents.append(from..<to)
                 position = to
             } catch {

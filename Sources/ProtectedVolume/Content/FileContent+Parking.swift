@@ -60,9 +60,9 @@ extension FileContent {
             let most = geometry.start(ofBlock: blocks.upperBound) - offset
             return try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
                 (pages: inout CipherBuffer) throws(VolumeError) -> ReadResult in
-                try readPages(&pages, at: 0, blocks)
+                try pages.read(blocks, of: backing)
                 if let hold = kept.take() { ranges.release(hold) }
-                let counted = try decrypt(&pages, blocks, now, .read, into: &buffer)
+                let counted = try decrypt(pages, blocks, now, .read, into: &buffer)
                 let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
                 return ReadResult(skip..<skip + min(length, Int(clamping: most)), counted: counted)
             }

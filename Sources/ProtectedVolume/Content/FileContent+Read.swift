@@ -59,11 +59,11 @@ extension FileContent {
                 let now = try holding(blocks, exclusive: false) { () throws(VolumeError) -> FileState? in
                     let now = snapshot
                     guard now.size >= offset + UInt64(length) else { return nil }
-                    try readPages(&pages, at: 0, blocks)
+                    try pages.read(blocks, of: backing)
                     return now
                 }
                 guard let now else { return nil }
-                let counted = try decrypt(&pages, blocks, now, access, into: &buffer)
+                let counted = try decrypt(pages, blocks, now, access, into: &buffer)
                 let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
                 return ReadResult(skip..<skip + length, counted: counted)
             }
@@ -72,35 +72,17 @@ extension FileContent {
         }
     }
 
-    /// Reads whole pages to page `position` of the buffer; what the backing file lacks is zeros.
-    func readPages(_ buffer: inout CipherBuffer, at position: Int, _ blocks: Range<UInt64>) throws(VolumeError) {
-        let start = position * PageGeometry.pageSize
-        let end = start + Int(blocks.count) * PageGeometry.pageSize
-        var span = buffer.pages.mutableSpan
-        var all = unsafe span.mutableBytes
-        var target = all._mutatingExtracting(start..<end)
-        let count: Int
-        do throws(Errno) {
-            count = try backing.read(into: &target, at: PageGeometry.offset(ofPage: blocks.lowerBound))
-        } catch { throw .store(error) }
-        if count < end - start { target.zero(count..<end - start) }
-    }
-
     /// The counted stretch: gives the ring whose count the result has to end.
     func decrypt(
-        _ pages: inout CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
+        _ pages: borrowing CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
         into buffer: inout MutableRawSpan
     ) throws(VolumeError) -> KeyRing? {
         let isCounted = try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) -> Bool in
             try judge(keys, access)
-            let ciphertext = unsafe pages.pages.span.bytes
             var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
             var target = 0
-            for block in blocks {
-                let start = Int(block - blocks.lowerBound) * PageGeometry.pageSize
-                let content = try codec.open(
-                    ciphertext.extracting(start..<start + PageGeometry.pageSize), block: block, into: &buffer,
-                    at: target)
+            for (position, block) in blocks.enumerated() {
+                let content = try pages.open(position, block: block, &codec, into: &buffer, at: target)
                 let capacity = geometry.capacity(ofBlock: block)
                 if try accept(content, block: block, in: now) { buffer.zero(target..<target + capacity) }
                 target += capacity

@@ -11,14 +11,14 @@ extension FileContent {
     func mend(_ access: Operation) throws(VolumeError) {
         let now = snapshot
         if now.pageZero == .missing { return try startAnew(access) }
-        switch now.repair {
+        switch now.recovery.repair {
         case .none: return
         case .end:
             try judge(access)
             try preservingTime { () throws(VolumeError) in try cut(toSize: now.size) }
             // Or the length from before could come back beside pages that are written from now on.
             try synchronizeBacking(dataOnly: true)
-            state.withLock { $0.repair = .none }
+            state.withLock { $0.recovery.repair = .none }
         case .full:
             try preservingTime { () throws(VolumeError) in try repairAll(now, access) }
             depart(.repaired, page: 0)
@@ -35,7 +35,7 @@ extension FileContent {
 
     /// Whether something has to be mended before the first modification, or waits to be mended after it.
     package var needsRepair: Bool {
-        state.withLock { $0.repair != .none || $0.pageZero == .missing || $0.unmended != nil }
+        state.withLock { $0.recovery.repair != .none || $0.pageZero == .missing || $0.recovery.unmended != nil }
     }
 
     private func startAnew(_ access: Operation) throws(VolumeError) {
@@ -53,8 +53,8 @@ extension FileContent {
         }
         state.withLock { state in
             state.pageZero = .pending
-            state.pageZeroIsOurs = true
-            state.isMarked = true
+            state.durability.pageZeroIsOurs = true
+            state.durability.isMarked = true
         }
     }
 
@@ -66,10 +66,10 @@ extension FileContent {
         let last = lastBlock(size: now.size)
         let waits = last > 1 && last > context.mendAtOnce
         if waits {
-            let epoch = try context.epochs.suspect(now.suspectEpoch, now.unmended?.epoch)
-            now.unmended = Unmended(epoch: epoch, next: 1, end: last)
+            let epoch = try context.epochs.suspect(now.recovery.suspectEpoch, now.recovery.unmended?.epoch)
+            now.recovery.unmended = Unmended(epoch: epoch, next: 1, end: last)
         } else {
-            now.unmended = nil
+            now.recovery.unmended = nil
             var block: UInt64 = 1
             while block < last {
                 let end = min(block + 64, last)
@@ -86,15 +86,15 @@ extension FileContent {
         }
         if last > 0 { try rewritePage(0, in: now, toSize: now.size, tolerating: true, access) }
         try rewritePage(last, in: now, toSize: now.size, tolerating: true, access)
-        let unmended = now.unmended
+        let unmended = now.recovery.unmended
         state.withLock { state in
-            state.pageZeroIsOurs = true
-            state.unmended = unmended
+            state.durability.pageZeroIsOurs = true
+            state.recovery.unmended = unmended
         }
         try synchronizeBacking(dataOnly: true)
         state.withLock { state in
-            state.repair = .none
-            state.isTolerant = waits
+            state.recovery.repair = .none
+            state.recovery.isTolerant = waits
         }
         if waits { context.mending.add(mendingKey, at: 1) }
     }
@@ -108,59 +108,37 @@ extension FileContent {
         _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation, isDry: Bool = false,
         sealsHoles: Bool = false
     ) throws(VolumeError) -> Bool {
-        try context.buffers.withBuffer(pageCount: Int(blocks.count)) {
-            (buffer: inout CipherBuffer) throws(VolumeError) -> Bool in
-            try readPages(&buffer, at: 0, blocks)
-            let epoch = try context.epochs.epoch(encryptions: isDry ? 0 : Int(blocks.count))
-            if !isDry { drawNonces(Int(blocks.count), into: &buffer) }
-            var scratch = try takeScratch()
-            var rewritten: [UInt64] = []
-            var damaged: [UInt64] = []
-            try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-                try judge(keys, access)
-                var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
-                for (position, block) in blocks.enumerated() {
-                    let range = position * 4096..<(position + 1) * 4096
-                    try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                        (plain: inout MutableRawSpan) throws(VolumeError) in
-                        let content: PageContent
-                        do throws(VolumeError) {
-                            content = try codec.open(
-                                unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain)
-                        } catch {
-                            guard case .damaged = error else { throw error }
-                            damaged.append(block)
-                            return
-                        }
-                        let capacity = geometry.capacity(ofBlock: block)
-                        switch content {
-                        case .zeros:
-                            if now.header.flags.contains(.holes), !sealsHoles { return }
-                            plain.zero(0..<capacity)
-                        case .block(let field):
-                            if !field.isLast { return }
-                        }
-                        rewritten.append(block)
-                        if isDry { return }
-                        let nonceLength = geometry.suite.nonceLength
-                        try buffer.sealPage(
-                            range, position * nonceLength..<(position + 1) * nonceLength, &codec,
-                            plain.bytes.extracting(0..<capacity), block,
-                            BlockField(payloadLength: capacity, isLast: false, epoch: epoch))
+        let mayBeHoles = now.header.flags.contains(.holes) && !sealsHoles
+        var rewritten: [Int] = []
+        var damaged: [UInt64] = []
+        var pages = PageRewriter(self, now, pageCount: Int(blocks.count))
+        try pages.read(blocks)
+        try pages.withKeys(access, encryptions: isDry ? 0 : Int(blocks.count)) {
+            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            var codec = pages.codec()
+            for (position, block) in blocks.enumerated() {
+                do throws(VolumeError) {
+                    switch try pages.open(position, block: block, &codec, into: &plain) {
+                    case .zeros:
+                        if mayBeHoles { continue }
+                        plain.zero(0..<geometry.capacity(ofBlock: block))
+                    case .block(let field):
+                        if !field.isLast { continue }
                     }
+                } catch {
+                    guard case .damaged = error else { throw error }
+                    damaged.append(block)
+                    continue
                 }
+                rewritten.append(position)
+                if !isDry { try pages.seal(plain.bytes, at: position, block: block, size: now.size, &codec) }
             }
-            if isDry { return !rewritten.isEmpty || !damaged.isEmpty }
-            for block in rewritten {
-                let start = Int(block - blocks.lowerBound) * PageGeometry.pageSize
-                try store { () throws(Errno) in
-                    try backing.write(
-                        unsafe buffer.pages.span.bytes.extracting(start..<start + PageGeometry.pageSize),
-                        at: PageGeometry.offset(ofPage: block))
-                }
-            }
-            for block in damaged { depart(.damagedPage, page: block, in: now) }
-            return !rewritten.isEmpty
         }
+        if isDry { return !rewritten.isEmpty || !damaged.isEmpty }
+        for position in rewritten {
+            try pages.write(position..<position + 1, at: blocks.lowerBound + UInt64(position))
+        }
+        for block in damaged { depart(.damagedPage, page: block, in: now) }
+        return !rewritten.isEmpty
     }
 }

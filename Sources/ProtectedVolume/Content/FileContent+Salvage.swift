@@ -29,7 +29,7 @@ extension FileContent {
         let content = FileContent(
             context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
             state: FileState(
-                header: header, size: 0, pageZero: .written, pageZeroIsOurs: false, isMarked: false, isTolerant: true))
+                header: header, size: 0, pageZero: .written, recovery: Recovery(isTolerant: true)))
         try content.judge(.open)
         return content
     }
@@ -143,11 +143,11 @@ extension FileContent {
             (buffer: inout CipherBuffer) throws(VolumeError) -> [(UInt64, Verdict)] in
             var lost: Set<UInt64> = []
             do throws(VolumeError) {
-                try readPages(&buffer, at: 0, blocks)
+                try buffer.read(blocks, of: backing)
             } catch {
                 // One that the disk cannot read takes none of the others with it.
                 for (position, block) in blocks.enumerated() {
-                    do throws(VolumeError) { try readPages(&buffer, at: position, block..<block + 1) } catch {
+                    do throws(VolumeError) { try buffer.read(block..<block + 1, of: backing, to: position) } catch {
                         lost.insert(block)
                     }
                 }
@@ -158,11 +158,10 @@ extension FileContent {
                 var verdicts: [(UInt64, Verdict)] = []
                 let base = geometry.start(ofBlock: blocks.lowerBound)
                 for (position, block) in blocks.enumerated() {
-                    let range = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
                     var verdict = Verdict.damaged
                     do throws(VolumeError) {
-                        let content = try codec.open(
-                            unsafe buffer.pages.span.bytes.extracting(range), block: block, into: &plain,
+                        let content = try buffer.open(
+                            position, block: block, &codec, into: &plain,
                             at: Int(geometry.start(ofBlock: block) - base))
                         switch content {
                         case .zeros: verdict = .zeros

@@ -12,13 +12,13 @@ extension FileContent {
         guard size <= geometry.maximumSize else { throw .refused(.EFBIG) }
         try prepareToModify(access)
         let seen = snapshot
-        if size < seen.size, lastBlock(size: size) > 0 || !seen.isMarked { try syncAhead() }
+        if size < seen.size, lastBlock(size: size) > 0 || !seen.durability.isMarked { try syncAhead() }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
             let now = snapshot
             try judge(access)
             if size > now.size { try extend(to: size, now, access) }
             if size < now.size { try shrink(to: size, now, access) }
-            state.withLock { $0.pinnedTime = nil }
+            state.withLock { $0.times.pinned = nil }
         }
     }
 
@@ -52,7 +52,7 @@ extension FileContent {
             // From here on the file on disk ends in page 0.
             state.withLock { $0.size = size }
             do throws(VolumeError) {
-                if !now.isMarked { try synchronizeBacking(dataOnly: true) }
+                if !now.durability.isMarked { try synchronizeBacking(dataOnly: true) }
                 try cut(toSize: size)
             } catch {
                 failedEnd()

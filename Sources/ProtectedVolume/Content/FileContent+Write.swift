@@ -43,7 +43,7 @@ extension FileContent {
             }
         }
         try prepareToModify(access)
-        if access == .writeBack || access == .replay, context.kernelKeepsTimes { pinTime() }
+        if access == .writeBack || access == .replay, !context.isShared { pinTime() }
         var done = 0
         while done < data.byteCount {
             let count = min(data.byteCount - done, Self.largestRequest)
@@ -53,17 +53,17 @@ extension FileContent {
         state.withLock { state in
             // A write that a program made moves the time; one from the page cache belongs to the time set last.
             switch access {
-            case .writeBack, .replay: state.wroteSincePin = true
-            default: state.pinnedTime = nil
+            case .writeBack, .replay: state.times.wroteSincePin = true
+            default: state.times.pinned = nil
             }
         }
     }
 
     /// Takes the time before the first write from the page cache for the one that the kernel believes in.
     private func pinTime() {
-        guard state.withLock({ $0.pinnedTime == nil }), let status = try? backing.status() else { return }
+        guard state.withLock({ $0.times.pinned == nil }), let status = try? backing.status() else { return }
         state.withLock { state in
-            if state.pinnedTime == nil { state.pinnedTime = status.modified }
+            if state.times.pinned == nil { state.times.pinned = status.modified }
         }
     }
 
@@ -130,88 +130,63 @@ extension FileContent {
             now = snapshot
         }
         let grows = plan.newSize > now.size
-        try context.buffers.withBuffer(pageCount: plan.count) { (buffer: inout CipherBuffer) throws(VolumeError) in
-            try seal(plan, data, now, access, into: &buffer)
-            do throws(VolumeError) {
-                try put(plan, now, &buffer)
-            } catch {
-                if grows { undoGrowth(plan, data, now) }
-                throw error
-            }
+        var pages = PageRewriter(self, now, pageCount: plan.count)
+        try readOld(plan, now, into: &pages)
+        try seal(plan, data, now, access, into: &pages)
+        do throws(VolumeError) {
+            try put(plan, now, pages)
+        } catch {
+            if grows { undoGrowth(plan, now) }
+            throw error
         }
         let touchesFirst = plan.run.lowerBound == 0 || plan.former == 0
         state.withLock { state in
             state.size = max(state.size, plan.newSize)
-            if grows { state.growth += 1 }
-            state.unsyncedPages += UInt64(plan.count)
+            if grows { state.durability.growth += 1 }
+            state.durability.unsyncedPages += UInt64(plan.count)
             if touchesFirst {
                 state.pageZero = .written
-                state.pageZeroIsOurs = true
+                state.durability.pageZeroIsOurs = true
             }
         }
         if grows { grown.broadcast() }
     }
 
     /// `ftruncate` to the final length, the new pages, the former last page after them.
-    private func put(_ plan: WritePlan, _ now: FileState, _ buffer: inout CipherBuffer) throws(VolumeError) {
+    private func put(_ plan: WritePlan, _ now: FileState, _ pages: borrowing PageRewriter) throws(VolumeError) {
         guard let length = geometry.backingLength(size: plan.newSize) else { throw .refused(.EFBIG) }
-        let runBytes = Int(plan.run.count) * PageGeometry.pageSize
-        let bytes = unsafe buffer.pages.span.bytes
-        try store { () throws(Errno) in
-            if plan.newSize != now.size { try backing.truncate(to: length) }
-            try backing.write(
-                bytes.extracting(0..<runBytes), at: PageGeometry.offset(ofPage: plan.run.lowerBound))
-            if let former = plan.former, !plan.formerIsAdjacent {
-                try backing.write(
-                    bytes.extracting(runBytes..<runBytes + PageGeometry.pageSize),
-                    at: PageGeometry.offset(ofPage: former))
-            }
-        }
+        if plan.newSize != now.size { try store { () throws(Errno) in try backing.truncate(to: length) } }
+        let run = Int(plan.run.count)
+        try pages.write(0..<run, at: plan.run.lowerBound)
+        if let former = plan.former, !plan.formerIsAdjacent { try pages.write(run..<run + 1, at: former) }
     }
 
-    /// Reads what is needed of the old pages and seals all pages of `plan` into `buffer`: the run, then a former last
-    /// page that is not adjacent.
+    /// Seals all pages of `plan`: the run, then a former last page that is not adjacent.
     private func seal(
-        _ plan: WritePlan, _ data: RawSpan, _ now: FileState, _ access: Operation, into buffer: inout CipherBuffer
+        _ plan: WritePlan, _ data: RawSpan, _ now: FileState, _ access: Operation, into pages: inout PageRewriter
     ) throws(VolumeError) {
-        try readOld(plan, now, into: &buffer)
-        let epoch = try context.epochs.epoch(encryptions: plan.count)
-        let nonceLength = geometry.suite.nonceLength
-        drawNonces(plan.count, into: &buffer)
-        let lastBefore = lastBlock(size: now.size)
-        let lastAfter = lastBlock(size: plan.newSize)
-        var scratch = try takeScratch()
-        try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-            try judge(keys, access)
-            var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
+        let last = lastBlock(size: now.size)
+        try pages.withKeys(access, encryptions: plan.count) {
+            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            var codec = pages.codec()
             for position in 0..<plan.count {
                 let block = position < plan.run.count ? plan.run.lowerBound + UInt64(position) : plan.former ?? 0
                 let start = geometry.start(ofBlock: block)
                 let capacity = geometry.capacity(ofBlock: block)
-                let length = Int(min(start + UInt64(capacity), plan.newSize) - start)
-                let field = BlockField(
-                    payloadLength: length, isLast: block == lastAfter, epoch: self.epoch(for: block, epoch, in: now))
-                let nonceRange = position * nonceLength..<(position + 1) * nonceLength
-                let pageRange = position * PageGeometry.pageSize..<(position + 1) * PageGeometry.pageSize
                 if plan.offset <= start, plan.end >= start + UInt64(capacity) {
                     let from = Int(start - plan.offset)
-                    try buffer.sealPage(
-                        pageRange, nonceRange, &codec, data.extracting(from..<from + capacity), block, field)
+                    try pages.seal(
+                        data.extracting(from..<from + capacity), at: position, block: block, size: plan.newSize, &codec)
                     continue
                 }
-                try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                    (plain: inout MutableRawSpan) throws(VolumeError) in
-                    var valid = 0
-                    if needsOld(block, plan, now, lastBefore) {
-                        let content = try codec.open(
-                            unsafe buffer.pages.span.bytes.extracting(pageRange), block: block, into: &plain)
-                        if try !accept(content, block: block, in: now) { valid = oldLength(block, now, lastBefore) }
-                    }
-                    plain.zero(valid..<capacity)
-                    overlay(data, plan, start: start, capacity: capacity, onto: &plain)
-                    try buffer.sealPage(
-                        pageRange, nonceRange, &codec, plain.bytes.extracting(0..<capacity), block, field)
+                if needsOld(block, plan, now, last) {
+                    try pages.open(
+                        position, block: block, &codec, into: &plain, keeping: oldLength(block, now, last))
+                } else {
+                    plain.zero(0..<capacity)
                 }
+                overlay(data, plan, start: start, capacity: capacity, onto: &plain)
+                try pages.seal(plain.bytes, at: position, block: block, size: plan.newSize, &codec)
             }
         }
     }
@@ -229,8 +204,7 @@ extension FileContent {
     /// Bytes of `block` that belonged to the file before.
     private func oldLength(_ block: UInt64, _ now: FileState, _ last: UInt64) -> Int {
         guard block <= last, now.pageZero == .written else { return 0 }
-        let start = geometry.start(ofBlock: block)
-        return Int(min(start + UInt64(geometry.capacity(ofBlock: block)), now.size) - start)
+        return geometry.payloadLength(ofBlock: block, size: now.size)
     }
 
     /// Whether some of the old bytes of `block` stay.
@@ -240,7 +214,8 @@ extension FileContent {
         return length > 0 && !(plan.offset <= start && plan.end >= start + UInt64(length))
     }
 
-    private func readOld(_ plan: WritePlan, _ now: FileState, into buffer: inout CipherBuffer) throws(VolumeError) {
+    /// Reads what is needed of the old pages.
+    private func readOld(_ plan: WritePlan, _ now: FileState, into pages: inout PageRewriter) throws(VolumeError) {
         let last = lastBlock(size: now.size)
         let run = plan.run
         let ends = run.lowerBound..<run.upperBound
@@ -250,22 +225,14 @@ extension FileContent {
             if needsOld(block, plan, now, last) {
                 let next = block + 1
                 let both = next < ends.upperBound && needsOld(next, plan, now, last)
-                try readPages(&buffer, at: Int(block - run.lowerBound), block..<(both ? next + 1 : next))
+                try pages.read(block..<(both ? next + 1 : next), to: Int(block - run.lowerBound))
                 if both { block = next }
             }
             block = block + 1 < ends.lowerBound + 2 ? block + 1 : max(block + 1, ends.upperBound - 1)
         }
         if let former = plan.former, !plan.formerIsAdjacent, needsOld(former, plan, now, last) {
-            try readPages(&buffer, at: Int(run.count), former..<former + 1)
+            try pages.read(former..<former + 1, to: Int(run.count))
         }
-    }
-
-    /// One getrandom for all pages of a request, never kept for the next one.
-    func drawNonces(_ count: Int, into buffer: inout CipherBuffer) {
-        var span = buffer.nonces.mutableSpan
-        var all = unsafe span.mutableBytes
-        var target = all._mutatingExtracting(0..<count * geometry.suite.nonceLength)
-        randomBytes(into: &target)
     }
 
     func takeScratch() throws(VolumeError) -> LockedBuffer {
@@ -275,7 +242,7 @@ extension FileContent {
     }
 
     /// After a growth that failed: cuts back, sees to it that the old last page says LAST, makes that durable.
-    private func undoGrowth(_ plan: WritePlan, _ data: RawSpan, _ now: FileState) {
+    private func undoGrowth(_ plan: WritePlan, _ now: FileState) {
         do throws(VolumeError) {
             try cut(toSize: now.size)
             let last = lastBlock(size: now.size)
@@ -296,23 +263,8 @@ extension FileContent {
         context.epochs.endBadly()
         context.mending.forget(mendingKey)
         state.withLock { state in
-            state.repair = .full
-            state.isTolerant = true
+            state.recovery.repair = .full
+            state.recovery.isTolerant = true
         }
-    }
-}
-
-extension CipherBuffer {
-    /// Seals into `pageRange` of the pages, with the nonce at `nonceRange`.
-    mutating func sealPage(
-        _ pageRange: Range<Int>, _ nonceRange: Range<Int>, _ codec: inout PageCodec, _ plaintext: RawSpan,
-        _ block: UInt64, _ field: BlockField
-    ) throws(VolumeError) {
-        let nonces = nonces
-        var span = pages.mutableSpan
-        var all = unsafe span.mutableBytes
-        var page = all._mutatingExtracting(pageRange)
-        try codec.seal(
-            plaintext, block: block, field: field, nonce: unsafe nonces.span.bytes.extracting(nonceRange), into: &page)
     }
 }

@@ -1,65 +1,10 @@
-// The content of one inode: what is known of it in memory, and the tests that every request passes.
+// The content of one inode that is open, and the tests that every request passes.
 
 package import BackingStore
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit
 package import VolumeFormat
-
-/// Where page 0 stands.
-enum PageZero: Sendable {
-    /// On disk.
-    case written
-    /// Created in this mount and not written yet: the backing file is one page of zeros.
-    case pending
-    /// Rule R0: never written by a session that crashed; on disk there is nothing of use.
-    case missing
-}
-
-/// What has to be mended before the first modification.
-enum RepairNeed: Sendable {
-    /// Nothing.
-    case none
-    /// The backing file's length does not fit the last page: cut.
-    case end
-    /// Rule R5, all of it.
-    case full
-}
-
-/// What is known of an open file. Guarded by `FileContent.state`; the size and the last page change only under an
-/// exclusive hold of the range lock from the last page on, the header only under one of page 0.
-struct FileState: Sendable {
-    var header: FileHeader
-    var size: UInt64
-    var pageZero: PageZero
-    /// Page 0, as last written, carries an epoch of this mount, or while the middle waits one that ended badly.
-    var pageZeroIsOurs: Bool
-    /// A page 0 with an epoch of this mount, or a file created in it, is durable: the file is marked.
-    var isMarked: Bool
-    /// Counts growth; equal to `syncedGrowth` when nothing grew since the last sync.
-    var growth: UInt64 = 1
-    var syncedGrowth: UInt64 = 0
-    /// Pages written since the last sync; of a file just opened nobody knows.
-    var unsyncedPages = UInt64.max / 2
-    /// The page 0 with HOLES may still be lost: nothing may be punched before it is durable.
-    var holesMayBeLost = false
-    var repair: RepairNeed = .none
-    /// Departures of rule R4 are read as the rule says.
-    var isTolerant = false
-    /// The epoch that ended badly, of page 0 or of the last page, for which departures are tolerated.
-    var suspectEpoch: UInt32?
-    /// Rule R5 is done but for the middle: `mendSome` goes on with it. Changes only under an exclusive hold of page 0.
-    var unmended: Unmended?
-    /// The keys were wiped: look at the file ID before they come back.
-    var wasWiped = false
-    /// The modification time that was set last, to be put back after late writes from the page cache.
-    var pinnedTime: Timestamp?
-    var wroteSincePin = false
-    /// Late records could not be put in: nothing may be read or written before they are.
-    var owesLateRecords = false
-    /// Where writes from the page cache that are under way begin.
-    var writeBacks: [UInt64] = []
-}
 
 /// The content of one inode that is open; one object per inode, shared by all its handles. Thread-safe.
 ///
@@ -109,20 +54,20 @@ package final class FileContent: Sendable {
     /// open. Operations in flight find no key and are refused, or fetch it again where the class allows.
     package func wipeKeys() {
         fileKeys.wipe()
-        state.withLock { $0.wasWiped = true }
+        state.withLock { $0.access.wasWiped = true }
     }
 
     /// Whether late records have still to be put in: until then the content is neither read nor written.
-    var owesLateRecords: Bool { state.withLock { $0.owesLateRecords } }
+    var owesLateRecords: Bool { state.withLock { $0.access.owesLateRecords } }
 
-    func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.owesLateRecords = owes } }
+    func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.access.owesLateRecords = owes } }
 
     /// Whether the file's key is in memory.
     package var hasKey: Bool { fileKeys.isPresent }
 
     /// Refuses what the table refuses, and sees to it that the file key is there. Inside of `KeyRing.withState`.
     func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
-        let (header, owes) = state.withLock { ($0.header, $0.owesLateRecords) }
+        let (header, owes) = state.withLock { ($0.header, $0.access.owesLateRecords) }
         guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state) else {
             throw .locked(header.protectionClass)
         }
@@ -161,7 +106,7 @@ package final class FileContent: Sendable {
     /// After a wipe, the backing file must still be the one whose keys come back.
     func checkIdentity() throws(VolumeError) {
         let now = snapshot
-        guard now.wasWiped else { return }
+        guard now.access.wasWiped else { return }
         if now.pageZero == .written {
             var bytes = InlineArray<32, UInt8>(repeating: 0)
             var span = bytes.mutableSpan
@@ -169,7 +114,7 @@ package final class FileContent: Sendable {
             let count = try store { () throws(Errno) in try backing.read(into: &raw, at: 0) }
             guard count == 32, unsafe ObjectID(bytes.span.bytes, at: 16) == now.header.fileID else { throw .stale }
         }
-        state.withLock { $0.wasWiped = false }
+        state.withLock { $0.access.wasWiped = false }
     }
 
     // MARK: Times
@@ -177,8 +122,8 @@ package final class FileContent: Sendable {
     /// Remembers the modification time that was just set, so that a late write from the page cache cannot undo it.
     package func pinModificationTime(_ time: Timestamp) {
         state.withLock { state in
-            state.pinnedTime = time
-            state.wroteSincePin = false
+            state.times.pinned = time
+            state.times.wroteSincePin = false
         }
     }
 
@@ -195,7 +140,7 @@ package final class FileContent: Sendable {
     /// a late write has moved.
     package func release() throws(VolumeError) {
         try flushHeader()
-        let time = state.withLock { $0.wroteSincePin ? $0.pinnedTime : nil }
+        let time = state.withLock { $0.times.wroteSincePin ? $0.times.pinned : nil }
         if let time { try? backing.setTimes(accessed: .keep, modified: .set(time)) }
     }
 
@@ -204,7 +149,7 @@ package final class FileContent: Sendable {
     /// The epoch to seal `block` under, where `epoch` is the mount's: page 0 keeps one that ended badly for as long as the
     /// middle waits to be mended, so that what a crash left there stays tolerated whatever happens to this mount.
     func epoch(for block: UInt64, _ epoch: UInt32, in now: FileState) -> UInt32 {
-        block == 0 ? now.unmended?.epoch ?? epoch : epoch
+        block == 0 ? now.recovery.unmended?.epoch ?? epoch : epoch
     }
 
     /// Turns an errno of the backing store into a `VolumeError`.
@@ -212,9 +157,9 @@ package final class FileContent: Sendable {
         do throws(Errno) { return try body() } catch { throw .store(error) }
     }
 
-    func depart(_ kind: Departure.Kind, page: UInt64, in state: FileState? = nil) {
+    func depart(_ kind: CrashEvidence.Kind, page: UInt64, in state: FileState? = nil) {
         context.report(
-            Departure(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
+            CrashEvidence(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
     }
 
     /// The block that holds the last byte; 0 for an empty file.
@@ -251,7 +196,7 @@ package final class FileContent: Sendable {
         let last = lastBlock(size: now.size)
         switch content {
         case .zeros:
-            if now.isTolerant {
+            if now.recovery.isTolerant {
                 if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
                 return true
             }
@@ -260,12 +205,12 @@ package final class FileContent: Sendable {
         case .block(let field):
             if block < last {
                 guard field.isLast else { return false }
-                guard now.isTolerant else { throw .damaged(.length) }
+                guard now.recovery.isTolerant else { throw .damaged(.length) }
                 depart(.lastInMiddle, page: block)
                 return false
             }
             let length = now.size - geometry.start(ofBlock: block)
-            guard now.isTolerant || (field.isLast && UInt64(field.payloadLength) == length) else {
+            guard now.recovery.isTolerant || (field.isLast && UInt64(field.payloadLength) == length) else {
                 throw .damaged(.length)
             }
             return false

@@ -21,6 +21,8 @@ struct PageCodec: ~Copyable {
     private var epoch: UInt32 = 0
     private var extent: UInt64 = 0
 
+    var nonceLength: Int { geometry.suite.nonceLength }
+
     /// - Parameter header: as block 0 is bound to it.
     init(geometry: PageGeometry, keys: FileKeys, header: FileHeader) {
         self.geometry = geometry

@@ -84,7 +84,7 @@ package final class EpochLog: Sendable {
     }
 
     /// Whether what a crash leaves is tolerated in a block of `epoch`.
-    package func isTolerated(_ epoch: UInt32) -> Bool {
+    func isTolerated(_ epoch: UInt32) -> Bool {
         switch tolerance {
         case .nothing: false
         case .everything: !isOwn(epoch)
@@ -94,7 +94,7 @@ package final class EpochLog: Sendable {
 
     /// Whether any epoch ended badly, as rule R0 asks, or is known to: a file whose header could not be written for want
     /// of space is an empty one at once, not after the next mount only.
-    package var toleratesAny: Bool {
+    var toleratesAny: Bool {
         switch tolerance {
         case .nothing: false
         case .everything: true
@@ -109,14 +109,14 @@ package final class EpochLog: Sendable {
     package var own: [UInt32] { state.withLock { $0.own } }
 
     /// Leaves this mount's epochs open at unmount: a header could not be written.
-    package func keepOpen() {
+    func keepOpen() {
         state.withLock { $0.isKeptOpen = true }
     }
 
     /// Counts this mount's epochs among those that ended badly, from now on: an end that failed stands as a crash leaves
     /// it, and has to be read so by who opens the file again. The next write draws another epoch, so that what is written
     /// and mended from then on is not under suspicion.
-    package func endBadly() {
+    func endBadly() {
         state.withLock { state in
             state.ended.formUnion(state.own)
             state.own = []
@@ -154,7 +154,7 @@ package final class EpochLog: Sendable {
     }
 
     /// Takes the epochs that ended badly out of the list, after a complete unlocked check has looked at every file.
-    package func closeEndedBadly() throws(VolumeError) {
+    func closeEndedBadly() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.ended.isEmpty else { return }
             try record(.close(state.ended.sorted()))

@@ -20,7 +20,7 @@ package enum ErasureOutcome: Sendable, Equatable {
 }
 
 /// Destroys files; what the medium below keeps of them is out of its reach.
-package enum Eraser {
+package enum KeyFileEraser {
     /// No file with keys is longer; of a longer one so much is overwritten.
     private static let longest: UInt64 = 1 << 20
 
@@ -116,13 +116,13 @@ extension KeybagFile {
     /// others' names are known to whoever lists or checks a volume that does.
     package static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
         let others = allNames.drop { $0 != name }.dropFirst()
-        return try Eraser.destroy(name, in: root, others: Array(others), marks: name == current)
+        return try KeyFileEraser.destroy(name, in: root, others: Array(others), marks: name == current)
     }
 
     /// What the files that are, or were, a volume's keybag tell of it, the current one first; damaged ones too.
     package static func remains(in root: BackingDirectory) -> [KeybagRemains] {
         let names = [current, previous, temporary].compactMap { $0 }
-        return (names + names.compactMap(Eraser.marked)).compactMap { name in
+        return (names + names.compactMap(KeyFileEraser.marked)).compactMap { name in
             (try? read(name, in: root)).flatMap { KeybagRemains($0) }
         }
     }

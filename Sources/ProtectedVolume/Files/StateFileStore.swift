@@ -11,7 +11,7 @@ package final class StateFileStore: Sendable {
     let directory: BackingDirectory
     private let volumeID: VolumeID
     let stateName: EntryName
-    let lockName: EntryName
+    private let lockName: EntryName
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
     ///
     /// - Parameter number: which one: copies of a volume have their own from 2 on.

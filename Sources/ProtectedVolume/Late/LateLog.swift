@@ -49,7 +49,7 @@ final class LateLog: Sendable {
     }
 
     /// Bytes of records that may wait for the store; late writes beyond wait too.
-    static let roomBytes = 128 << 20
+    private static let roomBytes = 128 << 20
 
     let key: LateKey
     private let root: BackingDirectory

@@ -51,7 +51,7 @@ final class LateRecords: Sendable {
     private let root: BackingDirectory
     private let states: StateFileStore?
     private let keys: KeyRing
-    private let report: @Sendable (VolumeNotice) -> Void
+    private let report: @Sendable (_ number: UInt64, LateNotice) -> Void
     private let state = Lock(State())
     private let applying = Lock(())
     /// What earlier mounts left has been taken in.
@@ -61,7 +61,7 @@ final class LateRecords: Sendable {
 
     init(
         root: BackingDirectory, states: StateFileStore?, keys: KeyRing,
-        report: @escaping @Sendable (VolumeNotice) -> Void
+        report: @escaping @Sendable (_ number: UInt64, LateNotice) -> Void
     ) {
         self.root = root
         self.states = states
@@ -116,10 +116,10 @@ final class LateRecords: Sendable {
             hasLoaded.store(true, ordering: .releasing)
             for number in Self.numbers(in: root, atMost: Self.mostEntries)
             where !listed.contains(where: { $0.number == number }) {
-                report(.late(number: number, .notListed))
+                report(number, .notListed)
             }
         } catch {
-            report(.late(number: 0, .failed(error)))
+            report(0, .failed(error))
         }
     }
 
@@ -158,25 +158,25 @@ final class LateRecords: Sendable {
             guard let header = try LateFileContent.header(of: file), header.number == number else {
                 // A crash, or a full store, came before the header: no record is in it, and none was durable.
                 if length < UInt64(LateFileHeader.length) { return try forgetEmpty(number) }
-                return report(.late(number: number, .refused))
+                return report(number, .refused)
             }
-            guard let opened = try openKey(header) else { return report(.late(number: number, .refused)) }
+            guard let opened = try openKey(header) else { return report(number, .refused) }
             key = opened
             found = try LateFileContent(reading: file, key)
         } catch {
             switch error {
             case .ENOENT:
                 try states?.update { $0?.layout.openLocks.removeAll { $0.number == number } }
-                return report(.late(number: number, .missing))
+                return report(number, .missing)
             case .EROFS: throw .readOnly
-            case .ELOOP, .EISDIR, .ENXIO: return report(.late(number: number, .refused))
+            case .ELOOP, .EISDIR, .ENXIO: return report(number, .refused)
             default: throw .store(error)
             }
         }
         // Not by its name alone, which anybody can give: the next lock's number would have no room.
         state.withLock { $0.highest = max($0.highest, number) }
-        guard found.done >= done else { return report(.late(number: number, .refused)) }
-        if found.hasRest { report(.late(number: number, .cutOff)) }
+        guard found.done >= done else { return report(number, .refused) }
+        if found.hasRest { report(number, .cutOff) }
         let log = LateLog(key: key, root: root, states: states, file: file, found: found)
         guard !found.entries.isEmpty else { return try log.finish() }
         take(found.entries, of: log)
@@ -200,7 +200,7 @@ final class LateRecords: Sendable {
         } catch {
             throw error.errno
         }
-        report(.late(number: number, .missing))
+        report(number, .missing)
     }
 
     private func take(_ entries: [LateEntry], of log: LateLog) {
@@ -295,7 +295,7 @@ final class LateRecords: Sendable {
                 results.append((content, true))
             } catch {
                 results.append((content, false))
-                report(.late(number: owed.last?.log.number ?? 0, .failed(error)))
+                report(owed.last?.log.number ?? 0, .failed(error))
             }
         }
         return results
@@ -308,9 +308,9 @@ final class LateRecords: Sendable {
         do throws(VolumeError) {
             try settle(contents.map(\.fileID))
             for content in contents { content.setOwesLateRecords(false) }
-            for (number, count) in Self.count(counts) { report(.late(number: number, .applied(count))) }
+            for (number, count) in Self.count(counts) { report(number, .applied(count)) }
         } catch {
-            report(.late(number: counts.last?.log.number ?? 0, .failed(error)))
+            report(counts.last?.log.number ?? 0, .failed(error))
         }
     }
 

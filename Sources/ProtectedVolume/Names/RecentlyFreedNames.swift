@@ -7,7 +7,7 @@ internal import VolumeFormat
 /// A bounded table in memory of encoded names, each with the class of the file that had it last.
 ///
 /// An encoded name is bound to its directory, so it needs no other key, and says nothing to who reads memory.
-final class VacatedNames: Sendable {
+final class RecentlyFreedNames: Sendable {
     /// How long a name is remembered.
     static let nanoseconds: UInt64 = 60_000_000_000
     /// Names remembered at most; the oldest go first.
@@ -27,7 +27,7 @@ final class VacatedNames: Sendable {
     }
 
     /// A file of this class is about to lose its name; nil: one that the name need not be remembered for.
-    func leave(_ name: EntryName, _ protectionClass: ProtectionClass?) {
+    func remember(_ name: EntryName, _ protectionClass: ProtectionClass?) {
         let now = clock()
         slots.withLock { slots in
             guard let protectionClass else {

@@ -8,7 +8,7 @@ internal import VolumeFormat
 ///
 /// The hash tells two entries apart that decrypt to the same name. A marked name is shown in a directory without a record,
 /// and given to the entry for good by a repair; a person who renames it makes the name their own.
-enum MarkedName {
+enum UnverifiedName {
     private static let hashBytes = 9
     private static let hashLength = 12
 

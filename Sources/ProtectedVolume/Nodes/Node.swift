@@ -27,13 +27,13 @@ struct Place: Sendable, Equatable {
 }
 
 /// An entry that was reported to the log.
-struct ToldName: Hashable, Sendable {
+struct ReportedName: Hashable, Sendable {
     var directory: UInt64
     var name: EntryName
 }
 
 extension Place {
-    var told: ToldName { ToldName(directory: parent.inode, name: name) }
+    var reportedName: ReportedName { ReportedName(directory: parent.inode, name: name) }
 }
 
 /// One object of a volume: one per inode, however many names it has.
@@ -49,17 +49,17 @@ package final class Node: Sendable {
     let directory: DirectoryState?
     let state: Lock<NodeState>
     /// The class's number, 0: not read yet; and `pagesBit`. For replies without a lock.
-    let looks: Atomic<UInt8>
-    let holders: PageHolders
+    let classAndPages: Atomic<UInt8>
+    let nodesWithCachedPages: NodesWithCachedPages
 
-    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?, holders: PageHolders) {
+    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?, nodesWithCachedPages: NodesWithCachedPages) {
         self.number = number
         self.kind = kind
         self.key = key
         directory = kind == .directory ? DirectoryState() : nil
         state = Lock(NodeState(place: place))
-        looks = Atomic(0)
-        self.holders = holders
+        classAndPages = Atomic(0)
+        self.nodesWithCachedPages = nodesWithCachedPages
     }
 
     /// The inode number as programs see it: the backing store's.
@@ -67,7 +67,7 @@ package final class Node: Sendable {
 
     /// The class of a regular file; nil when it has not been read yet, which replies treat as class A.
     package var protectionClass: ProtectionClass? {
-        ProtectionClass(rawValue: looks.load(ordering: .acquiring) & ~Self.pagesBit)
+        ProtectionClass(rawValue: classAndPages.load(ordering: .acquiring) & ~Self.pagesBit)
     }
 
     /// Handles open on the file.
@@ -75,7 +75,7 @@ package final class Node: Sendable {
     /// Handles open for writing.
     package var writableHandles: Int { state.withLock { $0.writableHandles } }
     /// Whether the last name is gone.
-    package var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
+    var isUnlinked: Bool { state.withLock { $0.isUnlinked } }
 }
 
 /// The changing part of a node.

@@ -1,6 +1,6 @@
 // The nodes that the kernel knows, by number and by backing inode, with their counts.
 //
-// Lock order (outermost first), for Names, Nodes and Volume:
+// Lock order (outermost first), for Nodes and Operations:
 //   directories' `structure` locks (smaller node number first) → a file's opening stripe → KeyRing's state lock →
 //   NodeTable → Node.state → DirectoryState.contents, DirectoryCache, Volume.opened.
 // Only `structure` locks and stripes are held across the backing store's I/O. Nobody asks for the KeyRing's state lock
@@ -28,11 +28,11 @@ final class NodeTable: Sendable {
     private let contents = Lock(Contents())
     let root: Node
     /// The nodes that a lock has to go through.
-    let holders: PageHolders
+    let withCachedPages: NodesWithCachedPages
 
     init(root: Node) {
         self.root = root
-        holders = root.holders
+        withCachedPages = root.nodesWithCachedPages
         contents.withLock { contents in
             contents.byNumber[root.number] = Slot(node: root, lookups: 1, holds: 1)
             contents.byInode[root.key] = root.number
@@ -60,7 +60,8 @@ final class NodeTable: Sendable {
                 }
                 contents.byInode[key] = nil
             }
-            let node = Node(number: contents.nextNumber, kind: kind, key: key, place: place, holders: holders)
+            let node = Node(
+                number: contents.nextNumber, kind: kind, key: key, place: place, nodesWithCachedPages: withCachedPages)
             contents.nextNumber += 1
             contents.byNumber[node.number] = Slot(node: node, lookups: 1)
             contents.byInode[key] = node.number
@@ -114,11 +115,6 @@ final class NodeTable: Sendable {
         if isRemoved, contents.byNumber[node.number] != nil {
             drop(place.parent.number, in: &contents, by: 1, lookups: 0)
         }
-    }
-
-    /// Tells of a further name of the node.
-    func linked(_ node: Node, at place: Place) {
-        contents.withLock { add(place, to: node, in: &$0) }
     }
 
     /// Tells that the name at `old` is now at `new`.
@@ -188,11 +184,6 @@ final class NodeTable: Sendable {
         contents.withLock { drop(node.number, in: &$0, by: 1, lookups: 0) }
     }
 
-    /// Counts a further reply about a known node.
-    func addLookup(_ node: Node) {
-        contents.withLock { $0.byNumber[node.number]?.lookups += 1 }
-    }
-
     func forget(_ node: Node, count: UInt64) {
         contents.withLock { drop(node.number, in: &$0, by: 0, lookups: count) }
     }
@@ -207,7 +198,7 @@ final class NodeTable: Sendable {
             return
         }
         contents.byNumber[number] = nil
-        if slot.node.mayHavePages { holders.remove(number) }
+        if slot.node.mayHavePages { withCachedPages.remove(number) }
         if contents.byInode[slot.node.key] == number { contents.byInode[slot.node.key] = nil }
         // Recursion is as deep as directories become unneeded at once, which is bounded by the depth of a path.
         for place in slot.node.state.withLock({ $0.allPlaces }) {
@@ -215,15 +206,10 @@ final class NodeTable: Sendable {
         }
     }
 
-    func all(where isWanted: (Node) -> Bool) -> [Node] {
-        let nodes = contents.withLock { contents in contents.byNumber.values.map(\.node) }
-        return nodes.filter(isWanted)
-    }
-
     var count: Int { contents.withLock { $0.byNumber.count } }
 }
 
 extension NodeState {
     /// Every name known.
-    var allPlaces: [Place] { (place.map { [$0] } ?? []) + otherPlaces }
+    fileprivate var allPlaces: [Place] { (place.map { [$0] } ?? []) + otherPlaces }
 }

@@ -31,7 +31,9 @@ extension Volume {
         var current = node
         var directory: BackingDirectory?
         while directory == nil {
-            guard let place = current.state.withLock({ $0.place }), chain.count < 4096 else { throw .stale }
+            guard let place = current.state.withLock({ $0.place }), chain.count < Self.deepestDirectory else {
+                throw .stale
+            }
             chain.append((current, place.name))
             current = place.parent
             directory = current === root ? rootDirectory : directories.directory(current.number)

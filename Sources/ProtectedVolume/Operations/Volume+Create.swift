@@ -208,7 +208,7 @@ extension Volume {
     func prepare(_ name: [UInt8], in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
         try requireWritable()
         let id = try idForCreating(in: parent)
-        nameComes(name, in: parent)
+        rememberFamily(name, in: parent)
         return (try directory(parent), try names.encode(name, in: id))
     }
 }

@@ -3,17 +3,6 @@
 internal import BackingStore
 internal import HostSystem
 
-/// What every change of a backing file's content moves.
-struct Fingerprint: Sendable, Equatable {
-    var length: UInt64
-    var modified: Timestamp
-
-    init(_ status: Status) {
-        length = status.size
-        modified = status.modified
-    }
-}
-
 extension Volume {
     /// Whether the kernel keeps what it knows of a file for so long that changes below have to be looked for.
     private var looksForChanges: Bool { !options.isShared }

@@ -4,37 +4,6 @@ internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// What a directory's names are derived from, as far as it has been looked through; so an ordinary name costs no lookup.
-struct KnownFamilies: Sendable {
-    /// Names kept at most; with more of them every name may have a family.
-    private static let capacity = 4096
-
-    /// The patterns seen; never taken back.
-    private var patterns: NameFamily.Patterns = []
-    /// Hashes of the names that others are derived from; never taken back.
-    private var roots: Set<Int> = []
-    /// Where looking goes on; nil: every name was seen.
-    var next: UInt64? = 0
-
-    /// Takes in a name.
-    mutating func take(_ name: [UInt8]) {
-        let derivation = unsafe NameFamily.derivation(of: name.span.bytes)
-        patterns.formUnion(derivation.patterns)
-        for root in derivation.roots where roots.count < Self.capacity { roots.insert(name[root].hashValue) }
-    }
-
-    mutating func formUnion(_ other: KnownFamilies) {
-        patterns.formUnion(other.patterns)
-        for root in other.roots where roots.count < Self.capacity { roots.insert(root) }
-    }
-
-    /// The patterns by which names here may be derived from `name`.
-    func patterns(for name: [UInt8]) -> NameFamily.Patterns {
-        guard next == nil else { return .all }
-        return roots.count >= Self.capacity || roots.contains(name[...].hashValue) ? patterns : []
-    }
-}
-
 extension Volume {
     /// Entries that one creation looks through at most, so that none takes long in a large directory.
     private static let entriesAtOnce = 512
@@ -46,7 +15,9 @@ extension Volume {
     ) throws(VolumeError) -> ProtectionClass {
         var strongest = try classForNewFile(in: parent)
         guard options.keepsFamilyClass, strongest != .complete else { return strongest }
-        if let former = vacated.protectionClass(of: entry), former.isStronger(than: strongest) { strongest = former }
+        if let former = recentlyFreed.protectionClass(of: entry), former.isStronger(than: strongest) {
+            strongest = former
+        }
         let sources = unsafe NameFamily.derivation(of: name.span.bytes).sources.map { Array(name[$0]) }
         let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
         guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
@@ -63,7 +34,7 @@ extension Volume {
     private func relativeClass(_ name: EntryName, _ directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
             guard let status = try status(of: name, in: directory) else {
-                return vacated.protectionClass(of: name)
+                return recentlyFreed.protectionClass(of: name)
             }
             return keptClass(of: name, status, in: directory)
         } catch {
@@ -90,12 +61,12 @@ extension Volume {
 
     /// A file is about to lose a name: remembers its class for whoever makes the name anew. Before the name is gone, so
     /// that no creation comes between.
-    func nameLeaves(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
+    func rememberFreed(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
         guard options.keepsFamilyClass, status.kind == .regular,
             let inherited = try? classForNewFile(in: parent), inherited != .complete
         else { return }
         let kept = keptClass(of: name, status, in: directory)
-        vacated.leave(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
+        recentlyFreed.remember(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
     }
 
     // MARK: patterns in use
@@ -132,7 +103,7 @@ extension Volume {
     }
 
     /// A name is about to come into a directory.
-    func nameComes(_ name: [UInt8], in parent: Node) {
+    func rememberFamily(_ name: [UInt8], in parent: Node) {
         guard options.keepsFamilyClass, !options.isShared,
             unsafe !NameFamily.derivation(of: name.span.bytes).roots.isEmpty
         else { return }

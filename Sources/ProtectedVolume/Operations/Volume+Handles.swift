@@ -268,33 +268,6 @@ extension Volume {
 
     func stripe(_ node: Node) -> Lock<Void> { stripes[Int(node.number % UInt64(stripes.count))] }
 
-    // MARK: the lock sequence
-
-    /// Writes what waits for a key that is about to go: page 0 of files just created. Before step 4 of a lock.
-    package func prepareForLock() {
-        for node in opened.withLock({ Array($0.values) }) {
-            try? node.state.withLock { $0.content }?.flushHeader()
-        }
-    }
-
-    /// Wipes the file keys of every open class A file; contents of class B exist only while a handle is open. To be
-    /// called under the exclusive side of the state lock (`KeyRing.finishLocking`).
-    /// - Returns: the number of handles that were cut off.
-    @discardableResult
-    package func wipeAtLock() -> Int {
-        var handles = 0
-        for node in opened.withLock({ Array($0.values) }) {
-            let (content, count) = node.state.withLock { ($0.content, $0.handles) }
-            guard let content, content.protectionClass == .complete else { continue }
-            content.wipeKeys()
-            handles += count
-        }
-        return handles
-    }
-
-    /// Gives back the buffers that requests have left: memory that only a busy moment needed. After a lock.
-    package func releaseBuffers() { content.buffers.trim() }
-
     // MARK: durability
 
     /// fsync(2) of a file: records and companions on its path once, then the file.

@@ -6,10 +6,6 @@ internal import HostSystem
 package import VolumeFormat
 
 extension Volume {
-    /// Begins the log of a lock that is under way, so that no write is lost from the moment on in which the keys go.
-    /// - Throws: `.locked` where the keys are gone already; `.store(.ENOMEM)`.
-    package func beginLateRecords() throws(VolumeError) { try late.begin() }
-
     /// Takes a write from the page cache that found its keys gone: seals it as a late record, or, where an unlock has come,
     /// writes it. Durable after `synchronize`; in the store after `persistLateRecords`.
     package func writeLate(_ data: RawSpan, at offset: UInt64, to content: FileContent) throws(VolumeError) {

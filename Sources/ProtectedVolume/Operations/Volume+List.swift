@@ -56,7 +56,9 @@ extension Volume {
 
     /// Reports a name once per mount, as long as there are not too many of them.
     private func tellUndecryptable(_ name: EntryName, in parent: Node) {
-        let isNews = told.withLock { $0.count < 4096 && $0.insert(Place(parent: parent, name: name).told).inserted }
+        let isNews = reportedNames.withLock {
+            $0.count < Self.mostReportedNames && $0.insert(Place(parent: parent, name: name).reportedName).inserted
+        }
         if isNews { report(.undecryptable(directoryInode: parent.inode, backingName: Array(name.bytes))) }
     }
 

@@ -6,7 +6,7 @@ internal import HostSystem
 internal import VolumeFormat
 
 /// A user's name in a directory, as far as it could be resolved.
-struct Located {
+struct LocatedEntry {
     /// The name below.
     let name: EncodedName
     /// What is there; nil: nothing.
@@ -29,7 +29,7 @@ extension Volume {
     /// Notes whether a node's name decrypts. A companion that could not be read once does not make the file unreadable for
     /// good; but who knows the name of a file whose companion does not verify is refused like everybody else.
     private func judge(
-        _ located: Located, _ node: Node, in parent: Node, _ directory: BackingDirectory
+        _ located: LocatedEntry, _ node: Node, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) {
         if located.isUndecryptable { return node.state.withLock { $0.isUndecryptable = true } }
         guard node.state.withLock({ $0.isUndecryptable }) else { return }
@@ -42,7 +42,7 @@ extension Volume {
     /// The backing entry that `name` stands for, and what is there.
     func locate(
         _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
-    ) throws(VolumeError) -> Located {
+    ) throws(VolumeError) -> LocatedEntry {
         guard name.count <= NameLimits.longest else { throw .nameTooLong }
         guard let id = try directoryID(parent) else { return try locateUnverified(name, directory) }
         let encoded = try names.encode(name, in: id)
@@ -50,20 +50,20 @@ extension Volume {
         if status == nil, unsafe name.span.bytes.hasText(ReservedName.undecryptablePrefix),
             let entry = try undecryptable(name, directory)
         {
-            return Located(
+            return LocatedEntry(
                 name: EncodedName(entry: entry, companion: nil), status: try self.status(of: entry, in: directory),
                 isUndecryptable: true)
         }
-        return Located(name: encoded, status: status)
+        return LocatedEntry(name: encoded, status: status)
     }
 
     /// In a directory without a record names decrypt, but the store may have chosen what they decrypt to: entries are found
     /// under their marked names alone.
-    private func locateUnverified(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> Located {
+    private func locateUnverified(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> LocatedEntry {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
             let decoded = decode(entry.name, in: directory, nil)
             guard Self.nameShown(for: entry.name, decoded) == name else { continue }
-            var located = Located(
+            var located = LocatedEntry(
                 name: EncodedName(entry: entry.name, companion: nil),
                 status: try status(of: entry.name, in: directory))
             if case .undecryptable = decoded { located.isUndecryptable = true }
@@ -93,7 +93,7 @@ extension Volume {
     static func nameShown(for backing: EntryName, _ decoded: DecodedName) -> [UInt8]? {
         switch decoded {
         case .name(let name): name
-        case .unverified(let name): MarkedName.bytes(for: backing, name)
+        case .unverified(let name): UnverifiedName.bytes(for: backing, name)
         case .undecryptable: nameShown(for: backing)
         case .reserved: nil
         }

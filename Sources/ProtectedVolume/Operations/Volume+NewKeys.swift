@@ -17,9 +17,9 @@ extension Volume {
 
     /// Class B takes new files in every state, but for one reason.
     private func tellUnproven() {
-        let isFirst = toldUnproven.withLock { told in
-            defer { told = true }
-            return !told
+        let isFirst = hasReportedUnprovenKey.withLock { hasReported in
+            defer { hasReported = true }
+            return !hasReported
         }
         if isFirst { report(.unprovenPublicKey) }
     }

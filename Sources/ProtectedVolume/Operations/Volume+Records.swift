@@ -82,7 +82,7 @@ extension Volume {
     }
 
     /// The record as it stands in the store; nil when missing (or an empty symlink, as f2fs leaves after a crash).
-    func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
+    private func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
         let target: [UInt8]
         do throws(Errno) {
             target = try directory.readSymlink(BackingName.record)
@@ -101,8 +101,8 @@ extension Volume {
 
     /// Said once per mount: a damaged record is looked at again with each lookup.
     private func damagedRecord(_ node: Node) -> VolumeError {
-        let name = ToldName(directory: node.inode, name: BackingName.record)
-        let isNews = told.withLock { $0.count < 4096 && $0.insert(name).inserted }
+        let name = ReportedName(directory: node.inode, name: BackingName.record)
+        let isNews = reportedNames.withLock { $0.count < Self.mostReportedNames && $0.insert(name).inserted }
         return isNews ? damaged(.record, node) : .damaged(.record)
     }
 
@@ -133,14 +133,14 @@ extension Volume {
     }
 
     /// Removes a record that is an empty symlink: it counts as missing.
-    func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
+    private func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
         if let target = try? directory.readSymlink(BackingName.record), target.isEmpty {
             try directory.unlink(BackingName.record)
         }
     }
 
     /// The aside in `parent` whose name fits the directory `name`; its ID is known from the aside itself alone.
-    func findAside(
+    private func findAside(
         for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
     ) throws(VolumeError) -> (EntryName, VerifiedRecord)? {
         for entry in try below({ () throws(Errno) in try parent.entries() }) {

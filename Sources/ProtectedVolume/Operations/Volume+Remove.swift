@@ -16,7 +16,7 @@ extension Volume {
         let entry = located.name.entry
         let node = nodes.known(InodeKey(status))
         let pin = node.flatMap { _ in pins.pin { () throws(Errno) in try directory.node(entry) } }
-        nameLeaves(entry, status, in: parent, directory)
+        rememberFreed(entry, status, in: parent, directory)
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
             try below { () throws(Errno) in try directory.unlink(entry) }
         }
@@ -107,7 +107,7 @@ extension Volume {
     }
 
     /// Removes a temporary of any kind; its own content is a record at most.
-    func removeLeftover(_ name: EntryName, _ directory: BackingDirectory) {
+    private func removeLeftover(_ name: EntryName, _ directory: BackingDirectory) {
         do throws(Errno) {
             try directory.unlink(name)
         } catch {

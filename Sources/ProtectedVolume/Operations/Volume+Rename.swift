@@ -5,10 +5,10 @@ internal import HostSystem
 internal import VolumeFormat
 
 /// A rename, resolved: where it comes from and goes to below.
-private struct Move {
+private struct ResolvedRename {
     let parent: Node
     let directory: BackingDirectory
-    let source: Located
+    let source: LocatedEntry
     let newParent: Node
     let newDirectory: BackingDirectory
     let name: EncodedName
@@ -43,8 +43,8 @@ extension Volume {
             let located = try locate(newName, in: newParent, newDirectory)
             if located.isUndecryptable { (encoded, target) = (located.name, located.status) }
         }
-        nameComes(newName, in: newParent)
-        let move = Move(
+        rememberFamily(newName, in: newParent)
+        let move = ResolvedRename(
             parent: parent, directory: directory, source: source, newParent: newParent, newDirectory: newDirectory,
             name: encoded, status: status, target: target)
         switch mode {
@@ -60,7 +60,7 @@ extension Volume {
         return [status, target].compactMap { $0.flatMap { nodes.known(InodeKey($0)) } }
     }
 
-    private func exchange(_ move: Move) throws(VolumeError) {
+    private func exchange(_ move: ResolvedRename) throws(VolumeError) {
         guard let target = move.target else { throw .noEntry }
         let isMoving = move.isDirectory || target.kind == .directory
         try whileMoving(isMoving) { () throws(VolumeError) in
@@ -74,10 +74,10 @@ extension Volume {
     }
 
     /// To a name that nothing has: a file takes the class of the one that had it a moment ago, as if it replaced that.
-    private func placeFree(_ move: Move, mode: RenameMode) throws(VolumeError) {
+    private func placeFree(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
         var undo: (() -> Void)?
         if move.status.kind == .regular {
-            nameLeaves(move.source.name.entry, move.status, in: move.parent, move.directory)
+            rememberFreed(move.source.name.entry, move.status, in: move.parent, move.directory)
             if let (wanted, own) = try classToTakeOver(move) { undo = try strengthen(move, own, to: wanted) }
         }
         do throws(VolumeError) {
@@ -88,7 +88,7 @@ extension Volume {
         }
     }
 
-    private func replace(_ move: Move) throws(VolumeError) {
+    private func replace(_ move: ResolvedRename) throws(VolumeError) {
         guard let target = move.target else { return try placeFree(move, mode: .replace) }
         if target.kind == .directory {
             guard move.isDirectory else { throw .refused(.EISDIR) }
@@ -102,7 +102,7 @@ extension Volume {
             return
         }
         guard !move.isDirectory else { throw .refused(.ENOTDIR) }
-        nameLeaves(move.source.name.entry, move.status, in: move.parent, move.directory)
+        rememberFreed(move.source.name.entry, move.status, in: move.parent, move.directory)
         let undo = try carryClass(move, over: target)
         do throws(VolumeError) {
             let pin = nodes.known(InodeKey(target)).flatMap { _ in
@@ -120,7 +120,7 @@ extension Volume {
 
     /// The rename itself, with companions and tables; `structure` locks are held where they are needed.
     private func place(
-        _ move: Move, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
+        _ move: ResolvedRename, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
     ) throws(VolumeError) {
         let perform = { () throws(VolumeError) in
             if mode == .noReplace, move.directory === move.newDirectory {
@@ -146,7 +146,7 @@ extension Volume {
         if move.isDirectory { move.newParent.directory?.setNeedsSync() }
     }
 
-    private func renameAcross(_ move: Move, mode: RenameMode) throws(VolumeError) {
+    private func renameAcross(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
         do throws(Errno) {
             try move.directory.rename(
                 move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
@@ -162,7 +162,7 @@ extension Volume {
     }
 
     /// Holds the `structure` locks that a rename needs: where a long name comes or goes, or a record is set aside.
-    private func holdingStructure(_ move: Move, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
+    private func holdingStructure(_ move: ResolvedRename, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
         var needed: [Node] = []
         if Self.companionName(of: move.source.name.entry) != nil { needed.append(move.parent) }
         let replacesDirectory = move.target?.kind == .directory
@@ -188,7 +188,7 @@ extension Volume {
 
     /// Before a rename over a file of a stronger class: gives the new file that class, unless someone set its own.
     /// - Returns: what undoes it; nil when nothing was done.
-    private func carryClass(_ move: Move, over target: Status) throws(VolumeError) -> (() -> Void)? {
+    private func carryClass(_ move: ResolvedRename, over target: Status) throws(VolumeError) -> (() -> Void)? {
         guard move.status.kind == .regular, target.kind == .regular,
             let (wanted, new) = try classToCarry(move, over: target)
         else { return nil }
@@ -198,7 +198,7 @@ extension Volume {
     /// Gives the file that moves, which is `new`, the class `wanted`.
     /// - Returns: what undoes it.
     private func strengthen(
-        _ move: Move, _ new: VerifiedClass, to wanted: ProtectionClass
+        _ move: ResolvedRename, _ new: VerifiedClass, to wanted: ProtectionClass
     ) throws(VolumeError) -> () -> Void {
         let node = try entry(move.status, in: move.parent, move.source.name.entry).node
         defer { forget(node, count: 1) }
@@ -221,9 +221,11 @@ extension Volume {
     /// The class that a file has to take from the one that had its new name a moment ago, and what it is now; nil: it stays as
     /// it is.
     private func classToTakeOver(
-        _ move: Move
+        _ move: ResolvedRename
     ) throws(VolumeError) -> (wanted: ProtectionClass, own: VerifiedClass)? {
-        guard options.keepsFamilyClass, let wanted = vacated.protectionClass(of: move.name.entry) else { return nil }
+        guard options.keepsFamilyClass, let wanted = recentlyFreed.protectionClass(of: move.name.entry) else {
+            return nil
+        }
         do throws(VolumeError) {
             guard let own = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
                 !own.flags.contains(.explicit), wanted.isStronger(than: own.protectionClass)
@@ -241,7 +243,7 @@ extension Volume {
     /// Both classes are proven where they can be: otherwise the header of another file, laid over one of the two for a moment,
     /// would decide.
     private func classToCarry(
-        _ move: Move, over target: Status
+        _ move: ResolvedRename, over target: Status
     ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
         guard let new = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
             !new.flags.contains(.explicit), new.protectionClass != .complete

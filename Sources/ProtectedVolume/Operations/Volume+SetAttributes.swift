@@ -43,13 +43,6 @@ extension Volume {
         try? clearPrivileges(of: node, setID: false)
     }
 
-    /// Sets the modification time of a file, as after a late write from the page cache.
-    package func setModified(of node: Node, _ time: Timestamp) throws(VolumeError) {
-        let object = try backing(node)
-        forgetFingerprint(node)
-        try below { () throws(Errno) in try object.setTimes(accessed: .keep, modified: .set(time)) }
-    }
-
     /// Space and limits: the store's own.
     package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
@@ -62,7 +55,7 @@ extension Volume {
         var components: [[UInt8]] = []
         var current = node
         while current !== root {
-            guard let place = current.state.withLock({ $0.place }), components.count < 4096,
+            guard let place = current.state.withLock({ $0.place }), components.count < Self.deepestDirectory,
                 let id = try? directoryID(place.parent), let directory = try? directory(place.parent)
             else { return nil }
             guard case .name(let name) = decode(place.name, in: directory, id) else { return nil }
@@ -75,7 +68,7 @@ extension Volume {
     // MARK: set-ID bits and capabilities
 
     /// Whether a write may have set-ID bits or capabilities to clear; true when not known.
-    package func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
+    private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
     /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.
     package func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {

@@ -4,23 +4,6 @@ internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// A class and flags that block 0 of the file has proven.
-struct VerifiedClass: Equatable, Sendable {
-    let protectionClass: ProtectionClass
-    let flags: FileFlags
-
-    init(_ header: FileHeader) {
-        protectionClass = header.protectionClass
-        flags = header.flags
-    }
-
-    /// Whether a header says the same of what decisions ask for.
-    func agrees(with header: FileHeader) -> Bool {
-        protectionClass == header.protectionClass
-            && flags.contains(.explicit) == header.flags.contains(.explicit)
-    }
-}
-
 extension Volume {
     /// The class of an entry's file, proven: by its open content, by block 0, or, where the class is closed, by what this mount
     /// had proven before it closed the file, if the header still says so. Nil for a file without header (rule R0).

@@ -5,33 +5,12 @@ internal import Glibc
 package import Keybag
 internal import HostSystem
 internal import SodiumKit
-package import VolumeFormat
-
-/// How a volume is opened.
-package struct VolumeOptions: Sendable {
-    /// Nothing is written below.
-    package var isReadOnly = false
-    /// Other machines write the same volume: records are read again, asides are left alone.
-    package var isShared = false
-    /// The class of new files in directories without a default.
-    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
-    /// Crash damage is never tolerated.
-    package var isStrict = false
-    /// Crash damage is tolerated in every file.
-    package var recovers = false
-    /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
-    package var keepsFamilyClass = true
-    /// Descriptors of directories that may be kept open; nil: a quarter of the process's limit.
-    package var directoryDescriptors: Int?
-
-    /// The defaults: exclusive, writable, class C.
-    package init() {}
-}
+internal import VolumeFormat
 
 /// What a volume tells whoever keeps a log.
 package enum VolumeNotice: Sendable {
     /// Crash damage in a file was tolerated.
-    case departure(Departure)
+    case crashEvidence(CrashEvidence)
     /// A backing entry does not decrypt.
     case undecryptable(directoryInode: UInt64, backingName: [UInt8])
     /// A directory has no record: nothing can be created in it, and its names are not verified.
@@ -70,7 +49,7 @@ package final class Volume: Sendable {
     let directories: DirectoryCache
     let pins: PinCount
     /// The classes of files that have just lost their names.
-    let vacated = VacatedNames()
+    let recentlyFreed = RecentlyFreedNames()
     let rootDirectory: BackingDirectory
     /// Held exclusively while a directory moves, so that a walk that failed can wait and try again.
     let moving = RWLock(())
@@ -81,9 +60,13 @@ package final class Volume: Sendable {
     /// Files whose backing length does not tell their size.
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
     /// Undecryptable entries that were reported.
-    let told = Lock<Set<ToldName>>([])
+    let reportedNames = Lock<Set<ReportedName>>([])
+    /// Names that are remembered there; the rest are not reported.
+    static let mostReportedNames = 4096
+    /// Directories on a path from the root: more are a circle.
+    static let deepestDirectory = 4096
     /// Whether `unprovenPublicKey` was reported.
-    let toldUnproven = Lock(false)
+    let hasReportedUnprovenKey = Lock(false)
     /// Whether new objects are given to the caller: root alone can.
     let givesOwnership = geteuid() == 0
     let report: @Sendable (VolumeNotice) -> Void
@@ -139,19 +122,21 @@ package final class Volume: Sendable {
         rootDirectory = directory
         let reserved: BackingDirectory
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
-        late = LateRecords(root: reserved, states: states, keys: keys, report: report)
+        late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
         names = NameCipher(keys: keys.metadata)
         content = ContentContext(
-            keys: keys, epochs: epochs, isReadOnly: options.isReadOnly, cutNeedsSync: !directory.keepsOrder,
-            kernelKeepsTimes: !options.isShared
-        ) { report(.departure($0)) }
-        let limit = options.directoryDescriptors ?? Self.descriptorLimit() / 4
-        directories = DirectoryCache(capacity: min(limit, 2048))
-        pins = PinCount(limit: min(limit, 2048)) { directory.isShort }
+            keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
+        ) { report(.crashEvidence($0)) }
+        // A quarter of the process's descriptors at most.
+        let limit = min(Self.descriptorLimit() / 4, 2048)
+        directories = DirectoryCache(capacity: limit)
+        pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
         nodes = NodeTable(
-            root: Node(number: 1, kind: .directory, key: InodeKey(status), place: nil, holders: PageHolders()))
+            root: Node(
+                number: 1, kind: .directory, key: InodeKey(status), place: nil,
+                nodesWithCachedPages: NodesWithCachedPages()))
         // Mounted with a passphrase, or without device key: there is no unlock to come.
         if keys.state == .unlocked { takeLateRecords() }
     }
@@ -184,11 +169,8 @@ package final class Volume: Sendable {
         if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
     }
 
-    /// Counts one more lookup of a node, as a further reply about it does.
-    package func addLookup(_ node: Node) { nodes.addLookup(node) }
-
     /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
-    package var pageHolders: [Node] { nodes.holders.all.compactMap { nodes.node($0) } }
+    package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
 
     /// Nodes that the kernel knows now.
     package var knownNodeCount: Int { nodes.count }

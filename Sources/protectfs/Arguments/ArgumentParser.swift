@@ -16,7 +16,7 @@ struct Arguments {
     ///
     /// `--name=value`, `--name value`, `-x value`, `-xvalue`, bundled letters and `--` work; `--help` and `-h` are always there.
     init(_ words: ArraySlice<HostPath>, options: [Option]) throws(CommandFailure) {
-        let known = options + [Option("help", letter: "h", help: "show this help")]
+        let known = options + [Option.help]
         var rest = words
         while let word = rest.popFirst() {
             let (text, first, texts) = (word.bytes, rest.startIndex - 1, privateTexts.count)
@@ -69,7 +69,7 @@ struct Arguments {
         let equals = text.firstIndex(of: UInt8(ascii: "="))
         let name = String(decoding: text[..<(equals ?? text.endIndex)], as: UTF8.self)
         guard let option = known.first(where: { $0.name == name }) else {
-            throw .init(.usage, "unknown option --\(HostPath(name)) (see --help)")
+            throw .init(.usage, "unknown option --\(HostPath(name))")
         }
         if option.value == nil {
             guard equals == nil else { throw .init(.usage, "--\(option.name) takes no value") }
@@ -91,7 +91,7 @@ struct Arguments {
         while let letter = letters.popFirst() {
             let character = Character(Unicode.Scalar(letter))
             guard let option = known.first(where: { $0.letter == character }) else {
-                throw .init(.usage, "unknown option -\(HostPath(bytes: [letter])) (see --help)")
+                throw .init(.usage, "unknown option -\(HostPath(bytes: [letter]))")
             }
             if option.value == nil {
                 try store(option, HostPath(""))
@@ -111,17 +111,17 @@ struct Arguments {
         values[option.name, default: []].append(value)
     }
 
-    /// Exactly `count` operands, named in the error as in the usage line.
-    func operands(_ names: String...) throws(CommandFailure) -> [HostPath] {
-        if operands.count < names.count {
-            throw .init(.usage, "\(names[operands.count]) is missing (see --help)")
+    /// Refuses too few operands, too many, and empty ones.
+    func check(_ wanted: [Operand]) throws(CommandFailure) {
+        let required = wanted.filter { !$0.isOptional }
+        if operands.count < required.count {
+            throw .init(.usage, "\(required[operands.count].value.name) is missing")
         }
-        if operands.count > names.count {
-            throw .init(.usage, "too many arguments: \"\(operands[names.count])\" (see --help)")
+        if operands.count > wanted.count, wanted.last?.repeats != true {
+            throw .init(.usage, "too many arguments: \"\(operands[wanted.count])\"")
         }
         if let index = operands.firstIndex(where: { $0.bytes.isEmpty }) {
-            throw .init(.usage, "\(names[index]) is empty")
+            throw .init(.usage, "\(wanted[min(index, wanted.count - 1)].value.name) is empty")
         }
-        return operands
     }
 }

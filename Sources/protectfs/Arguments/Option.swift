@@ -1,65 +1,172 @@
-// What options a command has.
+// What a command takes: its options, the values of these, and its operands. The parser, the help, the man page and the
+// completions all read this.
+
+import VolumeFormat
+
+/// What a value or an operand is: the word for it in the help, and what a shell completes.
+struct Value: Sendable {
+    /// What a shell completes.
+    enum Kind: Sendable {
+        /// Any text, a number among it: nothing is completed.
+        case text
+        /// The path of a file or directory.
+        case path
+        /// The path of a directory.
+        case directory
+        /// A mount point of protectfs.
+        case mountPoint
+        /// A shell command.
+        case command
+        /// The words of `-o`, separated by commas.
+        case mountOptions
+        /// The name of a command of protectfs.
+        case commandName
+        /// One of these words.
+        case words([String])
+    }
+
+    /// The word for it in the help, in capitals.
+    let name: String
+    /// What a shell completes.
+    let kind: Kind
+
+    /// A file.
+    static let file = Value(name: "FILE", kind: .path)
+    /// A command that prints something.
+    static let command = Value(name: "CMD", kind: .command)
+    /// A number of seconds.
+    static let seconds = Value(name: "SECONDS", kind: .text)
+    /// The number of a passphrase.
+    static let slot = Value(name: "NUMBER", kind: .text)
+    /// A protection class.
+    static let protectionClass = Value(name: "CLASS", kind: .words(ProtectionClass.allCases.map(\.canonicalName)))
+}
 
 /// One option of a command.
 struct Option: Sendable {
+    /// How mount(8) may give the option, as a word of `-o` with underscores in its name.
+    enum MountWord: Sendable {
+        /// It may.
+        case plain
+        /// It may, and it says how or whether to unlock.
+        case unlocking
+    }
+
     /// The long name without dashes.
     let name: String
     /// A one-letter name.
     let letter: Character?
-    /// What the value is called in the help; nil for an option without one.
-    let value: String?
+    /// Its value; nil for an option without one.
+    let value: Value?
+    /// What holds without the option, where that is not plain.
+    let standard: String?
     /// True when it may be given more than once.
     let repeats: Bool
     /// True when its value may hold a secret, and so must not stay in what ps(1) shows.
     let isPrivate: Bool
-    /// One sentence for the help; nil keeps the option out of it.
+    /// Whether mount.fuse.protectfs takes it as a word of `-o`.
+    let mountWord: MountWord?
+    /// One sentence for the help, without its full stop; nil hides the option.
     let help: String?
 
     /// Makes an option.
     init(
-        _ name: String, letter: Character? = nil, value: String? = nil, repeats: Bool = false, isPrivate: Bool = false,
-        help: String?
+        _ name: String, letter: Character? = nil, value: Value? = nil, standard: String? = nil, repeats: Bool = false,
+        isPrivate: Bool = false, mountWord: MountWord? = nil, help: String?
     ) {
         self.name = name
         self.letter = letter
         self.value = value
+        self.standard = standard
         self.repeats = repeats
         self.isPrivate = isPrivate
+        self.mountWord = mountWord
         self.help = help
     }
 
-    /// The options that several commands share.
-    static let json = Option("json", help: "report as JSON")
+    /// Every command has this one.
+    static let help = Option("help", letter: "h", help: "show this help")
+    /// A report for programs.
+    static let json = Option("json", help: "print JSON (see JSON in the manual page)")
     /// Where the device key is.
-    static let deviceKey = Option("device-key", value: "FILE", help: "the volume's device key (default: by its UUID)")
+    static let deviceKey = Option(
+        "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key", mountWord: .plain,
+        help: "read the device key from FILE")
     /// A file with the passphrase.
     static let passphraseFile = Option(
-        "passphrase-file", value: "FILE", help: "take the passphrase from FILE's first line")
+        "passphrase-file", value: .file, mountWord: .unlocking, help: "read the passphrase from the first line of FILE")
     /// A command that prints the passphrase.
     static let passphraseCommand = Option(
-        "passphrase-command", value: "CMD", isPrivate: true,
-        help: "take the passphrase from the first line that CMD prints")
+        "passphrase-command", value: .command, isPrivate: true, mountWord: .unlocking,
+        help: "run CMD and read the passphrase from the first line of its output")
     /// A file with the recovery code.
     static let recoveryFile = Option(
-        "recovery-file", value: "FILE", help: "use the recovery code in FILE's first line instead")
+        "recovery-file", value: .file, mountWord: .unlocking,
+        help: "use the recovery code in the first line of FILE instead of a passphrase")
     /// A file with a passphrase to be set.
     static let newPassphraseFile = Option(
-        "new-passphrase-file", value: "FILE", help: "take the new passphrase from FILE's first line")
+        "new-passphrase-file", value: .file, help: "read the new passphrase from the first line of FILE")
     /// A command that prints a passphrase to be set.
     static let newPassphraseCommand = Option(
-        "new-passphrase-command", value: "CMD", isPrivate: true,
-        help: "take the new passphrase from the first line that CMD prints")
+        "new-passphrase-command", value: .command, isPrivate: true,
+        help: "run CMD and read the new passphrase from the first line of its output")
     /// A passphrase that would be refused.
-    static let weakPassphrase = Option(
-        "weak-passphrase", help: "take a new passphrase that is easy to guess, where it would be refused")
+    static let weakPassphrase = Option("weak-passphrase", help: "accept a new passphrase that is easy to guess")
     /// What unlocks an existing volume.
     static let credentials = [passphraseFile, passphraseCommand, recoveryFile]
     /// What sets a new passphrase.
     static let newPassphrase = [newPassphraseFile, newPassphraseCommand, weakPassphrase]
     /// A keybag older than the one seen before.
     static let acceptKeybag = Option(
-        "accept-keybag", help: "accept a keybag that is older or other than the one seen before on this machine")
+        "accept-keybag", mountWord: .plain,
+        help: "accept a keybag that is older than, or differs from, the one last seen on this machine")
     /// The keybag before the last change.
     static let previousKeybag = Option(
-        "previous-keybag", help: "use the keybag from before a change that a crash cut off, where that is still there")
+        "previous-keybag", help: "use the keybag from before a change that a crash interrupted")
+}
+
+/// One operand of a command.
+struct Operand: Sendable {
+    /// How often it is given.
+    enum Count: Sendable {
+        /// Once.
+        case one
+        /// Once or not at all.
+        case optional
+        /// Once or more often; the last operand.
+        case several
+        /// Any number of times; the last operand.
+        case any
+    }
+
+    /// What it is.
+    let value: Value
+    /// How often it is given.
+    let count: Count
+
+    /// Makes an operand.
+    init(_ name: String, _ kind: Value.Kind, _ count: Count = .one) {
+        value = Value(name: name, kind: kind)
+        self.count = count
+    }
+
+    /// Whether it may be left out.
+    var isOptional: Bool { count == .optional || count == .any }
+    /// Whether it may be given more than once.
+    var repeats: Bool { count == .several || count == .any }
+
+    /// The operand in the usage line.
+    var usage: String {
+        let name = value.name + (repeats ? "…" : "")
+        return isOptional ? "[\(name)]" : name
+    }
+
+    /// The directory with the encrypted files.
+    static let volume = Operand("VOLUME", .directory)
+    /// Where a volume is mounted.
+    static let mountPoint = Operand("MOUNTPOINT", .mountPoint)
+    /// Files and directories of a mount.
+    static let paths = Operand("PATH", .path, .several)
+    /// The account of a secret.
+    static let account = Operand("ACCOUNT", .text)
 }

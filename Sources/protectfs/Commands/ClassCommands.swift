@@ -5,33 +5,48 @@ import Glibc
 import HostSystem
 import VolumeFormat
 
+extension Option {
+    fileprivate static let recursive = Option(
+        "recursive", letter: "R", help: "include everything below each directory")
+}
+
 extension Command {
     static let classGet = Command(
-        "class get", "PATH…", "Shows the class of files, and the default of directories.", options: [.json],
+        "class get", .classes, [.paths], "Shows the class of files and the default class of directories.",
+        options: [.json],
+        examples: [.init("protectfs class get ~/documents/diary.txt", "Show the class of a file.")], usesKeys: false,
         run: ClassCommands.get)
 
     static let classSet = Command(
-        "class set", "CLASS PATH…", "Sets the class of files, and the default of directories for new entries.",
+        "class set", .classes, [Operand("CLASS", Value.protectionClass.kind), .paths],
+        "Sets the class of files, and the class that directories give to new entries.",
         details: """
-            CLASS: complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D), as a name,
-            short name, letter or raw value of iOS (NSFileProtectionComplete, …). On the root of the mount it is the
-            volume's default class. A stronger class re-encrypts the file, so that no old copy of its header opens it.
-            Warns of a file whose directory gives new files another class.
+            CLASS is complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D): as a name, a
+            short name, a letter, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
+            default class of the volume. A stronger class re-encrypts the file, so that no old copy of its header opens it. The
+            command warns if new files beside a file get another class.
             """,
         options: [
-            Option("recursive", letter: "R", help: "directories with everything in them"),
-            Option("reencrypt", help: "encrypt anew also where the class does not get stronger"),
-            Option("wrap-only", help: "change the class only, as setfattr does; works with hard links"),
-        ], run: ClassCommands.set)
+            .recursive,
+            Option("reencrypt", help: "re-encrypt files even if the new class is not stronger"),
+            Option("wrap-only", help: "change only the class, as setfattr does; this works with hard links"),
+        ],
+        examples: [
+            .init("protectfs class set complete ~/documents/diary.txt", "Close a file whenever the volume is locked."),
+            .init(
+                "protectfs class set -R B ~/documents/mail",
+                "Set a directory and all files in it to completeUnlessOpen."),
+        ], usesKeys: false, run: ClassCommands.set)
 
     static let classList = Command(
-        "class list", "PATH…", "Lists classes, with files that have another class than their directory gives new ones.",
+        "class list", .classes, [.paths], "Lists classes, and marks files that differ from their directory's default.",
         details: """
-            Marks: weak (weaker than what new files get there: the directory's default, else the volume's), strong (a file
-            stronger than that), exposed (an old copy of the header may open it), chosen (set by someone). Warns of
-            directories with weak or strong files, except with --json.
+            The marks: weak (weaker than new files there, which get the default of the directory or else of the volume), strong
+            (a file stronger than that), exposed (an old copy of the header may open the file), chosen (someone has set the
+            class). The command warns of directories with weak or strong files, except with --json.
             """,
-        options: [Option("recursive", letter: "R", help: "directories with everything in them"), .json],
+        options: [.recursive, .json],
+        examples: [.init("protectfs class list -R ~/documents", "List all files and directories.")], usesKeys: false,
         run: ClassCommands.list)
 }
 

@@ -1,83 +1,114 @@
-// What a command is, the list of all of them, and their help.
+// What a command is, and the table of all of them.
 
 import HostSystem
 
-/// One command of the program, or one of a group such as `class get`.
+/// One command of the program, or one of several under a word, such as `class get`.
 struct Command: Sendable {
+    /// The headings under which the help lists commands, in order.
+    enum Group: String, CaseIterable, Sendable {
+        case volumes = "Volumes"
+        case mounting = "Mounting"
+        case locking = "Locking"
+        case classes = "Classes"
+        case secrets = "Secrets"
+        case keys = "Keys"
+        case maintenance = "Maintenance"
+        case other = "Other"
+    }
+
+    /// A command line and what it does.
+    struct Example: Sendable {
+        let line: String
+        let meaning: String
+
+        /// Makes an example.
+        init(_ line: String, _ meaning: String) {
+            self.line = line
+            self.meaning = meaning
+        }
+    }
+
     /// The words that select it.
     let name: String
-    /// What follows the name in the usage line.
-    let operands: String
+    /// Where the help lists it.
+    let group: Group
+    /// What follows its options.
+    let operands: [Operand]
     /// One sentence.
     let summary: String
-    /// More, in full lines; may be empty.
+    /// More, in paragraphs with an empty line between them; may be empty.
     let details: String
     /// Its options.
     let options: [Option]
+    /// One or two ways to use it.
+    let examples: [Example]
+    /// Whether it uses keys itself. One that does not works also where the primitives do not: a lock above all.
+    let usesKeys: Bool
     /// Does it.
     let run: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
     /// Makes a command.
     init(
-        _ name: String, _ operands: String, _ summary: String, details: String = "", options: [Option] = [],
+        _ name: String, _ group: Group, _ operands: [Operand], _ summary: String, details: String = "",
+        options: [Option] = [], examples: [Example], usesKeys: Bool = true,
         run: @escaping @Sendable (Arguments) throws(CommandFailure) -> ExitCode
     ) {
         self.name = name
+        self.group = group
         self.operands = operands
         self.summary = summary
         self.details = details
         self.options = options
+        self.examples = examples
+        self.usesKeys = usesKeys
         self.run = run
     }
 
-    /// Whether it uses keys itself. One that does not works also where the primitives do not: a lock above all.
-    var usesKeys: Bool {
-        ![
-            "lock", "unlock", "status", "watch", "wait", "unmount", "class get", "class set", "class list", "version",
-        ].contains(name)
-    }
-
-    /// All commands in the order of the help.
+    /// The table of all commands, in the order of the help.
     static let all: [Command] = [
-        .initialise, .mount, .unlock, .lock, .status, .watch, .wait, .unmount, .classGet, .classSet, .classList,
-        .secretSet, .secretGet, .secretList, .secretDelete, .passphraseChange, .passphraseAdd, .passphraseRemove,
-        .passphraseList, .recoveryNew, .recoveryUse, .check,
-        .info, .speed, .erase, .version,
+        .initialise, .info, .erase,
+        .mount, .unmount, .status,
+        .unlock, .lock, .wait, .watch,
+        .classGet, .classSet, .classList,
+        .secretSet, .secretGet, .secretList, .secretDelete,
+        .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
+        .check, .speed,
+        .help, .version,
     ]
 
-    /// The help of this command.
-    var help: String {
-        var text = "Usage: protectfs \(name)"
-        if options.contains(where: { $0.help != nil }) { text += " [OPTION]…" }
-        if !operands.isEmpty { text += " \(operands)" }
-        text += "\n\n\(summary)\n"
-        if !details.isEmpty { text += "\n\(details)\n" }
-        text += "\nOptions:\n"
-        for option in options + [Option("help", letter: "h", help: "show this help")] {
-            guard let help = option.help else { continue }
-            var name = option.letter.map { "-\($0), --\(option.name)" } ?? "    --\(option.name)"
-            if let value = option.value { name += "=\(value)" }
-            text += name.count > 32 ? "  \(name)\n\(String(repeating: " ", count: 36))" : "  " + name.padded(to: 34)
-            text += help + "\n"
-        }
-        return text
+    /// The paragraphs of the details, each in one line.
+    var paragraphs: [String] {
+        details.split(separator: "\n\n").map { $0.split(whereSeparator: \.isNewline).joined(separator: " ") }
     }
 
-    /// The help of the whole program.
-    static var overview: String {
-        var text =
-            "Usage: protectfs COMMAND [OPTION]… [OPERAND]…\n\nAn encrypted directory whose files each carry a protection class.\n\n"
-        for command in all { text += "  " + command.name.padded(to: 20) + command.summary + "\n" }
-        text += "\nEvery command has --help. Exit codes:\n"
-        for (code, meaning) in ExitCode.table { text += "  " + "\(code.number)".padded(to: 5) + meaning + "\n" }
-        text += "fsck has those of fsck(8), added up: 0, 1 repaired, 4 errors left, 8 not done, 16 wrong command line, "
-        return text + "32 interrupted.\n"
+    /// The command's name and operands as the help and the manual page show them.
+    var usage: String {
+        let words = [name] + (options.contains { $0.help != nil } ? ["[OPTION]…"] : []) + operands.map(\.usage)
+        return "protectfs " + words.joined(separator: " ")
     }
+
+    /// The exit code of a wrong command line.
+    var usageError: ExitCode { name == "fsck" ? .checkUsage : .usage }
+
+    /// The command that `words` begin with, and how many of them are its name.
+    static func find(_ words: [String]) -> (command: Command, length: Int)? {
+        for length in [2, 1] where words.count >= length {
+            let name = words.prefix(length).joined(separator: " ")
+            if let command = all.first(where: { $0.name == name }) { return (command, length) }
+        }
+        return nil
+    }
+
+    /// The commands under a word such as `class`; empty for any other word.
+    static func subcommands(of word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
+
+    /// The last word of its name.
+    var lastWord: String { String(name.split(separator: " ").last ?? "") }
 }
 
-extension String {
-    /// Spaces behind it up to `width` characters.
-    func padded(to width: Int) -> String {
-        count >= width ? self : self + String(repeating: " ", count: width - count)
+extension [String] {
+    /// The words as a sentence lists them: `a, b or c`.
+    func joined(last: String) -> String {
+        count < 2 ? joined() : dropLast().joined(separator: ", ") + " \(last) " + self[count - 1]
     }
 }

@@ -8,10 +8,11 @@ import ProtectedVolume
 final class ConfirmedNames: Sendable {
     static let options = [
         Option(
-            "accept-name", value: "PATH", repeats: true,
-            help: "with --repair: the unverified name PATH is right; may be given more than once"),
-        Option("accept-names-from", value: "FILE", help: "the same for each line of FILE"),
-        Option("accept-names", help: "with --repair: ask on the terminal about each unverified name"),
+            "accept-name", value: Value(name: "PATH", kind: .text), repeats: true,
+            help: "with --repair, accept the unverified name PATH; may be given several times"),
+        Option(
+            "accept-names-from", value: .file, help: "with --repair, accept the unverified name in each line of FILE"),
+        Option("accept-names", help: "with --repair, ask about each unverified name"),
     ]
     /// A list of names is not larger than this.
     private static let largestList = 64 << 20

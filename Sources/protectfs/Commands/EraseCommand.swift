@@ -10,34 +10,35 @@ import VolumeFormat
 
 extension Command {
     static let erase = Command(
-        "erase", "VOLUME", "Destroys the keys of a volume: nobody can read it any more.",
+        "erase", .volumes, [.volume], "Destroys the keys of a volume, so that nobody can read it any more.",
         details: """
-            The device key, the one that recovery use has replaced, the state file and the keybag with its predecessor are
-            overwritten to the end of their last block, made durable, read back past the page cache and removed, in this
-            order. The encrypted files stay: remove them when you like. On a terminal you are asked to type the name of the
-            volume's directory. Interrupted, the volume either still opens, or running erase again finishes it. A mounted
-            volume is refused.
+            erase destroys the device key, the device keys that recovery use has replaced, the state file, and the keybag with
+            its predecessor, in this order. It overwrites each file to the end of its last block, waits until that is on
+            disk, reads it back without the page cache, and removes it. The encrypted files stay; remove them when you
+            like. On a terminal, erase asks you to type the name of the volume's directory. If it is interrupted, the
+            volume still opens, or a second run finishes the work. erase refuses a mounted volume.
 
-            A key file is destroyed if it opens this keybag. Where the keybag is damaged, it is destroyed if this machine
-            remembers the volume by its UUID and public key; else erase refuses, and --device-key says which file to destroy.
-            A device key that is a symbolic link or has several names is refused. A keybag that has names elsewhere is not
-            overwritten: only its name in the volume is removed, and erase fails if it held keys. A device key that also opens
-            another store of the volume, which this machine has seen and which is still there, is destroyed only if
-            --device-key names it.
+            A key file is destroyed if it opens this keybag. If the keybag is damaged, the key file is destroyed if this
+            machine remembers the volume by its UUID and public key; otherwise erase refuses, and --device-key names the file
+            to destroy. erase refuses a device key that is a symbolic link or has several names. A keybag with other names is
+            not overwritten: erase removes its name in the volume, and fails if the file held keys. A device key that
+            also opens another store of the volume on this machine is destroyed only if --device-key names it.
 
-            "Verified" is said only where it was checked: the file system overwrites in place (ext4 and XFS), the blocks are
-            the same as before, and the disk gave back what was written. Overwriting proves nothing on ext4 with data=journal
-            or for files inside of inodes (inline_data), where a snapshot or a clone shares the blocks, on Btrfs, ZFS,
-            bcachefs, F2FS, overlayfs, tmpfs, FUSE and network file systems. Solid-state disks, disk images and snapshots
-            below the file system may keep old blocks, which no program can check. Copies and backups of the volume stay
-            readable to who has its recovery code, a portable passphrase, or a copy of the device key with the passphrase.
+            erase says "Verified" only if it checked that the file system overwrites in place (ext4 and XFS), the blocks are the
+            same as before, and the disk returned what was written. Overwriting proves nothing on ext4 with
+            data=journal, for files inside inodes (inline_data), where a snapshot or a clone shares the blocks, and on Btrfs,
+            ZFS, bcachefs, F2FS, overlayfs, tmpfs, FUSE and network file systems. Solid-state disks, disk images and
+            snapshots below the file system can keep old blocks, which no program can check. Copies and backups of the volume
+            stay readable to anyone who has its recovery code, a portable passphrase, or a copy of the device key and the
+            passphrase.
             """,
         options: [
-            .json, Option("yes", help: "do not ask: for scripts"),
+            .json, Option("yes", help: "do not ask for confirmation; for scripts"),
             Option(
-                "device-key", value: "FILE",
-                help: "the volume's device key (default: by its UUID); \"none\" leaves it alone"),
-        ], run: Erasing.run)
+                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                help: "destroy the device key in FILE; none keeps all device keys"),
+        ],
+        examples: [.init("protectfs erase ~/.documents", "Destroy the keys, after a confirmation.")], run: Erasing.run)
 }
 
 /// The work of `erase`.
@@ -61,7 +62,7 @@ enum Erasing {
     }
 
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         let target = try find(path, arguments)
         try refuseOtherCopies(target)
         if arguments.path("device-key") == nil { try refuseOtherStores(target) }
@@ -167,7 +168,8 @@ enum Erasing {
         guard let name = EntryName(path.lastComponent.bytes) else { throw .init(.usage, "\(path): no file's name") }
         let parent = try VolumeAccess.text(path.parent)
         do throws(Errno) {
-            report.note(path, try Eraser.destroy(name, in: HostDirectory.open(path: parent)), holdsKeys: holdsKeys)
+            report.note(
+                path, try KeyFileEraser.destroy(name, in: HostDirectory.open(path: parent)), holdsKeys: holdsKeys)
         } catch { throw failure(error, path) }
     }
 

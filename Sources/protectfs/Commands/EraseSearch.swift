@@ -19,7 +19,7 @@ extension Erasing {
         }
         let names = KeybagFile.allNames
         func hasAny(_ names: [EntryName]) -> Bool { names.contains { (try? directory.status(of: $0)) != nil } }
-        guard hasAny(names + names.compactMap(Eraser.marked)) else {
+        guard hasAny(names + names.compactMap(KeyFileEraser.marked)) else {
             throw .init(
                 .volume,
                 "\(path): not a protectfs volume (no .protectfs.keybag in it), or its keys are destroyed already")

@@ -12,38 +12,46 @@ import VolumeFormat
 
 extension Command {
     static let check = Command(
-        "fsck", "VOLUME", "Checks everything in a volume that is not mounted, and repairs it.",
+        "fsck", .maintenance, [.volume], "Checks a volume that is not mounted, and repairs it.",
         details: """
-            With a passphrase or recovery code every class is checked, files that a crash has left are mended as a mount
-            would mend them, and crash damage is an error from then on. --no-unlock checks what the device key opens, and
-            says what it could not check.
-            --repair makes missing and damaged directory records anew, with the strongest default class that the directory can
-            have had, gives headers to files that are empty without one (of class complete, as nothing tells their class),
-            moves leftovers to .protectfs.lost+found in the volume,
-            and copies all that can be read of a damaged file to NAME.salvaged beside it. With --quarantine it also moves the damaged
-            original, and all that cannot be decrypted, to .protectfs.lost+found; its file log says where everything came
-            from. Nothing is removed.
-            Without a directory's record nothing proves the names in it: someone who can change the volume can have chosen
-            them. They are shown as .unverified-HASH-NAME, and --repair keeps them so. A person can rename such a file in the
-            mount, or confirm names here: with --accept-name or --accept-names-from, which take the paths that fsck prints,
-            or with --accept-names, which asks. It can be interrupted at any moment and run again. Where a sync client brings the
-            volume, let it finish first: what it has not brought yet looks like damage.
-            Exit codes, added up: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
-            its report not be written, 16 wrong command line, 32 interrupted.
+            With a passphrase or the recovery code, fsck checks every class. Files left unfinished by a crash are repaired, as
+            mounting would do, and after a complete check crash damage is no longer tolerated. With --no-unlock,
+            fsck checks what the device key opens, and says what it could not check.
+
+            --repair makes new records for directories whose record is missing or damaged, with the strongest default class
+            that the directory can have had. It gives a header of class complete to empty files that have none. It
+            moves leftovers to .protectfs.lost+found in the volume. It copies everything readable of a damaged file to
+            NAME.salvaged beside it. With --quarantine, it also moves damaged originals and everything that cannot be decrypted
+            to .protectfs.lost+found; the file log there says where each came from. Nothing is deleted.
+
+            If a directory's record is missing, nothing proves the names in the directory: someone who can change the volume
+            may have chosen them. Such names are shown as .unverified-HASH-NAME, and --repair keeps them so. Rename such a file
+            in the mount, or confirm its name with --accept-name or --accept-names-from, which take the paths that fsck
+            prints, or with --accept-names, which asks.
+
+            You can interrupt fsck at any time and run it again. If a sync client copies the volume, let it finish
+            first: what it has not copied yet looks like damage.
+
+            The exit code is a sum: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
+            its report could not be written, 16 wrong command line, 32 interrupted.
             """,
         options: [
-            .json, Option("no-unlock", help: "check names, headers and class none only"),
+            .json, Option("no-unlock", help: "check only names, headers and files of class none"),
             Option("read-only", letter: "n", help: "change nothing"),
-            Option("repair", help: "repair what can be decided, and salvage damaged files"),
-            Option("quarantine", help: "with --repair: move what cannot be decrypted to .protectfs.lost+found"),
+            Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
+            Option("quarantine", help: "with --repair, move what cannot be decrypted to .protectfs.lost+found"),
             .deviceKey,
-        ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag], run: Fsck.run)
+        ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag],
+        examples: [
+            .init("protectfs fsck ~/.documents", "Check everything; ask for the passphrase."),
+            .init("protectfs fsck --repair ~/.documents", "Check and repair."),
+        ], run: Fsck.run)
 }
 
 /// The work of `fsck`.
 enum Fsck {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         if arguments.has("quarantine"), !arguments.has("repair") {
             throw .init(.usage, "--quarantine is part of a repair: give --repair too")
         }

@@ -89,7 +89,7 @@ final class FsckReport: Sendable {
 
     private static func describe(_ finding: Finding) -> String {
         var line = "\(finding.severity.rawValue): /\(HostPath(bytes: finding.path)): \(finding.kind.rawValue)"
-        if let departure = finding.departure { line += " (\(departure.rawValue))" }
+        if let evidence = finding.crashEvidence { line += " (\(evidence.rawValue))" }
         if let page = finding.page { line += ", page \(page)" }
         if let code = finding.errno { line += ", \(SystemError.reason(of: code))" }
         return Output.oneLine(line + " [\(HostPath(bytes: finding.backingPath))]")
@@ -170,7 +170,7 @@ final class FsckReport: Sendable {
             ("path", .string(String(decoding: finding.path, as: UTF8.self))),
             ("backingPath", .string(String(decoding: finding.backingPath, as: UTF8.self))),
             ("page", finding.page.map { .unsigned($0) } ?? .null),
-            ("departure", .optional(finding.departure?.rawValue)),
+            ("departure", .optional(finding.crashEvidence?.rawValue)),
             ("errno", finding.errno.map { .integer(Int64($0)) } ?? .null),
         ])
     }

@@ -9,14 +9,16 @@ import VolumeFormat
 
 extension Command {
     static let info = Command(
-        "info", "VOLUME", "Shows what a volume is: its UUID, cipher, what opens it, where its device key is.",
-        options: [.json, .deviceKey, .previousKeybag], run: Info.run)
+        "info", .volumes, [.volume],
+        "Shows what a volume is: its UUID and cipher, what opens it, and where its device key is.",
+        options: [.json, .deviceKey, .previousKeybag],
+        examples: [.init("protectfs info ~/.documents", "Show the volume; no passphrase is needed.")], run: Info.run)
 }
 
 /// The work of `info`.
 enum Info {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
         let bag = access.bag
         let state = try LocalState.load(access)

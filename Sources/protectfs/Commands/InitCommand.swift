@@ -11,27 +11,38 @@ import VolumeFormat
 
 extension Command {
     static let initialise = Command(
-        "init", "VOLUME", "Makes a new volume in the directory VOLUME, which must be empty or not exist.",
+        "init", .volumes, [.volume], "Makes a new volume in a new or empty directory.",
         details: """
-            The passphrase works only together with the device key, a file outside of the volume, so that a copy of the
-            volume cannot be guessed; elsewhere you need a copy of the key or the recovery code, which is shown once.
+            The passphrase works only together with the device key, which is a file outside the volume, so that someone with
+            a copy of the volume cannot brute-force the passphrase. On another machine you need a copy of the device key or
+            the recovery code. The recovery code is shown once.
 
-            The file system below should have blocks of 4096 bytes at least, as nearly all have (small ext4 file systems have
-            1024: mkfs.ext4 -b 4096): init and mount warn where a power cut may tear a page.
+            The file system below should have blocks of at least 4096 bytes, as nearly all have. Small ext4 file systems have
+            blocks of 1024 bytes (mkfs.ext4 -b 4096 makes larger ones). With smaller blocks a power cut can destroy a page
+            that is being overwritten; init and mount warn of this.
             """,
         options: [
-            Option("cipher", value: "NAME", help: "aes-256-gcm or xchacha20-poly1305 (default: by this processor)"),
-            Option("device-key", value: "FILE", help: "where to write the device key; \"none\" makes a volume without"),
+            Option(
+                "cipher", value: Value(name: "NAME", kind: .words(["aes-256-gcm", "xchacha20-poly1305"])),
+                standard: "the fastest on this CPU", help: "encrypt with aes-256-gcm or xchacha20-poly1305"),
+            Option(
+                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                help: "write the device key to FILE; none makes a volume without a device key"),
             Option("portable", help: "make a passphrase that works without the device key"),
             .json, .passphraseFile, .passphraseCommand,
         ] + Option.newPassphrase,
-        run: Initialisation.run)
+        examples: [
+            .init("protectfs init ~/.documents", "Make a volume; ask for the passphrase."),
+            .init(
+                "protectfs init --device-key none --passphrase-file passphrase volume",
+                "Make a volume that the passphrase alone opens."),
+        ], run: Initialisation.run)
 }
 
 /// The work of `init`.
 enum Initialisation {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         try Output.requireOpen()
         let suite = try cipher(arguments)
         let noDeviceKey = arguments.path("device-key") == HostPath("none")

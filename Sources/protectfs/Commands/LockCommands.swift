@@ -7,9 +7,10 @@ import VolumeFormat
 
 extension Command {
     static let unlock = Command(
-        "unlock", "MOUNTPOINT", "Unlocks a mounted volume.", options: Option.credentials,
+        "unlock", .locking, [.mountPoint], "Unlocks a mounted volume.", options: Option.credentials,
+        examples: [.init("protectfs unlock ~/documents", "Unlock; ask for the passphrase.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = try arguments.operands("MOUNTPOINT")[0]
+            let path = arguments.operands[0]
             let entry = try MountLookup.at(path)
             // Tried before a person types; not kept, as the daemon does not wait for typing.
             _ = try DaemonConnection.connect(entry, path)
@@ -21,15 +22,26 @@ extension Command {
         })
 
     static let lock = Command(
-        "lock", "MOUNTPOINT", "Locks a mounted volume: keys and plaintext of the closed classes leave the memory.",
-        details:
-            "Programs that asked to be waited for get the grace to finish; locking never fails because files are open.",
+        "lock", .locking, [.mountPoint], "Locks a mounted volume: removes keys and plaintext from memory.",
+        details: """
+            The keys and the plaintext of classes A and B are removed. Programs that asked for it get the grace time to finish.
+            Open files do not keep a volume from locking.
+
+            No write that a program has made is lost: what the kernel writes back after the keys are wiped is sealed in the
+            volume, and reaches its file at the next unlock. If the kernel still holds plaintext when the command ends, the
+            exit code is 10; protectfs wait --locked waits until it does not.
+            """,
         options: [
-            Option("grace", value: "SECONDS", help: "how long to wait for programs that asked for it (default 5)"),
+            Option(
+                "grace", value: .seconds, standard: "5", help: "how long to wait for programs that asked for it"),
             .json,
         ],
+        examples: [
+            .init("protectfs lock ~/documents", "Lock a volume."),
+            .init("protectfs lock --grace 0 ~/documents", "Lock at once."),
+        ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = try arguments.operands("MOUNTPOINT")[0]
+            let path = arguments.operands[0]
             let grace = try arguments.seconds("grace").map { Double($0) }
             let client = try DaemonConnection.connect(try MountLookup.at(path), path)
             let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
@@ -56,16 +68,19 @@ extension Command {
         })
 
     static let wait = Command(
-        "wait", "MOUNTPOINT", "Waits until the volume is in a state.",
-        details: "Ends with exit code 124 when the timeout has passed.",
+        "wait", .locking, [.mountPoint], "Waits until a volume is unlocked or locked.",
+        details: "The exit code is 124 if the time is up first.",
         options: [
-            Option("unlocked", help: "until it is unlocked"),
-            Option("locked", help: "until it is locked, or before first unlock"),
-            Option("first-unlock", help: "until it has been unlocked once since mounting"),
-            Option("timeout", value: "SECONDS", help: "give up after so long"),
+            Option("unlocked", help: "wait until the volume is unlocked"),
+            Option("locked", help: "wait until the volume is locked; before the first unlock it counts as locked"),
+            Option("first-unlock", help: "wait until the volume has been unlocked once since mounting"),
+            Option("timeout", value: .seconds, standard: "never", help: "give up after this time"),
         ],
+        examples: [
+            .init("protectfs wait --unlocked --timeout 60 ~/documents", "Wait at most one minute for an unlock.")
+        ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = try arguments.operands("MOUNTPOINT")[0]
+            let path = arguments.operands[0]
             let wanted = ["unlocked", "locked", "first-unlock"].filter { arguments.has($0) }
             guard wanted.count == 1 else { throw .init(.usage, "give one of --unlocked, --locked and --first-unlock") }
             let timeout = try arguments.seconds("timeout")

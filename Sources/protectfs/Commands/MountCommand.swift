@@ -7,19 +7,25 @@ import Keybag
 
 extension Command {
     static let mount = Command(
-        "mount", "VOLUME MOUNTPOINT", "Mounts a volume and unlocks it; returns when the mount answers.",
-        details: """
-            Mount options: ro, allow_other, default_class=CLASS, shared, strict, recover, no_family_class, idle=DURATION, uid=, gid=,
-            umask=, and the kernel's noatime, nodev, nosuid, noexec and their like.
-            """,
+        "mount", .mounting, [.volume, Operand("MOUNTPOINT", .directory)], "Mounts a volume and unlocks it.",
+        details: "The command returns when the mount is ready for use. A process in the background serves it.",
         options: [
-            Option("option", letter: "o", value: "LIST", repeats: true, help: "mount options, separated by commas"),
+            Option(
+                "option", letter: "o", value: Value(name: "LIST", kind: .mountOptions), repeats: true,
+                help: "mount options, separated by commas"),
             Option("foreground", letter: "f", help: "stay in the foreground and log to standard error"),
-            Option("log-names", help: "with --foreground: log names of files, else only inode numbers"),
-            Option("no-unlock", help: "mount before first unlock: only class none can be opened"),
-            Option("read-only", letter: "r", help: "the same as -o ro"),
+            Option("log-names", help: "with --foreground, log names of files instead of inode numbers only"),
+            Option(
+                "no-unlock", mountWord: .unlocking,
+                help: "mount without unlocking; until the first unlock, only files of class none can be opened"),
+            Option("read-only", letter: "r", help: "mount read-only, as -o ro does"),
             .deviceKey,
         ] + Option.credentials + [.acceptKeybag, .previousKeybag, Option("started-by-mount", help: nil)],
+        examples: [
+            .init("protectfs mount ~/.documents ~/documents", "Mount and unlock; ask for the passphrase."),
+            .init(
+                "protectfs mount -o idle=10m,nodev ~/.documents ~/documents", "Lock after ten minutes without use."),
+        ],
         run: { (arguments) throws(CommandFailure) in
             if arguments.has("started-by-mount") {
                 guard DaemonStart.isStarted else {
@@ -53,10 +59,14 @@ extension Command {
     }
 
     static let unmount = Command(
-        "unmount", "MOUNTPOINT", "Unmounts; returns when everything is on disk and the daemon has ended.",
-        details: "A mount whose daemon has died is cleaned away.",
+        "unmount", .mounting, [.mountPoint], "Unmounts a volume.",
+        details: """
+            The command returns when everything is on disk and the daemon has ended. It also removes a mount whose daemon has
+            died.
+            """,
+        examples: [.init("protectfs unmount ~/documents", "Unmount a volume.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = try arguments.operands("MOUNTPOINT")[0]
+            let path = arguments.operands[0]
             return try unmount(path, try MountLookup.at(path))
         })
 

@@ -9,29 +9,40 @@ import VolumeFormat
 
 extension Command {
     static let passphraseChange = Command(
-        "passphrase change", "VOLUME", "Changes the passphrase that you give; no file is touched.",
-        options: [Option("slot", value: "NUMBER", help: "which one, when unlocked by the recovery code")]
-            + Option.keybag
-            + Option.newPassphrase, run: KeybagCommands.change)
+        "passphrase change", .keys, [.volume], "Changes a passphrase; no file is re-encrypted.",
+        details: "It changes the passphrase that you unlock with, or with --slot another one.",
+        options: [
+            Option(
+                "slot", value: .slot,
+                help: "the number of the passphrase; needed with the recovery code if there are several")
+        ] + Option.keybag + Option.newPassphrase,
+        examples: [.init("protectfs passphrase change ~/.documents", "Ask for the old and the new passphrase.")],
+        run: KeybagCommands.change)
 
     static let passphraseAdd = Command(
-        "passphrase add", "VOLUME", "Adds another passphrase.",
-        options: [Option("portable", help: "one that works without the device key")] + Option.keybag
+        "passphrase add", .keys, [.volume], "Adds another passphrase.",
+        options: [Option("portable", help: "make a passphrase that works without the device key")] + Option.keybag
             + Option.newPassphrase,
-        run: KeybagCommands.add)
+        examples: [
+            .init("protectfs passphrase add --portable ~/.documents", "Add a passphrase for use on other machines.")
+        ], run: KeybagCommands.add)
 
     static let passphraseRemove = Command(
-        "passphrase remove", "VOLUME", "Removes a passphrase by its slot number; the last one stays.",
-        options: [Option("slot", value: "NUMBER", help: "which one, as passphrase list shows it")] + Option.keybag,
+        "passphrase remove", .keys, [.volume], "Removes a passphrase; the last one cannot be removed.",
+        options: [Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it")]
+            + Option.keybag,
+        examples: [.init("protectfs passphrase remove --slot 3 ~/.documents", "Remove the passphrase in slot 3.")],
         run: KeybagCommands.remove)
 
     static let passphraseList = Command(
-        "passphrase list", "VOLUME", "Lists what opens the volume.", options: [.json], run: KeybagCommands.list)
+        "passphrase list", .keys, [.volume], "Lists what opens a volume.", options: [.json],
+        examples: [.init("protectfs passphrase list ~/.documents", "Show the numbers of the passphrases.")],
+        run: KeybagCommands.list)
 }
 
 extension KeybagCommands {
     static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         var slot = try slotNumber(arguments)
         let opened = try open(arguments, path, prompt: "Current passphrase of \(path): ") {
             (credential: borrowing Credential, access: CheckedVolume, deviceKey: borrowing FoundDeviceKey)
@@ -85,7 +96,7 @@ extension KeybagCommands {
     }
 
     static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
         if !isPortable, let failure = opened.deviceKey.missing("which only a --portable passphrase does without") {
@@ -109,7 +120,7 @@ extension KeybagCommands {
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         guard let slot = try slotNumber(arguments) else {
             throw .init(.usage, "--slot NUMBER says which passphrase (see protectfs passphrase list)")
         }
@@ -124,7 +135,7 @@ extension KeybagCommands {
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let access = try VolumeAccess(try arguments.operands("VOLUME")[0])
+        let access = try VolumeAccess(arguments.operands[0])
         access.warnIfRefused()
         if arguments.has("json") {
             Output.line(JSONValue.array(access.bag.slots.map(describe)).line)

@@ -9,26 +9,34 @@ import VolumeFormat
 
 extension Command {
     static let recoveryNew = Command(
-        "recovery new", "VOLUME", "Makes a new recovery code; the old one no longer works.",
-        options: [.json] + Option.keybag, run: KeybagCommands.newRecovery)
+        "recovery new", .keys, [.volume], "Makes a new recovery code; the old one stops working.",
+        options: [.json] + Option.keybag,
+        examples: [.init("protectfs recovery new ~/.documents", "Show a new recovery code, once.")],
+        run: KeybagCommands.newRecovery)
 
     static let recoveryUse = Command(
-        "recovery use", "VOLUME", "Takes the recovery code and sets a new passphrase and a new device key.",
+        "recovery use", .keys, [.volume], "Resets the passphrase and the device key, using the recovery code.",
         details: """
-            The old device key and the passphrases bound to it no longer work. The old key's file stays beside the new one, as
-            UUID.key.old: copies of the volume made before need it, and are opened with it without being told. A device key that
-            belongs to another copy of the volume is not replaced: the new one gets a number, UUID.2.key.
+            The old device key and the passphrases bound to it stop working. The file of the old key stays beside the new one, as
+            UUID.key.old: older copies of the volume need it, and protectfs finds it for them. A device key of another copy of
+            the volume is not replaced: the new key then gets a number, UUID.2.key.
             """,
         options: [
             Option("portable", help: "make a passphrase that works without the device key"),
-            .recoveryFile, Option("device-key", value: "FILE", help: "where to write the new device key"),
+            .recoveryFile,
+            Option(
+                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                help: "write the new device key to FILE"),
             .previousKeybag, .acceptKeybag, .json,
-        ] + Option.newPassphrase, run: KeybagCommands.useRecovery)
+        ] + Option.newPassphrase,
+        examples: [
+            .init("protectfs recovery use ~/.documents", "Ask for the recovery code and a new passphrase.")
+        ], run: KeybagCommands.useRecovery)
 }
 
 extension KeybagCommands {
     static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         try Output.requireOpen()
         let opened = try open(arguments, path)
         let made = try edit(path) { () throws(KeybagError) in
@@ -49,7 +57,7 @@ extension KeybagCommands {
     }
 
     static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let path = try arguments.operands("VOLUME")[0]
+        let path = arguments.operands[0]
         if let place = arguments.path("device-key") {
             if place == HostPath("none") {
                 throw .init(.usage, "--device-key none: say where to write the new device key, or leave it out")

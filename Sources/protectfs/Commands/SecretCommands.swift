@@ -9,58 +9,66 @@ import VolumeFormat
 
 extension Option {
     fileprivate static let attribute = Option(
-        "attribute", letter: "a", value: "K=V", repeats: true,
-        help: "an attribute, such as service=mail or comment=…; service= for none")
+        "attribute", letter: "a", value: Value(name: "K=V", kind: .text), repeats: true,
+        help: "an attribute, such as service=mail; an empty value (service=) means that the item has none")
     fileprivate static let internet = Option(
-        "internet", help: "a password for a server and not for a service: server=, protocol=, port=, path=")
+        "internet",
+        help: "the item is an Internet password, with the attributes server, protocol, port and path instead of service"
+    )
 }
 
 extension Command {
+    private static let several = "If several items match, give more attributes to choose one."
+
     static let secretSet = Command(
-        "secret set", "MOUNTPOINT ACCOUNT", "Stores a secret of at most 64 KiB, or replaces it.",
+        "secret set", .secrets, [.mountPoint, .account], "Stores or replaces a secret of at most 64 KiB.",
         details: """
-            The secret is asked for on a terminal, or read from standard input or a file, to the end and with every byte:
-            echo adds a newline, which --line leaves out. Account, service, group (and domain, server, protocol,
-            authentication, port, path with --internet) tell one item from another. Where an item is replaced, its class and
-            its other attributes stay unless new ones are given; comment= takes one away. Attributes are no secrets: they can
-            be read while the volume is locked.
+            The command asks for the secret on a terminal, or reads all of standard input or of a file. It stores every byte,
+            including a newline at the end; --line leaves that out. Items differ by account, service and group (with
+            --internet by account, domain, server, protocol, authentication, port and path). A replaced item keeps its class
+            and its other attributes unless you give new ones; comment= removes the attribute comment. Attributes are not
+            secret: they can be read while the volume is locked.
             """,
         options: [
             Option(
-                "class", value: "CLASS",
-                help: "the secret's protection class (default: the one it has; of a new one complete)"),
+                "class", value: .protectionClass, standard: "the item's class, complete for a new item",
+                help: "protect the secret with this class"),
             .attribute, .internet,
-            Option("file", value: "FILE", help: "take the secret from FILE"),
-            Option("line", help: "take the first line only, without its newline"),
-            Option("new", help: "refuse where there is such an item already"),
+            Option("file", value: .file, help: "read the secret from FILE"),
+            Option("line", help: "read only the first line, without its newline"),
+            Option("new", help: "fail if the item exists"),
+        ],
+        examples: [
+            .init("protectfs secret set -a service=mail ~/documents me@example.org", "Store a password; ask for it."),
+            .init(
+                "protectfs secret set --file token --line ~/documents backup",
+                "Store the first line of a file, available only while unlocked."),
         ], run: SecretCommands.set)
 
     static let secretGet = Command(
-        "secret get", "MOUNTPOINT ACCOUNT", "Writes a secret to standard output, with every byte.",
-        details: """
-            Where several items match, it is the one that nothing but what is given tells from others; where there is none,
-            give more attributes.
-            """,
-        options: [.attribute, .internet], run: SecretCommands.get)
+        "secret get", .secrets, [.mountPoint, .account], "Writes a secret to standard output, every byte of it.",
+        details: several, options: [.attribute, .internet],
+        examples: [.init("protectfs secret get -a service=mail ~/documents me@example.org", "Print a password.")],
+        run: SecretCommands.get)
 
     static let secretList = Command(
-        "secret list", "MOUNTPOINT [ACCOUNT]", "Lists secrets by their attributes; works while the volume is locked.",
-        options: [.attribute, .internet, .json], run: SecretCommands.list)
+        "secret list", .secrets, [.mountPoint, Operand("ACCOUNT", .text, .optional)],
+        "Lists secrets by their attributes, even while the volume is locked.",
+        options: [.attribute, .internet, .json],
+        examples: [.init("protectfs secret list ~/documents", "List all secrets of a volume.")],
+        run: SecretCommands.list)
 
     static let secretDelete = Command(
-        "secret delete", "MOUNTPOINT ACCOUNT", "Removes a secret; works while the volume is locked.",
-        details: """
-            Where several items match, it is the one that nothing but what is given tells from others; where there is none,
-            give more attributes, or --all.
-            """,
-        options: [.attribute, .internet, Option("all", help: "remove every item that matches")],
+        "secret delete", .secrets, [.mountPoint, .account], "Removes a secret, even while the volume is locked.",
+        details: several, options: [.attribute, .internet, Option("all", help: "remove every item that matches")],
+        examples: [.init("protectfs secret delete -a service=mail ~/documents me@example.org", "Remove a password.")],
         run: SecretCommands.delete)
 }
 
 /// The work of the commands on secrets.
 enum SecretCommands {
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
+        let operands = arguments.operands
         var wanted: ProtectionClass?
         if let word = try arguments.text("class") {
             guard let known = ProtectionClass(name: word) else {
@@ -85,7 +93,7 @@ enum SecretCommands {
     }
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
+        let operands = arguments.operands
         let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
@@ -101,9 +109,7 @@ enum SecretCommands {
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let operands =
-            arguments.operands.count > 1
-            ? try arguments.operands("MOUNTPOINT", "ACCOUNT") : try arguments.operands("MOUNTPOINT")
+        let operands = arguments.operands
         let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
         let query = try query(arguments, operands.count > 1 ? operands[1] : nil)
         let found: SecretStore.Listing
@@ -128,7 +134,7 @@ enum SecretCommands {
     }
 
     static func delete(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let operands = try arguments.operands("MOUNTPOINT", "ACCOUNT")
+        let operands = arguments.operands
         let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
         let query = try query(arguments, operands[1])
         do throws(SecretError) {

@@ -38,11 +38,14 @@ enum SecretValueInput {
         }
     }
 
+    /// Bytes that are read at first: most secrets are shorter.
+    private static let firstRoom = 4096
+
     /// Everything up to the end. Read a little at first, as locked memory is scarce.
     private static func all(
         of input: borrowing Descriptor, _ source: String
     ) throws(CommandFailure) -> SecretBytes {
-        var first = try room(4096)
+        var first = try room(firstRoom)
         let count = try fill(&first, from: 0, input, source)
         if count < first.byteCount {
             first.shorten(to: count)

@@ -7,13 +7,13 @@ import SodiumKit
 
 extension Command {
     static let speed = Command(
-        "speed", "", "Measures the ciphers of this machine.", options: [.json], run: Speed.run)
+        "speed", .maintenance, [], "Measures the ciphers on this machine.", options: [.json],
+        examples: [.init("protectfs speed", "Show which cipher is the fastest here.")], run: Speed.run)
 }
 
 /// The work of `speed`.
 enum Speed {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        _ = try arguments.operands()
         let speeds: [CipherSpeed]
         do throws(SodiumError) { speeds = try measureCiphers() } catch { throw ErrorMessages.memory(error) }
         let cost = try calibratedCost()

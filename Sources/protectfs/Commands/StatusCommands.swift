@@ -8,12 +8,12 @@ import VolumeFormat
 
 extension Command {
     static let status = Command(
-        "status", "[MOUNTPOINT]", "Shows a mount, or all of yours: state, open handles by class, idle timer.",
-        options: [.json],
+        "status", .mounting, [Operand("MOUNTPOINT", .mountPoint, .optional)],
+        "Shows one or all of your mounts: state, open files by class, idle timer.", options: [.json],
+        examples: [.init("protectfs status", "Show all of your mounts.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let entries: [MountEntry]
             if let path = arguments.operands.first {
-                _ = try arguments.operands("MOUNTPOINT")
                 entries = [try MountLookup.at(path)]
             } else {
                 entries = MountLookup.all().filter { geteuid() == 0 || $0.owner == geteuid() }
@@ -49,14 +49,16 @@ extension Command {
         })
 
     static let watch = Command(
-        "watch", "MOUNTPOINT", "Shows what happens to the volume as it happens, until it is unmounted.",
+        "watch", .locking, [.mountPoint], "Shows locks and unlocks as they happen, until the volume is unmounted.",
         details: """
-            One line per event; with --json one object a line: willLock (grace), sweeping (files), locked, willUnlock, unlocked, firstUnlock. The
-            first line is the state now.
+            It prints a line for the present state, and one for each event. With --json each line is an object; the events are
+            willLock (with grace), sweeping (with files), locked, willUnlock, unlocked and firstUnlock.
             """,
         options: [.json],
+        examples: [.init("protectfs watch --json ~/documents", "Print events as JSON, for a script.")],
+        usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = try arguments.operands("MOUNTPOINT")[0]
+            let path = arguments.operands[0]
             var client = try DaemonConnection.connect(try MountLookup.at(path), path)
             let state = try DaemonConnection.call(path) { () throws(ControlError) in try client.subscribe(wait: false) }
             let isJSON = arguments.has("json")

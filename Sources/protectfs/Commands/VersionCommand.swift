@@ -8,9 +8,10 @@ let programVersion = "0.3.0"
 
 extension Command {
     static let version = Command(
-        "version", "", "Shows the version.", options: [.json],
+        "version", .other, [], "Shows the version.", options: [.json],
+        examples: [.init("protectfs version", "Show the versions of the program and of the volume format.")],
+        usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            _ = try arguments.operands()
             let fields: [(String, JSONValue)] = [("version", .string(programVersion)), ("format", .integer(1))]
             Output.line(
                 arguments.has("json") ? JSONValue.fields(fields).line : "protectfs \(programVersion), volume format 1")

@@ -177,10 +177,15 @@ enum CredentialInput {
         }
     }
 
+    /// Bytes that `drain` reads at a time.
+    private static let drainedAtOnce = 4096
+
     /// Reads what a command prints after its first line, which may be secret too, so that it does not die of SIGPIPE.
     private static func drain(_ reading: borrowing Descriptor) throws {
         var rest: SecretBytes
-        do throws(SodiumError) { rest = try SecretBytes(byteCount: 4096) } catch { throw ErrorMessages.memory(error) }
+        do throws(SodiumError) { rest = try SecretBytes(byteCount: Self.drainedAtOnce) } catch {
+            throw ErrorMessages.memory(error)
+        }
         for _ in 0..<256 {
             let count = try rest.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
                 try reading.read(into: &span)

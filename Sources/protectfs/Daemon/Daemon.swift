@@ -65,13 +65,7 @@ enum Daemon {
         try checkLockedMemory()
         try checkDescriptors()
         let access = try request.check()
-        var options = VolumeOptions()
-        options.isReadOnly = request.options.isReadOnly
-        options.isShared = request.options.isShared
-        options.isStrict = request.options.isStrict
-        options.recovers = request.options.recover
-        options.keepsFamilyClass = !request.options.ignoresFamily
-        if let wanted = request.options.defaultClass { options.defaultClass = wanted }
+        let options = request.options.volume
         if !options.isReadOnly {
             try checkWritable(access)
             if let text = StoreWarning.smallBlocks(below: access.directory, request.volume) {
@@ -198,7 +192,7 @@ enum Daemon {
     private static func stateStore(
         _ access: CheckedVolume, _ request: MountRequest
     ) throws(CommandFailure) -> StateFileStore? {
-        if request.options.isReadOnly {
+        if request.options.volume.isReadOnly {
             // Reading must not make the directory.
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
@@ -206,7 +200,7 @@ enum Daemon {
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)
         } catch {
-            if request.options.recover { return nil }
+            if request.options.volume.recovers { return nil }
             throw .init(
                 error.code,
                 "\(error.message); without the state file a crash could not be told from tampering (-o recover mounts nevertheless)"
@@ -230,8 +224,8 @@ enum Daemon {
 
     private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
         switch notice {
-        case .departure(let departure):
-            "crash damage tolerated in backing inode \(departure.inode), page \(departure.page): \(departure.kind.rawValue)"
+        case .crashEvidence(let evidence):
+            "crash damage tolerated in backing inode \(evidence.inode), page \(evidence.page): \(evidence.kind.rawValue)"
         case .undecryptable(let inode, let name):
             // It may be the name of a file that somebody has put into the volume's directory by mistake.
             "an entry of backing directory \(inode) does not decrypt\(withNames ? ": \(HostPath(bytes: name))" : "")"

@@ -46,7 +46,7 @@ enum DaemonStart {
 
     /// The program's own file; /proc/self/exe itself would give the daemon the name "exe".
     private static func ownPath() throws(SystemError) -> HostPath {
-        var buffer = [CChar](repeating: 0, count: 4096)
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
         guard count > 0 else { throw .last("readlink", "/proc/self/exe") }
         return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })

@@ -24,13 +24,16 @@ final class ErrorCapture {
         close(ends.1)
     }
 
+    /// Bytes that are read of what was written.
+    private static let longestText = 4096
+
     /// Ends and gives the first line that was written, without the program's name.
     func end() -> String? {
         guard original >= 0, reading >= 0 else { return nil }
         dup2(original, 2)
         close(original)
         defer { close(reading) }
-        var buffer = [UInt8](repeating: 0, count: 4096)
+        var buffer = [UInt8](repeating: 0, count: Self.longestText)
         let count = unsafe Glibc.read(reading, &buffer, buffer.count)
         guard count > 0 else { return nil }
         let line = buffer[..<count].prefix { $0 != UInt8(ascii: "\n") }

@@ -4,6 +4,7 @@ import FuseFrontend
 import Glibc
 import HostSystem
 import Keybag
+import ProtectedVolume
 import VolumeFormat
 
 /// One call of `protectfs mount`.
@@ -23,7 +24,7 @@ struct MountRequest {
 
     /// Reads the command line.
     init(_ arguments: Arguments) throws(CommandFailure) {
-        let operands = try arguments.operands("VOLUME", "MOUNTPOINT")
+        let operands = arguments.operands
         volume = operands[0]
         mountPoint = operands[1]
         noUnlock = arguments.has("no-unlock")
@@ -47,7 +48,9 @@ struct MountRequest {
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
         }
-        if options.isStrict, options.recover { throw .init(.usage, "-o strict and -o recover exclude each other") }
+        if options.volume.isStrict, options.volume.recovers {
+            throw .init(.usage, "-o strict and -o recover exclude each other")
+        }
         if arguments.has("log-names"), !arguments.has("foreground") {
             throw .init(
                 .usage, "--log-names needs --foreground: names of files do not belong in the system log")

@@ -44,7 +44,7 @@ extension RunningMount {
             ("ownEpochs", .array(epochs.own.map { .integer(Int64($0)) })),
             ("epochsEndedBadly", .array(epochs.endedBadly.map { .integer(Int64($0)) })),
             ("knownNodes", .integer(Int64(frontend.statistics.knownNodes))),
-            ("pageHolders", .integer(Int64(volume.pageHolders.count))),
+            ("pageHolders", .integer(Int64(volume.nodesWithCachedPages.count))),
             ("lateRecords", .integer(Int64(volume.lateRecordCount))),
             ("workers", .integer(Int64(frontend.statistics.workers))),
         ])

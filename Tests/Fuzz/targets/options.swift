@@ -1,16 +1,18 @@
 // The command line: an input is a list of words, each ended by a zero byte, that a command's options take apart, and a
 // list of mount options.
 // with: Sources/protectfs/Arguments/ArgumentParser.swift Sources/protectfs/Arguments/Option.swift
-// with: Sources/protectfs/ExitCode.swift Sources/FuseFrontend/MountOptions.swift
+// with: Sources/protectfs/ExitCode.swift Sources/FuseFrontend/MountOption.swift Sources/FuseFrontend/MountOptions.swift
 
 import HostSystem
+import ProtectedVolume
 import VolumeFormat
 
 /// One option of every sort, and those that commands share.
 private let options =
     [
-        Option("option", letter: "o", value: "LIST", repeats: true, help: ""), Option("json", letter: "j", help: ""),
-        Option("grace", letter: "g", value: "SECONDS", help: ""), .deviceKey, .acceptKeybag, .previousKeybag,
+        Option("option", letter: "o", value: Value(name: "LIST", kind: .mountOptions), repeats: true, help: ""),
+        Option("json", letter: "j", help: ""),
+        Option("grace", letter: "g", value: .seconds, help: ""), .deviceKey, .acceptKeybag, .previousKeybag,
     ] + Option.credentials + Option.newPassphrase
 
 private func parse(_ words: [HostPath]) -> Arguments? { try? Arguments(words[...], options: options) }
@@ -21,7 +23,7 @@ func fuzz(_ bytes: RawSpan) {
     if let arguments = parse(words) {
         // Written in one way, they are understood as the same again.
         var again: [HostPath] = []
-        for option in options + [Option("help", letter: "h", help: nil)] where arguments.has(option.name) {
+        for option in options + [.help] where arguments.has(option.name) {
             for value in arguments.all(option.name) {
                 check(option.value != nil || value.bytes.isEmpty, "an option without value has one")
                 let text = "--\(option.name)" + (option.value == nil ? "" : "=")
@@ -37,7 +39,7 @@ func fuzz(_ bytes: RawSpan) {
         for option in options { check(same.all(option.name) == arguments.all(option.name), "an option changes") }
         check(same.operands == arguments.operands, "operands change")
         if let seconds = try? arguments.seconds("grace") { check(seconds <= 315_360_000, "a duration is too long") }
-        _ = try? arguments.operands("VOLUME", "MOUNTPOINT")
+        _ = try? arguments.check([.volume, .mountPoint])
     }
     let lists = words.map { String(decoding: $0.bytes, as: UTF8.self) }
     guard let mount = try? MountOptions.parse(lists) else { return }
@@ -54,13 +56,14 @@ func fuzz(_ bytes: RawSpan) {
     }
     // Written as words, they are understood as the same again.
     var list = mount.kernelOptions
-    if mount.isReadOnly { list.append("ro") }
+    let volume = mount.volume
+    if volume.isReadOnly { list.append("ro") }
     if mount.allowsOther { list.append("allow_other") }
-    if mount.isShared { list.append("shared") }
-    if mount.isStrict { list.append("strict") }
-    if mount.recover { list.append("recover") }
-    if mount.ignoresFamily { list.append("no_family_class") }
-    if let value = mount.defaultClass { list.append("default_class=\(value.canonicalName)") }
+    if volume.isShared { list.append("shared") }
+    if volume.isStrict { list.append("strict") }
+    if volume.recovers { list.append("recover") }
+    if !volume.keepsFamilyClass { list.append("no_family_class") }
+    list.append("default_class=\(volume.defaultClass.canonicalName)")
     if let value = mount.idleSeconds { list.append("idle=\(value)") }
     if let value = mount.user { list.append("uid=\(value)") }
     if let value = mount.group { list.append("gid=\(value)") }

@@ -1,9 +1,9 @@
 """Every cell of the table "changing the class", and everything around setxattr of user.protection."""
 
+import json
 import mmap
 import os
 
-import harness
 from harness import CLASSES, PAGE, Skip, as_user, get_class, in_child, outcome, pattern, read_file, set_class, write_file
 
 # The second table of the semantics, row by row; "UNL only" is EACCES before first unlock (BFU) and while locked (LCK).
@@ -150,7 +150,7 @@ def test_write_permission(environment):
 
 def flags(mount, path):
     """Which of explicit and key-exposed the file shows."""
-    found = harness.json.loads(mount.command("class", "list", "--json", path).stdout)
+    found = json.loads(mount.command("class", "list", "--json", path).stdout)
     entry = found[0] if isinstance(found, list) else found
     if "files" in entry:
         entry = entry["files"][0]

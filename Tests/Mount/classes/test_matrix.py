@@ -1,6 +1,7 @@
 """Every cell of the table "what each class allows, in each state", through system calls on a mount."""
 
 import errno
+import json
 import os
 
 import harness
@@ -124,7 +125,7 @@ def xchacha(environment):
     made = harness.protectfs("init", "--json", "--cipher", "xchacha20-poly1305", "--passphrase-file",
                              volume.passphrase_file, volume.path, env=volume.environment)
     with open(volume.code_file, "w", encoding="ascii") as file:
-        file.write(harness.json.loads(made.stdout)["recoveryCode"] + "\n")
+        file.write(json.loads(made.stdout)["recoveryCode"] + "\n")
     return environment.mount(volume)
 
 

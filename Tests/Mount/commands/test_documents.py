@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 
 import harness
 
@@ -17,19 +16,15 @@ def read(path):
         return file.read()
 
 
+def table():
+    """The table of commands, from which the documents are made."""
+    return json.loads(harness.protectfs("help", "--json").stdout)
+
+
 def commands():
-    overview = harness.protectfs("--help").stdout.split("\nEvery command")[0]
-    found = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", overview, re.M)
-    assert len(found) > 15, overview
+    found = [command for group in table()["groups"] for command in group["commands"]]
+    assert len(found) > 15, found
     return found
-
-
-def help_of(command):
-    return harness.protectfs(*command.split(), "--help").stdout
-
-
-def options(command):
-    return [name for name in re.findall(r"^  (?:-\w, |    )--([a-z-]+)", help_of(command), re.M) if name != "help"]
 
 
 def plain(text):
@@ -37,62 +32,82 @@ def plain(text):
     return " ".join(re.sub(r"\\f[A-Z]|^\.[A-Z]+ ?", "", text.replace("\\-", "-"), flags=re.M).replace('"', "").split())
 
 
-def sentence(text):
-    return text[:1].upper() + text[1:] + "."
-
-
-def sentences(command):
-    """What the manual page has to say of a command: its purpose, its details, and each option with its meaning."""
-    text = help_of(command)
-    head, _, tail = text.partition("\n\n")[2].partition("\nOptions:\n")
-    found = [paragraph for paragraph in head.split("\n\n") if paragraph.strip()]
-    for name, value, meaning in re.findall(r"^  (?:-\w, |    )--([a-z-]+)(?:=(\S+))? {2,}(.*)$", tail, re.M):
-        if name != "help":
-            found.append(f"--{name}{'=' if value else ''}{value} {sentence(meaning)}")
-    return [plain(line) for line in found]
-
-
-def test_manual_page(environment):
-    page = read(os.path.join(DOCS, "protectfs.1")).replace("\\-", "-")
+def test_documents_are_made_from_the_table(environment):
+    done = harness.run(os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "make-command-docs"), "--check",
+                       "--binary", harness.binary(), ok=False)
+    environment.cell("nothing differs", (0, ""), (done.returncode, done.stdout))
+    page = plain(read(os.path.join(DOCS, "protectfs.1")))
     for command in commands():
-        section = page.partition(f".SS protectfs {command} ")[2] or page.partition(f".SS protectfs {command}\n")[2]
-        section = plain(section.split("\n.S")[0])
-        missing = [line for line in sentences(command) if line not in section]
-        environment.cell(f"manual page: {command}", (True, []), (bool(section), missing))
-        named = set(re.findall(r"(?:^|[ ,])--([a-z-]+)", re.sub(r"\([^)]*\)", "", section)))
-        environment.cell(f"manual page: {command} has no other options", set(), named - set(options(command)))
-    overview = harness.protectfs("--help").stdout.partition("Exit codes:")[2]
-    codes = re.findall(r"^  (\d+) +(.*)$", overview, re.M)
-    assert len(codes) == 13, codes
-    for code, meaning in codes:
-        environment.cell(f"exit code {code}", True, f".B {code}\n{sentence(meaning)}\n" in page)
+        missing = [text for text in [command["summary"], *command["details"], command["usage"]] if plain(text) not in page]
+        environment.cell(f"manual page: {command['name']}", [], missing)
     if not shutil.which("man"):
         environment.skip("manual page formats", "man is not installed")
     else:
-        done = subprocess.run(["man", "-l", "--warnings", os.path.join(DOCS, "protectfs.1")], capture_output=True, text=True,
-                              check=False, env={**os.environ, "MANWIDTH": "100"})
+        done = harness.run("man", "-l", "--warnings", os.path.join(DOCS, "protectfs.1"), ok=False,
+                           env={**os.environ, "MANWIDTH": "100"})
         environment.cell("manual page formats", (0, ""), (done.returncode, done.stderr))
 
 
-def test_completions(environment):
-    bash = os.path.join(COMPLETIONS, "protectfs.bash")
+def test_help(environment):
+    """Every text of the table is in the help, which has no line that is too long."""
+    overview = harness.protectfs("--help").stdout
+    environment.cell("help without a command", overview, harness.protectfs("help").stdout)
     for command in commands():
-        words = " ".join(command.split())
-        count = len(command.split()) + 1
-        script = (f'source "{bash}"; COMP_WORDS=(protectfs {words} --); COMP_CWORD={count}; _protectfs; '
-                  'echo "${COMPREPLY[@]}"')
-        offered = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout.split()
-        missing = [name for name in options(command) if f"--{name}" not in offered]
-        environment.cell(f"bash: {command}", [], missing)
-    for name in ("_protectfs", "protectfs.fish"):
-        text = read(os.path.join(COMPLETIONS, name))
-        missing = [word for command in commands() for word in command.split() if word not in text]
-        environment.cell(f"{name} names every command", [], missing)
-    for shell, flag, name in (("zsh", "-n", "_protectfs"), ("fish", "--no-execute", "protectfs.fish")):
+        name = command["name"]
+        text = harness.protectfs("help", *name.split()).stdout
+        environment.cell(f"{name} --help", text, harness.protectfs(*name.split(), "--help").stdout)
+        wanted = [command["summary"], *command["details"], *[option["help"] for option in command["options"]],
+                  *[example["line"] for example in command["examples"]]]
+        shown = " ".join(text.split())
+        environment.cell(f"help {name}: all of it", [], [one for one in wanted if " ".join(one.split()) not in shown])
+        environment.cell(f"help {name}: examples", True, 1 <= len(command["examples"]) <= 2)
+        examples = [f"  {example['line']}" for example in command["examples"]]
+        long = [line for line in text.split("\n") if len(line) > 80 and line not in examples]
+        environment.cell(f"help {name}: short lines", [], long)
+        environment.cell(f"{name} is in the overview", True, f"\n  {name} " in overview)
+    shown = " ".join(harness.protectfs("help", "mount").stdout.split())
+    missing = [option["name"] for option in table()["mountOptions"] if option["name"] + " " + option["meaning"] not in shown.replace(
+        f"={option['value']}", "") and option["use"] == "protectfs"]
+    environment.cell("help mount: mount options", [], missing)
+    for words, code, message in (
+            (["class"], 2, '"class" needs a subcommand: get, set or list'), (["help", "nothing"], 2, "unknown command"),
+            (["class", "put"], 2, 'unknown subcommand "put" of "class"; use get, set or list'),
+            (["mount", "a"], 2, "MOUNTPOINT is missing; see protectfs help mount"), (["fsck"], 16, "VOLUME is missing")):
+        done = harness.protectfs(*words, ok=False)
+        environment.cell(f"protectfs {' '.join(words)}", (code, True), (done.returncode, message in done.stderr))
+    environment.cell("help class", True, "\n  set " in harness.protectfs("help", "class").stdout)
+
+
+def complete(*words):
+    """What the completion of bash offers for the last word."""
+    script = (f'source "{os.path.join(COMPLETIONS, "protectfs.bash")}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _protectfs; '
+              'printf "%s\\n" "${COMPREPLY[@]}"')
+    return harness.run("bash", "-c", script, "bash", "protectfs", *words).stdout.split("\n")[:-1]
+
+
+def test_completions(environment):
+    for command in commands():
+        offered = complete(*command["name"].split(), "--")
+        environment.cell(f"bash: {command['name']}", sorted(f"--{option['name']}" for option in command["options"]),
+                         sorted(offered))
+    classes, passwords = list(harness.CLASSES.values()), os.path.join("/etc", "passwd")
+    for words, wanted in (
+            (["class", ""], ["get", "set", "list"]), (["class", "set", ""], classes),
+            (["class", "set", "-R", ""], classes), (["class", "set", "none", "/etc/passw"], [passwords]),
+            (["secret", "set", "--class", ""], classes), (["init", "--cipher", "=", "aes"], ["aes-256-gcm"]),
+            (["init", "--device-key", "/etc/passw"], [passwords]), (["wait", "--timeout", ""], [""]),
+            (["mount", "-o", "ro,allow"], ["ro,allow_other"]), (["help", "recovery", ""], ["new", "use"]),
+            (["unlock", "--passphrase-command", "printen"], ["printenv"])):
+        environment.cell(f"bash: {' '.join(words)}", sorted(wanted), sorted(
+            word for word in complete(*words) if word != passwords + "-"))
+    mount = environment.mount(unlock=False)
+    environment.cell("bash: mount points", True, mount.path in complete("lock", mount.path[:-1]))
+    for shell, flag, name in (("bash", "-n", "protectfs.bash"), ("zsh", "-n", "_protectfs"),
+                              ("fish", "--no-execute", "protectfs.fish")):
         if not shutil.which(shell):
             environment.skip(f"{shell} loads it", f"{shell} is not installed")
             continue
-        done = subprocess.run([shell, flag, os.path.join(COMPLETIONS, name)], capture_output=True, text=True, check=False)
+        done = harness.run(shell, flag, os.path.join(COMPLETIONS, name), ok=False)
         environment.cell(f"{shell} loads it", (0, ""), (done.returncode, done.stderr))
 
 
@@ -167,7 +182,7 @@ def test_session_of_the_readme(environment):
     variables = {**os.environ, "HOME": home, "LC_ALL": "C", "PATH": tools + ":" + os.environ["PATH"]}
     variables.pop("XDG_DATA_HOME", None)
     steps = [step.partition("\n") for step in text.strip().removeprefix("$ ").split("\n$ ")]
-    assert len(steps) >= 10, steps
+    assert len(steps) > 15, steps
     mark = "=== next ==="
     script = "".join(f"echo; echo '{mark}'\n{command} 2>&1\n" for command, _, _ in steps)
     done = harness.run("bash", "-c", script, cwd=home, env=variables)

@@ -1,4 +1,4 @@
-"""The runner itself: a test that leaves a mount or a daemon behind fails, and is cleaned up after."""
+"""The runner itself: what a test leaves behind is a failure and is removed; what others have mounted is not looked at."""
 
 import contextlib
 import io
@@ -42,3 +42,36 @@ def test_what_is_left_is_noticed(environment):
         harness.wait_until(lambda: not harness.daemons(base, inherited=True), what="the end of what was left")
         environment.cell(f"{function.__name__}: no mount", False,
                          any(row[1].startswith(base) for row in harness.mount_table()))
+
+
+def test_others_are_left_alone(environment):
+    """A mount of another copy of the program, in another place, stays when a run of tests ends."""
+    place, program = environment.new_path("inner"), os.path.join(environment.new_path("elsewhere"), "protectfs")
+    os.mkdir(os.path.dirname(program))
+    shutil.copy(harness.binary(), program)
+    volume, path = environment.volume(), environment.new_path("another mount")
+    os.mkdir(path)
+    variables = {name: value for name, value in volume.environment.items() if name != "PROTECTFS_TEST"}
+    harness.run(program, "mount", "--recovery-file", volume.code_file, volume.path, path, env=variables)
+    others = harness.Mount(volume, path)
+    try:
+        totals = run.Totals()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run.run_test("leave_nothing", leave_nothing, 60, totals, place, environment.template, environment.control, "quick")
+            run.clean(totals, "no mount is left", place, environment.control)
+        environment.cell("failures", [], totals.failed)
+        environment.cell("the other mount", "unlocked", others.state())
+    finally:
+        others.unmount()
+
+
+def test_a_failure_shows_everything(environment):
+    """The error of a command has its words, its exit code and all that it printed; so has that of one that hangs."""
+    for label, script, limit, wanted in (("failed", "exit 3", 60, "exit code 3"), ("late", "exec sleep 60", 1, "not ended after 1 s")):
+        try:
+            harness.run("sh", "-c", f"echo some output; echo a reason >&2; {script}", timeout=limit)
+            said = "nothing"
+        except harness.CommandFailed as error:
+            said = str(error)
+        environment.cell(f"{label}: what is missing", [], [
+            word for word in ("sh -c echo", wanted, "standard output: some output", "standard error: a reason") if word not in said])

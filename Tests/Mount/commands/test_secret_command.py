@@ -14,8 +14,7 @@ from test_terminal import at_terminal
 
 def command(mount, *words, secret=b"", **more):
     """One call of `protectfs secret`, the secret on standard input; gives exit code, output, error."""
-    done = subprocess.run([harness.binary(), "secret", *map(str, words)], input=secret, capture_output=True,
-                          env=mount.volume.environment, timeout=harness.PATIENCE, check=False, **more)
+    done = mount.command("secret", *words, input=secret, text=False, ok=False, **more)
     return done.returncode, done.stdout, done.stderr.decode()
 
 

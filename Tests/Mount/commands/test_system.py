@@ -4,7 +4,6 @@ import filecmp
 import os
 import shutil
 import stat
-import subprocess
 
 from harness import CLASSES, REPOSITORY, Skip, binary, get_class, mount_table, run, wait_until, write_file
 
@@ -83,8 +82,7 @@ def test_mount_command(environment):
               'echo content >"$3/file" && getfattr --absolute-names --only-values -n user.protection "$3/file" && '
               'findmnt -n -o FSTYPE,OPTIONS "$3"; code=$?; umount "$3" || exit 2; exit $code')
     words = ["unshare", "--mount", "sh", "-c", script, "sh", destination, volume.path, path, volume.code_file]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=volume.environment,
-                          timeout=120, check=False)
+    done = run(*words, env=volume.environment, ok=False)
     if done.returncode == 77 or "unshare:" in done.stderr:
         raise Skip("mount namespaces or overlays are not permitted here")
     environment.cell("[exit code]", (0, ""), (done.returncode, done.stderr))

@@ -4,7 +4,6 @@ import mmap
 import os
 import random
 import signal
-import subprocess
 import time
 
 import harness
@@ -17,7 +16,7 @@ def crash(mount):
     pid = mount.pid
     os.kill(pid, signal.SIGKILL)
     harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
-    subprocess.run(["umount", "-l", mount.path], check=False, capture_output=True)
+    harness.detach(mount.path)
 
 
 def test_crash_and_tampering(environment):
@@ -33,7 +32,7 @@ def test_crash_and_tampering(environment):
     handle = os.open(tree.mount.path, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)
-    subprocess.run(["sync", "-f", tree.mount.path], check=True)
+    harness.sync(tree.mount.path)
     crash(tree.mount)
     with open(reader.state_file(tree.mount.volume), "rb") as file:
         environment.cell("the crashed mount's epoch is open", 1, len(State(file.read()).open_epochs))

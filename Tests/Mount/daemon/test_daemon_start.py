@@ -3,8 +3,8 @@
 import itertools
 import json
 import os
+import select
 import signal
-import subprocess
 
 import harness
 
@@ -34,7 +34,7 @@ def without(streams, *words, environment, timeout=harness.PATIENCE, wait=True):
         return child
     text = b""
     # The daemon keeps none of the streams, so the end of the command is the end of the pipe.
-    while harness.select.select([said], [], [], timeout)[0]:
+    while select.select([said], [], [], timeout)[0]:
         part = os.read(said, 65536)
         if not part:
             break
@@ -50,7 +50,7 @@ def second_mount(environment, mount):
     done = harness.protectfs("mount", "--recovery-file", mount.volume.code_file, mount.volume.path, path,
                              env=mount.volume.environment, ok=False)
     if done.returncode == 0:
-        environment.mounts.append(harness.Mount(mount.volume, path, ""))
+        environment.mounts.append(harness.Mount(mount.volume, path))
     return done.returncode
 
 
@@ -89,7 +89,7 @@ def test_closed_streams(environment):
         code, text = without(streams, harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path,
                              environment=volume.environment)
         environment.cell(f"{label}: mount", (0, ""), (code, text))
-        mount = harness.Mount(volume, path, "")
+        mount = harness.Mount(volume, path)
         environment.mounts.append(mount)
         environment.cell(f"{label}: writing", "works", harness.outcome(harness.write_file, mount / "file", CONTENT))
         environment.cell(f"{label}: a second mount is refused", 6, second_mount(environment, mount))
@@ -108,7 +108,7 @@ def test_closed_streams_in_the_foreground(environment):
         volume = environment.volume()
         path = environment.new_path("mount")
         os.mkdir(path)
-        mount = harness.Mount(volume, path, "")
+        mount = harness.Mount(volume, path)
         child = without(streams, harness.binary(), "mount", "--foreground", "--recovery-file", volume.code_file,
                         volume.path, path, environment=volume.environment, wait=False)
         harness.wait_until(lambda: mount.is_mounted or os.waitpid(child, os.WNOHANG)[0], what="the mount")
@@ -161,7 +161,7 @@ def test_closed_streams_of_mount8(environment):
         label = "without " + ",".join(map(str, streams))
         code, _ = without(streams, "/bin/sh", helper, volume.path, path, "-o", "nodev", environment=where)
         environment.cell(f"{label}: mount", 0, code)
-        mount = harness.Mount(volume, path, "")
+        mount = harness.Mount(volume, path)
         environment.mounts.append(mount)
         environment.cell(f"{label}: state", "before-first-unlock", mount.state())
         environment.cell(f"{label}: a second mount is refused", 6, second_mount(environment, mount))
@@ -181,12 +181,8 @@ def test_other_descriptors(environment):
             os.dup2(null, 99)
             for number in numbers:
                 os.dup2(99, number)
-        done = subprocess.run([harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path],
-                              env=volume.environment, capture_output=True, text=True, check=False, close_fds=False,
-                              stdin=subprocess.DEVNULL, preexec_fn=prepare, timeout=harness.PATIENCE)
-        environment.cell(f"{label}: mount", (0, ""), (done.returncode, done.stderr))
-        mount = harness.Mount(volume, path, "")
-        environment.mounts.append(mount)
+        mount = environment.mount(volume, path=path, ok=False, close_fds=False, preexec_fn=prepare)
+        environment.cell(f"{label}: mount", (0, ""), (mount.result.returncode, mount.result.stderr))
         environment.cell(f"{label}: a second mount is refused", 6, second_mount(environment, mount))
         environment.cell(f"{label}: writing", "works", harness.outcome(harness.write_file, mount / "file", CONTENT))
         mount.unmount()

@@ -140,7 +140,7 @@ def test_detached_by_somebody_else(environment):
     mount, handles = filled(environment)
     pid = mount.pid
     words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
-    subprocess.run([*words, mount.path], check=True)
+    harness.run(*words, mount.path)
     harness.wait_until(lambda: harness.outcome(os.pread, handles["A"], 10, 0) == "EACCES", seconds=30, what="the lock")
     closed(environment, mount, handles, "detached")
     environment.cell("the daemon serves what is open", False, gone(pid))
@@ -151,7 +151,7 @@ def test_detached_by_somebody_else(environment):
     environment.cell("what was written", b"saved at the end", harness.read_file(mount / "C")[:16])
     # A mount that nobody uses ends at once, whoever unmounts it.
     pid = mount.pid
-    subprocess.run([*words, mount.path], check=True)
+    harness.run(*words, mount.path)
     harness.wait_until(lambda: gone(pid), what="the end of an unused mount")
 
 
@@ -160,7 +160,7 @@ def test_another_mount_in_its_place(environment):
     if os.geteuid() != 0:
         raise harness.Skip("only root can mount over it")
     mount, handles = filled(environment)
-    subprocess.run(["mount", "-t", "tmpfs", "over", mount.path], check=True)
+    harness.run("mount", "-t", "tmpfs", "over", mount.path)
     try:
         pid = mount.pid
         os.kill(pid, signal.SIGTERM)
@@ -171,7 +171,7 @@ def test_another_mount_in_its_place(environment):
         environment.cell("what covers it stays", True,
                          any(row[1] == mount.path and row[2] == "tmpfs" for row in harness.mount_table()))
     finally:
-        subprocess.run(["umount", "-t", "tmpfs", mount.path], check=False)
+        harness.run("umount", "-t", "tmpfs", mount.path, ok=False)
     harness.wait_until(lambda: gone(pid), what="the end of the daemon")
 
 
@@ -183,7 +183,7 @@ def test_without_device_key(environment):
     harness.protectfs("init", "--json", "--device-key", "none", "--passphrase-file", secret, place, env=where)
     os.mkdir(path)
     harness.protectfs("mount", "--passphrase-file", secret, place, path, env=where)
-    mount = harness.Mount(harness.Volume(place, data, None, secret), path, "")
+    mount = harness.Mount(harness.Volume(place, data, None, secret), path)
     environment.mounts.append(mount)
     harness.write_file(mount / "file", CONTENT)
     harness.set_class(mount / "file", "A")

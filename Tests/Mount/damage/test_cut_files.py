@@ -1,5 +1,7 @@
 """Backing files cut at every place that matters: an error or the right bytes, and never fewer without an error."""
 
+import errno
+import json
 import os
 
 import harness
@@ -74,7 +76,7 @@ def test_cut_while_unmounted(environment):
     mount.unmount()
     done = harness.protectfs("fsck", "--json", "--recovery-file", mount.volume.code_file, mount.volume.path,
                              env=mount.volume.environment, ok=False)
-    found = {os.path.basename(one["path"]) for one in harness.json.loads(done.stdout)["findings"]
+    found = {os.path.basename(one["path"]) for one in json.loads(done.stdout)["findings"]
              if one["severity"] != "note"}
     lost = {name for name, (before, after) in cuts.items() if before // PAGE != after // PAGE}
     environment.cell("fsck names each, and no other", (set(), set()), (lost - found, found & {"untouched"}))
@@ -95,7 +97,7 @@ def test_cut_while_open(environment):
                 try:
                     seen.add("right" if os.pread(handles[name], PAGE, at) == wanted[at:at + PAGE] else "wrong")
                 except OSError as error:
-                    seen.add(harness.errno.errorcode[error.errno])
+                    seen.add(errno.errorcode[error.errno])
             environment.cell(f"{name}, open", set(), seen - {"EIO", "right"})
             if wanted and after < PAGE:
                 environment.cell(f"{name}, open: nothing is left to read", True, "EIO" in seen)

@@ -4,7 +4,6 @@ import base64
 import os
 import shutil
 
-import harness
 import reader
 from harness import CLASSES, get_class, outcome, read_file, set_class, write_file
 from test_repair import fsck, kinds, report

@@ -3,7 +3,6 @@
 import os
 import socket
 import stat
-import subprocess
 import sys
 
 import harness
@@ -83,7 +82,7 @@ def make_tree(mount):
         file.truncate(1_000_000)
     path = os.path.join(root, "punched")
     harness.write_file(path, harness.pattern(200_000))
-    subprocess.run(["fallocate", "-p", "-o", "10000", "-l", "100000", path], check=True)
+    harness.run("fallocate", "-p", "-o", "10000", "-l", "100000", path)
     path = os.path.join(root, "shrunk")
     harness.write_file(path, harness.pattern(50_000))
     os.truncate(path, 20_001)
@@ -200,7 +199,7 @@ def test_every_kind_of_object(environment):
     environment.cell("the reader's listing names an object of each kind", [],
                      [kind for kind in ("file", "directory", "symlink", "fifo", "socket")
                       if f"\n{kind} " not in "\n" + listing.stdout])
-    shown = subprocess.run(words + ["names/" + "y" * 176], stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    shown = harness.run(*words, "names/" + "y" * 176, text=False)
     environment.cell("the reader prints a file", b"named " + b"y" * 176, shown.stdout)
 
 

@@ -28,7 +28,7 @@ def made(environment):
 
 def overwrites_in_place(path):
     """Whether erase can verify anything on the file system of the tests."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", path], capture_output=True, text=True, check=True).stdout.strip()
+    kind = harness.run("stat", "-f", "-c", "%T", path).stdout.strip()
     return kind in ("ext2/ext3", "xfs")
 
 
@@ -110,8 +110,7 @@ def test_asks_on_a_terminal(environment):
         environment.cell(f"{label}: refused", True, code != 0)
         environment.cell(f"{label}: names the device key", True, os.path.basename(files[0]) in shown)
         environment.cell(f"{label}: nothing was destroyed", before, [harness.read_file(path) for path in files])
-    done = subprocess.run([harness.binary(), *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          env=volume.environment, start_new_session=True)
+    done = harness.protectfs(*words, env=volume.environment, start_new_session=True, ok=False)
     environment.cell("without a terminal", (2, True), (done.returncode, "--yes" in done.stderr))
     environment.cell("without a terminal: nothing was destroyed", before, [harness.read_file(path) for path in files])
     code, shown, _ = at_terminal(words, volume.environment, [("to go on", "volume\n")])

@@ -5,7 +5,6 @@ import json
 import mmap
 import os
 import shutil
-import subprocess
 
 import device
 import harness
@@ -58,7 +57,7 @@ def on_disk(environment, label, case):
     device.make_image(kind, image, extra=words)
     if "superblock" in label:
         # The mount table does not show it then.
-        subprocess.run(["tune2fs", "-o", "journal_data", image], check=True, capture_output=True)
+        harness.run("tune2fs", "-o", "journal_data", image)
     host = environment.volume()
     pieces = secrets(host)
     volume = harness.Volume(place + "/volume", place + "/data", host.code_file, host.passphrase_file)
@@ -100,8 +99,7 @@ def test_other_file_systems(environment):
     for kind, options, reason in (("tmpfs", "", "memory"), ("overlay", layers, "layered")):
         place = environment.new_path("other")
         os.mkdir(place)
-        done = subprocess.run(["mount", "-t", kind, *(["-o", options] if options else []), "none", place],
-                              capture_output=True, text=True, check=False)
+        done = harness.run("mount", "-t", kind, *(["-o", options] if options else []), "none", place, ok=False)
         if done.returncode != 0:
             environment.skip(kind, done.stderr.strip())
             continue
@@ -134,11 +132,10 @@ def test_clones(environment):
     with mounted("xfs", image, place, ""):
         shutil.copytree(host.path, volume.path, symlinks=True)
         shutil.copytree(host.data, volume.data)
-        clone = subprocess.run(["cp", "--reflink=always", reader.device_key_file(volume), place + "/clone"], check=False,
-                               capture_output=True)
+        clone = harness.run("cp", "--reflink=always", reader.device_key_file(volume), place + "/clone", ok=False)
         if clone.returncode != 0:
             raise harness.Skip("this XFS has no clones")
-        subprocess.run(["sync", "-f", place], check=True)
+        harness.sync(place)
         _, answer = erase(volume)
         environment.cell("not verified", (False, ["shared"]), (
             answer["verified"], [one["reason"] for one in answer["unproven"]]))

@@ -1,9 +1,9 @@
 """A change of the passphrase that is killed, or loses power, at any of its calls: the old passphrase opens or the new one."""
 
+import json
 import os
 import shutil
 import signal
-import subprocess
 
 import harness
 from stores import store
@@ -29,11 +29,11 @@ class Changes:
 
     def change(self, *tracing):
         """Changes it under strace; its exit code."""
-        done = subprocess.run(["strace", "-f", *tracing, harness.binary(), "passphrase", "change", "--passphrase-file",
-                               self.now, "--new-passphrase-file", self.then, self.volume.path],
-                              env=self.volume.environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        words = ["strace", "-f", *tracing, harness.binary(), "passphrase", "change", "--passphrase-file", self.now,
+                 "--new-passphrase-file", self.then, self.volume.path]
+        done = harness.run(*words, env=self.volume.environment, ok=False, timeout=None)
         if done.returncode not in (0, 137, -signal.SIGKILL):
-            raise AssertionError(f"exit code {done.returncode}: {done.stderr.decode().strip()}")
+            raise harness.CommandFailed(words, f"exit code {done.returncode}", done.stdout, done.stderr)
         return done.returncode
 
     def opens(self, passphrase):
@@ -45,7 +45,7 @@ class Changes:
         if not done.stdout:
             self.environment.cell("fsck", "a report", done.stderr.strip())
             return False
-        errors = [one for one in harness.json.loads(done.stdout)["findings"] if one["severity"] == "error"]
+        errors = [one for one in json.loads(done.stdout)["findings"] if one["severity"] == "error"]
         self.environment.cell("errors that fsck finds", [], errors)
         return True
 

@@ -1,14 +1,13 @@
 """Programs that create, save, append, cut and change classes while the volume is locked and unlocked: nothing told is lost."""
 
 import errno
-import json
 import os
 import random
 import struct
 import time
 
 import hammer
-from harness import PAGE, get_class, outcome, pattern, protectfs, read_file, set_class, write_file
+from harness import get_class, outcome, pattern, protectfs, read_file, set_class, write_file
 
 CYCLES = {"quick": 15, "full": 60, "soak": 600}
 RECORD = struct.Struct("<Q92s")

@@ -4,7 +4,6 @@ import contextlib
 import glob
 import os
 import signal
-import subprocess
 
 import harness
 import reader
@@ -123,7 +122,7 @@ def cut(case, below):
         os.kill(pid, signal.SIGKILL)
     harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
     case.holder.close()
-    subprocess.run(["umount", "-l", mount.path], check=False, capture_output=True)
+    harness.detach(mount.path)
     below.detach()
     below.attach()
 
@@ -133,9 +132,9 @@ def end_while_locked(environment, end, label, filesystem="ext4", data_below=Fals
     with store(environment, filesystem) as below:
         if data_below:
             # Device key and state file lose power with the volume.
-            subprocess.run(["cp", "-a", below.volume.data, below.backing + "/data"], check=True)
+            harness.run("cp", "-a", below.volume.data, below.backing + "/data")
             below.volume.data = below.backing + "/data"
-            subprocess.run(["sync", "-f", below.backing], check=True)
+            harness.sync(below.backing)
         mount = below.mount()
         harness.write_file(mount / "beside", harness.pattern(100_000))
         harness.set_class(mount / "beside", "A")

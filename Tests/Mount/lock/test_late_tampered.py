@@ -1,6 +1,7 @@
 """Late files that somebody else has made or changed: none of what is false reaches a file, and it is told of."""
 
 import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -86,7 +87,7 @@ class Cases:
             try:
                 found = harness.read_file(mount / name)
             except OSError as error:
-                found = harness.errno.errorcode[error.errno]
+                found = errno.errorcode[error.errno]
             what = "as it should be" if found == wanted else found if isinstance(found, str) else self.describe(name, found)
             self.environment.cell(f"{when}: {name}, {self.labels[name]}", "as it should be", what)
 

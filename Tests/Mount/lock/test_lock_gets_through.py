@@ -1,11 +1,9 @@
 """A lock gets through: whatever others of the same user do with the control socket, and without threads to spare."""
 
-import contextlib
 import os
 import resource
 import signal
 import socket
-import subprocess
 import time
 
 import harness

@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import json
 import os
 import random
 import time
@@ -173,7 +174,7 @@ def run(environment, test):
     done = harness.protectfs("fsck", "--json", "--recovery-file", mount.volume.code_file, mount.volume.path,
                              env=mount.volume.environment, ok=False)
     try:
-        errors = [one for one in harness.json.loads(done.stdout)["findings"] if one["severity"] == "error"]
+        errors = [one for one in json.loads(done.stdout)["findings"] if one["severity"] == "error"]
     except ValueError:
         errors = done.stderr
     environment.cell("[errors that fsck finds]", [], errors)

@@ -6,10 +6,7 @@ import threading
 import time
 
 import hammer
-import harness
-from harness import (
-    CLASSES, GRACE, PAGE, PATIENCE, Watch, in_child, outcome, pattern, read_file, set_class, wait_until,
-    write_file)
+from harness import GRACE, PAGE, PATIENCE, Watch, in_child, outcome, pattern, read_file, set_class, wait_until, write_file
 from memory import SleepingPage, resident
 from subscriber import Subscriber
 

@@ -168,7 +168,7 @@ def test_queries(environment):
     command = [harness.binary(), "secret"]
     found = harness.run(*command, "get", "-a", "service=u", mount.path, "a")
     environment.cell("the command reads it", "4", found.stdout)
-    subprocess.run([*command, "set", "--internet", "-a", "server=w", "-a", "port=1", mount.path, "c"], input=b"5", check=True)
+    harness.run(*command, "set", "--internet", "-a", "server=w", "-a", "port=1", mount.path, "c", input="5")
     environment.cell("the program reads the command's", f"{SUCCESS} $5", ask("copy class=inet srvr=w port=#1 r_Data=!true"))
     environment.cell("by an NSNumber too", f"{SUCCESS} $5", ask("copy class=inet srvr=w port=%1 r_Data=!true"))
     environment.cell("deletes all", str(SUCCESS), ask("delete class=genp"))

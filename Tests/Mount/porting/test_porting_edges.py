@@ -2,9 +2,8 @@
 
 import os
 import shutil
-import subprocess
 
-from harness import CLASSES, PATIENCE, get_class, read_file, set_class, write_file
+from harness import CLASSES, get_class, read_file, run, set_class, write_file
 from porting_table import A
 from test_porting import Examples
 
@@ -115,9 +114,7 @@ def test_permissions(environment):
         for folder, folders, files in os.walk(mount.path):
             for path in [folder, *(os.path.join(folder, name) for name in folders + files)]:
                 os.chown(path, 1234, 1234, follow_symlinks=False)
-    done = subprocess.run([examples.program, "permissions", mount.path], stdin=subprocess.DEVNULL, capture_output=True,
-                          timeout=PATIENCE, text=True, **identity)
-    assert done.returncode == 0, done.stderr
+    done = run(examples.program, "permissions", mount.path, **identity)
     environment.cell("said", [
         "file: ok", f"file: {0o444}", "folder: ok", f"folder: {0o555}", "with permissions: ok", "not readable: 10",
         "tightened: ok", "weakened: CocoaError 513 EACCES", "link: ok", "chain: ok", "out: notProtected", "directories: ok",

@@ -248,10 +248,7 @@ def test_permissions(environment):
         os.chmod(mount / f"{folder}/existing", 0o444 if folder == "open" else 0)
 
     def says(name, folder):
-        done = subprocess.run([examples, name, mount / folder], stdin=subprocess.DEVNULL, capture_output=True,
-                              timeout=harness.PATIENCE, text=True, **identity)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
+        return run(examples, name, mount / folder, **identity).stdout.splitlines()
 
     denied = "CocoaError 257 EACCES"
     refused = ["try?: nil", "not readable now, error 257", "catch: nil", f"data: {denied}", f"handle: {denied}",

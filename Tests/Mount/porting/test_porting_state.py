@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from harness import GRACE, PATIENCE, binary, get_class, outcome, program, read_file, set_class, wait_until
+from harness import GRACE, PATIENCE, binary, get_class, outcome, program, read_file, run, set_class, wait_until
 from talk import Program
 
 WILL_LOCK = f"willLock {float(GRACE)}"
@@ -218,8 +218,7 @@ def test_other_user(environment):
     os.chmod(probe, 0o755)
 
     def says(word):
-        done = subprocess.run([probe, word, mount.path], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE,
-                              text=True, **identity)
+        done = run(probe, word, mount.path, ok=False, **identity)
         return done.stdout.strip() or done.stderr
     environment.cell("[state]", "unlocked true", says("state"))
     environment.cell("[no events, and it is said]", True, "belongs to another user" in says("events"))

@@ -11,7 +11,7 @@ import stat
 import threading
 
 import harness
-from harness import CLASSES, PAGE, Skip, get_class, outcome, pattern, read_file, run, set_class, write_file
+from harness import CLASSES, Skip, get_class, pattern, read_file, run, set_class, write_file
 
 
 def need(*programs):
@@ -269,7 +269,7 @@ def test_many_files_under_few_descriptors(environment):
     os.makedirs(path)
     run("sh", "-c", 'ulimit -n 1024; exec "$0" "$@"', harness.binary(), "mount", "--recovery-file", volume.code_file,
         volume.path, path, env=volume.environment)
-    mount = harness.Mount(volume, path, "")
+    mount = harness.Mount(volume, path)
     environment.mounts.append(mount)
     with open(f"/proc/{mount.pid}/limits", encoding="ascii") as file:
         limit = next(int(line.split()[3]) for line in file if line.startswith("Max open files"))

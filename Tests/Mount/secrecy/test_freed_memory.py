@@ -1,10 +1,9 @@
 """What a lock cannot wipe, freed frames of the page cache: it is said once, and only where the kernel does not wipe them."""
 
-import contextlib
 import os
-import subprocess
 
 import harness
+from namespaces import own_sockets
 
 
 def lock(mount, *words, before=None):
@@ -12,25 +11,23 @@ def lock(mount, *words, before=None):
     command = [harness.binary(), "lock", *words, mount.path]
     if before:
         command = ["unshare", "-m", "/bin/sh", "-ec", before + '\nexec "$@"', "sh", *command]
-    done = subprocess.run(command, env=mount.volume.environment, capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=harness.PATIENCE)
+    done = harness.run(*command, env=mount.volume.environment, ok=False)
     if done.returncode == 0:
         mount.unlock()
     return done.returncode, done.stdout, done.stderr
 
 
-def forget(mount):
-    # Another run of the tests on this machine has the same file.
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(harness.told())
+def forget():
+    """Lock has not told its note yet."""
+    os.unlink(harness.told())
 
 
 def test_said_once(environment):
     """With kernels of every kind, by their command lines and configurations as a program can read them."""
     if os.geteuid() != 0:
         raise harness.Skip("only root can show a program another kernel's command line")
+    own_sockets(environment)
     mount = environment.mount()
-    forget(mount)
     bare = environment.new_path("nothing")
     open(bare, "w", encoding="ascii").close()
 
@@ -71,7 +68,7 @@ def test_said_once(environment):
         environment.cell(f"{label}: what is said", (True, True, 1),
                          (expected in note, "init_on_free=1" in note, note.count("\n")))
         environment.cell(f"{label}: not again", (0, "", ""), lock(mount, before=before))
-        forget(mount)
+        forget()
     code, said, note = lock(mount, "--json", before=kernel("quiet", built_off))
     environment.cell("not with --json", (0, ""), (code, note))
     mount.unmount()
@@ -79,14 +76,13 @@ def test_said_once(environment):
 
 def test_this_kernel(environment):
     """The kernel that runs, whose own word is asked for where root may read it."""
+    own_sockets(environment)
     mount = environment.mount()
-    forget(mount)
     code, said, note = lock(mount)
     environment.cell("lock", (0, ""), (code, said))
     with open("/proc/cmdline", encoding="ascii") as file:
         line = file.read()
-    done = subprocess.run("zcat /proc/config.gz || cat /boot/config-$(uname -r)", shell=True, capture_output=True,
-                          text=True, check=False)
+    done = harness.run("sh", "-c", "zcat /proc/config.gz || cat /boot/config-$(uname -r)", ok=False)
     if "init_on_free" in line or not done.stdout:
         raise harness.Skip("what this kernel does cannot be told simply")
     is_on = "CONFIG_INIT_ON_FREE_DEFAULT_ON=y" in done.stdout

@@ -1,8 +1,8 @@
 """What others could learn without any key: names in the log, commands in the list of processes, copies in the guard."""
 
 import contextlib
-import ctypes
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -10,31 +10,20 @@ import subprocess
 import harness
 import scan
 from harness import outcome, read_file, set_class, write_file
+from namespaces import own_devices, own_namespace
 from users import OrdinaryUser
 
 MARK = "telling"
 
 
-def own_namespace():
-    """Mounts of this test's own from now on."""
-    if os.geteuid() != 0 or ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
-        raise harness.Skip("needs root and mount namespaces")
-    harness.run("mount", "--make-rprivate", "/")
-
-
 class SystemLog:
-    """Stands at /dev/log, in a mount namespace of this test's own, and keeps what is sent there."""
+    """The socket /dev/log, in a /dev of this test's own; keeps what is sent there."""
 
     def __init__(self, environment):
-        own_namespace()
-        place = environment.new_path("log")
+        own_devices(environment)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-        self.socket.bind(place)
-        os.chmod(place, 0o666)
-        self.made = not os.path.exists("/dev/log")
-        if self.made:
-            write_file("/dev/log", b"")
-        harness.run("mount", "--bind", place, "/dev/log")
+        self.socket.bind("/dev/log")
+        os.chmod("/dev/log", 0o666)
         self.text = ""
 
     def read(self):
@@ -45,9 +34,7 @@ class SystemLog:
         return self.text
 
     def close(self):
-        harness.run("umount", "/dev/log")
-        if self.made:
-            os.unlink("/dev/log")
+        self.socket.close()
 
 
 def fill(mount):
@@ -75,7 +62,7 @@ def be_refused(mount, place, paths, script, handle):
     assert outcome(os.pread, handle, 5, 0) == "EACCES"
     assert outcome(os.pwrite, handle, b"x", 0) == "EACCES"
     outcome(write_file, os.path.join(place, f"{MARK} new"), b"x")
-    done = subprocess.run([script], capture_output=True, text=True, check=True)
+    done = harness.run(script)
     assert "Permission denied" in done.stderr
     mount.command("class", "set", "complete", paths["B"], ok=False)
 
@@ -267,7 +254,7 @@ def directory_of(user, path):
         os.chown(path, user, user)
         yield path
     finally:
-        harness.shutil.rmtree(path)
+        shutil.rmtree(path)
 
 
 def device_of(path):
@@ -323,4 +310,4 @@ def test_squatted_sockets(environment):
         run("lock", user.path, **session)
     finally:
         run("unmount", user.path)
-        harness.shutil.rmtree(f"/tmp/protectfs-{number}")
+        shutil.rmtree(f"/tmp/protectfs-{number}")

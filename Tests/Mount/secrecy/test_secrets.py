@@ -170,7 +170,7 @@ def test_after_unmount(environment):
     places = [os.readlink(f"/proc/{pid}/exe") for pid in pids]
     assert all(place == os.path.realpath(harness.binary()) for place in places), places
     # Detached while in use: it ends with the last handle.
-    subprocess.run(["umount", "-l", mount.path], check=True)
+    harness.run("umount", "-l", mount.path)
     for handle in handles:
         os.close(handle)
     wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), what="the end of all its processes")
@@ -185,8 +185,7 @@ def core_of(pid, environment):
     if not shutil.which("gcore"):
         return None
     prefix = environment.new_path("core")
-    done = subprocess.run(["gcore", "-o", prefix, str(pid)], capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=120)
+    done = harness.run("gcore", "-o", prefix, pid, ok=False)
     path = f"{prefix}.{pid}"
     return path if done.returncode == 0 and os.path.exists(path) else None
 
@@ -249,7 +248,7 @@ def test_core_files(environment):
         seen = end(words, number, "the mount", lambda process: mount.is_mounted)
         environment.cell(f"{number.name} ends it, without a core file, registers or memory in the log",
                          (number, False, b""), seen)
-        subprocess.run(["umount", "-l", mount.path], check=False, capture_output=True)
+        harness.detach(mount.path)
 
 
 def test_nothing_is_told(environment):

@@ -1,9 +1,9 @@
 """What the machine does not give: permission, space, a device, a file system that can hold a volume."""
 
 import contextlib
+import json
 import os
 import shutil
-import subprocess
 
 import harness
 from refusals import FAILURE, UNSUPPORTED, digest, point, recovery
@@ -12,11 +12,11 @@ from refusals import FAILURE, UNSUPPORTED, digest, point, recovery
 def test_backing_read_only(environment):
     volume = environment.volume()
     here = point(environment)
-    done = subprocess.run(["mount", "--bind", volume.path, volume.path], capture_output=True, check=False)
+    done = harness.run("mount", "--bind", volume.path, volume.path, ok=False)
     if done.returncode != 0:
         raise harness.Skip("bind mounts are not permitted here")
     try:
-        subprocess.run(["mount", "-o", "remount,bind,ro", volume.path], check=True)
+        harness.run("mount", "-o", "remount,bind,ro", volume.path)
         done = harness.protectfs(*recovery(volume), volume.path, here, ok=False, env=volume.environment)
         environment.cell("backing store read-only", (FAILURE, 1), (done.returncode, len(done.stderr.strip().split("\n"))))
         assert "read-only" in done.stderr, done.stderr
@@ -24,13 +24,13 @@ def test_backing_read_only(environment):
         environment.cell("with -o ro", 0, mount.result.returncode)
         mount.unmount()
     finally:
-        subprocess.run(["umount", volume.path], check=True)
+        harness.run("umount", volume.path)
 
 
 def test_backing_full(environment):
     volume = environment.volume()
     store = point(environment)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", store], capture_output=True, check=False)
+    done = harness.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", store, ok=False)
     if done.returncode != 0:
         raise harness.Skip("tmpfs cannot be mounted here")
     try:
@@ -60,7 +60,7 @@ def test_backing_full(environment):
             os.remove(mount / "big")
         mount.unmount()
     finally:
-        subprocess.run(["umount", "-l", store], check=True)
+        harness.run("umount", "-l", store)
 
 
 def test_no_permission(environment):
@@ -76,7 +76,7 @@ def test_no_permission(environment):
 
     def attempt(name, code, *words):
         def act():
-            done = subprocess.run([harness.binary(), *words], capture_output=True, text=True, check=False, env=variables)
+            done = harness.protectfs(*words, ok=False, env=variables)
             lines = done.stderr.splitlines()
             if done.returncode != code or len(lines) != 1 or "permi" not in lines[0].lower():
                 raise AssertionError(f"{done.returncode}: {done.stderr}")
@@ -101,7 +101,7 @@ def test_unsuitable_store(environment):
     """A file system that cannot hold a volume: ramfs has no extended attributes."""
     volume = environment.volume()
     here, store = point(environment), point(environment)
-    if subprocess.run(["mount", "-t", "ramfs", "none", store], capture_output=True, check=False).returncode != 0:
+    if harness.run("mount", "-t", "ramfs", "none", store, ok=False).returncode != 0:
         raise harness.Skip("ramfs cannot be mounted here")
     try:
         copy = store + "/copy"
@@ -115,7 +115,7 @@ def test_unsuitable_store(environment):
                 done.returncode, len(done.stderr.splitlines()), "extended attributes" in done.stderr))
             environment.cell(f"{name}: nothing changed", (True, ["copy"]), (digest(copy) == before, os.listdir(store)))
     finally:
-        subprocess.run(["umount", store], check=True)
+        harness.run("umount", store)
 
 
 def test_no_device(environment):
@@ -124,7 +124,7 @@ def test_no_device(environment):
     here = point(environment)
     script = 'mount -t tmpfs none /dev && exec "$@"'
     words = ["unshare", "--mount", "sh", "-c", script, "sh", harness.binary(), *recovery(volume), volume.path, here]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=volume.environment)
+    done = harness.run(*words, ok=False, env=volume.environment)
     if "unshare" in done.stderr or "mount:" in done.stderr:
         raise harness.Skip("mount namespaces are not permitted here")
     environment.cell("/dev/fuse missing", (UNSUPPORTED, 1), (done.returncode, len(done.stderr.strip().split("\n"))))
@@ -140,10 +140,10 @@ def test_small_blocks(environment):
         with open(image, "wb") as file:
             file.truncate(32 << 20)
         try:
-            subprocess.run(["mkfs.ext4", "-q", "-F", "-b", str(size), image], check=True, capture_output=True)
+            harness.run("mkfs.ext4", "-q", "-F", "-b", str(size), image)
         except FileNotFoundError as error:
             raise harness.Skip("mkfs.ext4 is not installed") from error
-        if subprocess.run(["mount", "-t", "ext4", "-o", "loop", image, store], capture_output=True, check=False).returncode:
+        if harness.run("mount", "-t", "ext4", "-o", "loop", image, store, ok=False).returncode:
             raise harness.Skip("a loop device cannot be mounted here")
         mount = None
         try:
@@ -151,7 +151,7 @@ def test_small_blocks(environment):
             volume = harness.Volume(store + "/volume", data, environment.new_path("code"), environment.volume().passphrase_file)
             made = harness.protectfs("init", "--json", "--passphrase-file", volume.passphrase_file, volume.path,
                                      env=volume.environment)
-            harness.write_file(volume.code_file, (harness.json.loads(made.stdout)["recoveryCode"] + "\n").encode())
+            harness.write_file(volume.code_file, (json.loads(made.stdout)["recoveryCode"] + "\n").encode())
             wanted = 1 if size < 4096 else 0
             said = made.stderr.splitlines()
             environment.cell(f"blocks of {size}: init says so", (wanted, wanted),
@@ -167,4 +167,4 @@ def test_small_blocks(environment):
         finally:
             if mount and mount.is_mounted:
                 mount.unmount()
-            subprocess.run(["umount", store], check=True)
+            harness.run("umount", store)

@@ -1,9 +1,9 @@
 """A daemon whose descriptors are used up by open files: it is reached, locked and unlocked, and nothing half-made is left."""
 
 import contextlib
+import errno
 import os
 import resource
-import subprocess
 import time
 
 import harness
@@ -18,16 +18,8 @@ SOON = 8
 def limited_mount(environment, limit, volume=None):
     """A mount whose daemon may have so many descriptors."""
     volume = volume or environment.volume()
-    path = environment.new_path("mount")
-    os.makedirs(path)
-    done = subprocess.run([harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path],
-                          env=volume.environment, capture_output=True, text=True, check=False,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
-    mount = harness.Mount(volume, path, "")
-    mount.result = done
-    if done.returncode == 0:
-        environment.mounts.append(mount)
-    return mount
+    return environment.mount(volume, ok=False,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
 
 
 def open_all(paths, flags=os.O_RDWR):
@@ -37,7 +29,7 @@ def open_all(paths, flags=os.O_RDWR):
         try:
             handles.append(os.open(path, flags))
         except OSError as error:
-            answers.add(harness.errno.errorcode[error.errno])
+            answers.add(errno.errorcode[error.errno])
     return handles, answers
 
 
@@ -56,8 +48,8 @@ def soon(environment, mount, label, *words, ok=0):
     try:
         done = mount.command(*words, ok=False, timeout=30)
         environment.cell(f"{label}", (ok, True), (done.returncode, time.monotonic() - started < SOON))
-    except subprocess.TimeoutExpired:
-        environment.cell(f"{label}", "an answer", "none within 30 s")
+    except harness.CommandFailed as late:
+        environment.cell(f"{label}", "an answer", str(late))
 
 
 def test_full_table(environment):
@@ -192,14 +184,13 @@ def test_limits(environment):
     os.makedirs(path)
 
     def run(soft, hard):
-        return subprocess.run([harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path],
-                              env=volume.environment, capture_output=True, text=True, check=False,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+        return environment.mount(volume, path=path, ok=False, preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (soft, hard))).result
 
     for soft, hard in ((20, 3000), (64, 200)):
         done = run(soft, hard)
         environment.cell(f"mount with {soft} of {hard}", (0, ""), (done.returncode, done.stderr))
-        mount = harness.Mount(volume, path, "")
+        mount = harness.Mount(volume, path)
         environment.mounts.append(mount)
         with open(f"/proc/{mount.pid}/limits", encoding="ascii") as file:
             line = next(line.split() for line in file if line.startswith("Max open files"))

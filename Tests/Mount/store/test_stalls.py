@@ -85,7 +85,7 @@ def test_unmounted_before_it_is_mended(environment):
     mount = environment.mount()
     content = bytearray(pattern(48 << 20))
     write_file(mount / "file", content)
-    subprocess.run(["sync", "-f", mount.path], check=True)
+    harness.sync(mount.path)
     backing = backing_of(mount, mount / "file")
     crash(mount)
     # Blocks 5000 to 5002, of 4060 bytes (or 4048: the suite is the machine's).
@@ -127,7 +127,7 @@ def test_it_is_mended_while_it_is_open(environment):
     mount = environment.mount()
     content = bytearray(pattern(8 << 20))
     write_file(mount / "file", content)
-    subprocess.run(["sync", "-f", mount.path], check=True)
+    harness.sync(mount.path)
     backing = backing_of(mount, mount / "file")
     crash(mount)
     with open(reader.state_file(mount.volume), "rb") as file:
@@ -168,13 +168,13 @@ def test_readers_of_a_busy_file_take_no_workers(environment):
         content = pattern(64 * PAGE)
         for name in ("busy", "busy too", "other"):
             write_file(mount / name, content)
-        subprocess.run(["sync", "-f", below.backing], check=True)
+        harness.sync(below.backing)
         mount = environment.remount(mount)
         below.mounted = mount
         # Started now: a child that is forked later closes the files, which waits for the store. It thaws in every case.
         thaw = subprocess.Popen(["bash", "-c", f"read -t {2 * harness.PATIENCE} x; fsfreeze -u {below.backing}"],
                                 stdin=subprocess.PIPE)
-        subprocess.run(["fsfreeze", "-f", below.backing], check=True)
+        harness.run("fsfreeze", "-f", below.backing, timeout=None)
         handles = [os.open(mount / name, os.O_RDWR) for name in ("busy", "busy too")]
         other = os.open(mount / "other", os.O_RDONLY)
         results, finished = [], []
@@ -268,7 +268,7 @@ def test_unmount_waits_for_no_class_set(environment):
     mount = environment.mount()
     content = pattern(400 << 20)
     write_file(mount / "file", content)
-    subprocess.run(["sync", "-f", mount.path], check=True)
+    harness.sync(mount.path)
     process = while_changing(environment, mount, mount / "file", lambda process: mount.unmount())
     said = process.communicate(timeout=harness.PATIENCE)[1]
     environment.cell(f"class set fails: {said.decode().strip()}", True, process.returncode != 0)

@@ -1,8 +1,8 @@
 """Real faults below: a full disk, a quota, a disk that fails, a store that turns read-only; with the right errno, and no
 damage to what is not concerned."""
 
+import errno
 import os
-import subprocess
 
 import harness
 from stores import save, store, write_and_close
@@ -30,7 +30,7 @@ def changed(mount, ignoring=()):
 
 def check(path, content):
     if harness.read_file(path) != content:
-        raise OSError(harness.errno.EILSEQ, "other content")
+        raise OSError(errno.EILSEQ, "other content")
 
 
 def fill_up(environment, mount, label, wanted):
@@ -54,7 +54,7 @@ def fill_up(environment, mount, label, wanted):
     environment.cell(f"{label}: small files", wanted, answer.split(" ")[0])
     # The kernel finds out when no program waits for it; the next fsync has to say so.
     said = harness.outcome(os.pwrite, late, harness.pattern(3 * MEGABYTE, seed=2), 0)
-    subprocess.run(["sync", "-f", mount.path], check=False, capture_output=True)
+    harness.sync(mount.path, ok=False)
     environment.cell(f"{label}: fsync after a write-back that failed", wanted,
                      harness.outcome(os.fsync, late) if said == "works" else said)
     harness.outcome(os.close, late)
@@ -83,8 +83,7 @@ def test_full_disk(environment):
                     # Filled from beside, so that it does not take long.
                     room = os.statvfs(below.backing)
                     with open(below.backing + "/filler", "wb") as file:
-                        subprocess.run(["fallocate", "-l", str(room.f_bavail * room.f_frsize - (40 << 20)), file.name],
-                                       check=False, capture_output=True)
+                        harness.run("fallocate", "-l", room.f_bavail * room.f_frsize - (40 << 20), file.name, ok=False)
                 mount = below.mount()
                 make_old(mount)
                 count = fill_up(environment, mount, kind, "ENOSPC")
@@ -113,7 +112,7 @@ def overwrite(path):
         os.fsync(handle)
         return "works"
     except OSError as error:
-        return harness.errno.errorcode[error.errno]
+        return errno.errorcode[error.errno]
     finally:
         harness.outcome(os.close, handle)
 
@@ -122,14 +121,14 @@ def test_quota(environment):
     """EDQUOT, by a Btrfs quota group."""
     with store(environment, "btrfs") as below:
         for words in (["quota", "enable", below.backing], ["qgroup", "limit", "16M", "0/5", below.backing]):
-            done = subprocess.run(["btrfs", *words], capture_output=True, text=True, check=False)
+            done = harness.run("btrfs", *words, ok=False)
             if done.returncode != 0:
                 raise harness.Skip(f"no Btrfs quota here: {done.stderr.strip()}")
         mount = below.mount()
         make_old(mount)
         count = fill_up(environment, mount, "quota", "EDQUOT")
         # Btrfs refuses to delete where the quota is used up to the last block: the limit is raised, as one would.
-        subprocess.run(["btrfs", "qgroup", "limit", "40M", "0/5", below.backing], check=True, capture_output=True)
+        harness.run("btrfs", "qgroup", "limit", "40M", "0/5", below.backing)
         empty(mount, environment, "quota", count)
         mount.unmount()
         below.check("quota")
@@ -152,7 +151,7 @@ def failing_disk(environment, below, kind):
     handle = os.open(mount / "old 4", os.O_RDONLY)
     first = os.pread(handle, 4000, 0)
     below.forget_pages()
-    below.disk.order("fail", harness.errno.EIO, "read")
+    below.disk.order("fail", errno.EIO, "read")
     environment.cell(f"{kind}: reading from a disk that cannot read", "EIO",
                      harness.outcome(os.pread, handle, 4000, 200_000))
     environment.cell(f"{kind}: what the cache has", True, os.pread(handle, 4000, 0) == first)
@@ -163,11 +162,11 @@ def failing_disk(environment, below, kind):
     environment.cell(f"{kind}: an error of reading hurts no content", [], changed(mount))
     # From here on nothing reaches the disk: every file system but ext4 gives up at once.
     handle = os.open(mount / "old 9", os.O_RDWR)
-    below.disk.order("fail", harness.errno.EIO, "write", "fsync")
+    below.disk.order("fail", errno.EIO, "write", "fsync")
     os.pwrite(handle, b"new" * 2000, 100)
     # The error comes to light here, where no program waits for it.
     for place in (mount.path, below.backing):
-        subprocess.run(["sync", "-f", place], check=False, capture_output=True)
+        harness.sync(place, ok=False)
     environment.cell(f"{kind}: fsync after a write-back that failed", True,
                      harness.outcome(os.fsync, handle) in ("EIO", "EROFS"))
     harness.outcome(os.close, handle)
@@ -197,8 +196,8 @@ def test_read_only_underneath(environment):
     with store(environment) as below:
         mount = below.mount()
         make_old(mount)
-        harness.wait_until(lambda: subprocess.run(["mount", "-o", "remount,ro", below.backing], check=False,
-                                                  capture_output=True).returncode == 0, what="the remount")
+        harness.wait_until(lambda: harness.run("mount", "-o", "remount,ro", below.backing, ok=False).returncode == 0,
+                           what="the remount")
         environment.cell("write to an old file", "EROFS", save(mount / "old 2", b"x" * 100).split(" ")[0])
         for name, act in (("create", lambda: harness.write_file(mount / "new", b"x")),
                           ("unlink", lambda: os.unlink(mount / "old 3")),
@@ -208,7 +207,7 @@ def test_read_only_underneath(environment):
                           ("class", lambda: harness.set_class(mount / "old 3", "B"))):
             environment.cell(name, "EROFS", harness.outcome(act))
         environment.cell("everything is readable", [], changed(mount))
-        subprocess.run(["mount", "-o", "remount,rw", below.backing], check=True)
+        harness.run("mount", "-o", "remount,rw", below.backing)
         environment.cell("writable again", "works", save(mount / "new", b"x" * 10_000))
         environment.cell("nothing has suffered", [], changed(mount))
         mount.unmount()
@@ -226,8 +225,8 @@ def test_given_up(environment):
                 harness.set_class(mount / "old 4", "A")
                 handle = os.open(mount / "old 4", os.O_RDWR)
                 os.fsync(handle)
-                subprocess.run(["sync", "-f", below.backing], check=True)
-                below.disk.order("fail", harness.errno.EIO, "fsync")
+                harness.sync(below.backing)
+                below.disk.order("fail", errno.EIO, "fsync")
                 os.pwrite(handle, b"lost" * 1000, 0)  # class A is direct: it stands in the cache below, and nowhere else
                 os.mkdir(mount / "directory")
                 environment.cell(f"{kind}: a directory's fsync", True,

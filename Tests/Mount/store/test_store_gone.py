@@ -1,6 +1,7 @@
 """Stores that go away: files deleted underneath, a directory unmounted, a disk that hangs, no descriptors, no memory."""
 
 import contextlib
+import errno
 import os
 import resource
 import select
@@ -52,7 +53,7 @@ def test_unmounted_underneath(environment):
     with store(environment) as below:
         mount = below.mount()
         assert save(mount / "file", CONTENT) == "works"
-        subprocess.run(["umount", "-l", below.backing], check=True)
+        harness.run("umount", "-l", below.backing)
         environment.cell("the path is gone", False, os.path.exists(below.volume.path))
         environment.cell("reading", True, harness.read_file(mount / "file") == CONTENT)
         environment.cell("writing", "works", save(mount / "new", CONTENT))
@@ -112,7 +113,7 @@ def hanging(environment, below, label, hang, resume):
     harness.set_class(mount / "closed", "A")
     program = Program(mount / "file")
     assert program.next(harness.PATIENCE) == "ready"
-    subprocess.run(["sync", "-f", below.backing], check=True)
+    harness.sync(below.backing)
     hang()
     # Whatever becomes of the test: a file system that stays frozen would stop every sync of the machine.
     watchdog = subprocess.Popen(["sh", "-c", f"sleep {2 * harness.PATIENCE}; fsfreeze -u {below.backing}"], start_new_session=True)
@@ -142,8 +143,8 @@ def hanging(environment, below, label, hang, resume):
 def test_hanging_store(environment):
     """A frozen file system, and a disk that does not answer."""
     with store(environment) as below:
-        hanging(environment, below, "frozen", lambda: subprocess.run(["fsfreeze", "-f", below.backing], check=True),
-                lambda: subprocess.run(["fsfreeze", "-u", below.backing], check=True))
+        hanging(environment, below, "frozen", lambda: harness.run("fsfreeze", "-f", below.backing, timeout=None),
+                lambda: harness.run("fsfreeze", "-u", below.backing))
     with store(environment) as below:
         hanging(environment, below, "hung disk", lambda: below.disk.order("hang"), lambda: below.disk.order("resume"))
 
@@ -169,7 +170,7 @@ def test_fsync_beside_another(environment):
         handle = os.open(mount.path, os.O_RDONLY)
         os.fsync(handle)
         os.close(handle)
-        subprocess.run(["sync", "-f", below.backing], check=True)
+        harness.sync(below.backing)
         os.mkdir(mount / "directory")
         below.disk.order("hang")
         try:
@@ -187,16 +188,9 @@ def test_fsync_beside_another(environment):
 
 def test_few_descriptors(environment):
     """The daemon runs out of descriptors: the errno says so, and it goes on when there are some again."""
-    volume = environment.volume()
-    path = environment.new_path("mount")
-    os.makedirs(path)
     limit = 100
-    done = subprocess.run([harness.binary(), "mount", "--recovery-file", volume.code_file, volume.path, path],
-                          env=volume.environment, capture_output=True, text=True, check=False,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
-    environment.cell("mount with few descriptors", (0, ""), (done.returncode, done.stderr))
-    mount = harness.Mount(volume, path, "")
-    environment.mounts.append(mount)
+    mount = environment.mount(ok=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit)))
+    environment.cell("mount with few descriptors", (0, ""), (mount.result.returncode, mount.result.stderr))
     for number in range(2 * limit):
         assert save(mount / f"file {number}", b"%d" % number) == "works"
     os.makedirs(mount / "deep/er/and/deeper")
@@ -205,7 +199,7 @@ def test_few_descriptors(environment):
         try:
             handles.append(os.open(mount / f"file {number}", os.O_RDWR))
         except OSError as error:
-            answers.add(harness.errno.errorcode[error.errno])
+            answers.add(errno.errorcode[error.errno])
     environment.cell("opening more than there are descriptors for", {"ENFILE"}, answers)
     environment.cell("many could be opened", True, len(handles) > limit // 4)
     environment.cell("creating", "ENFILE", harness.outcome(harness.write_file, mount / "new", b"x"))

@@ -4,10 +4,9 @@ import contextlib
 import os
 import select
 import shutil
-import subprocess
 import threading
 
-from harness import PATIENCE
+from harness import CommandFailed, run
 
 
 @contextlib.contextmanager
@@ -97,9 +96,11 @@ def copy(name, pairs):
     if callable(tool):
         return at_once([lambda pair=pair: tool(*pair) for pair in pairs])
     words = ["xargs", "-P", str(len(pairs)), "-n", "2", "sh", "-c", tool, "sh"]
-    done = subprocess.run(words, input="\n".join(" ".join(pair) for pair in pairs), capture_output=True, text=True,
-                          timeout=PATIENCE)
-    return [] if done.returncode == 0 else [done.stderr]
+    try:
+        run(*words, input="\n".join(" ".join(pair) for pair in pairs))
+        return []
+    except CommandFailed as error:
+        return [str(error)]
 
 
 def at_once(actions):

@@ -286,7 +286,7 @@ class Cut(Rounds):
         if self.number // 5 % 2 == 0:
             data = self.backing + "/data"
         shutil.copytree(self.host.data, data)
-        subprocess.run(["sync", "-f", self.backing], check=True)
+        harness.sync(self.backing)
         self.volume = harness.Volume(self.backing + "/volume", data, self.host.code_file, self.host.passphrase_file)
 
     def attach(self):
@@ -345,12 +345,12 @@ class Cut(Rounds):
         for pid in harness.daemons(mount.path):
             os.kill(pid, signal.SIGKILL)
         harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
-        subprocess.run(["umount", "-l", mount.path], check=False, capture_output=True)
+        harness.detach(mount.path)
 
     def close(self):
         """Takes the disk away."""
         if self.disk:
-            subprocess.run(["umount", "-l", self.point], check=False, capture_output=True)
+            harness.detach(self.point)
             self.detach()
         if self.image is not None:
             os.close(self.image)

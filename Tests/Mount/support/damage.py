@@ -1,5 +1,6 @@
 """Files that are damaged below the mount, and what reading them gives."""
 
+import errno
 import os
 
 import harness
@@ -13,7 +14,7 @@ def inspect(path, original):
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError as error:
-        return {harness.errno.errorcode[error.errno]}
+        return {errno.errorcode[error.errno]}
     try:
         size = os.fstat(handle).st_size
         for at in range(0, max(size, len(original)), harness.PAGE):
@@ -21,7 +22,7 @@ def inspect(path, original):
             try:
                 got = os.pread(handle, harness.PAGE, at)
             except OSError as error:
-                seen.add(harness.errno.errorcode[error.errno])
+                seen.add(errno.errorcode[error.errno])
                 continue
             seen.add("right" if got == wanted else "short" if wanted.startswith(got) else "wrong")
     finally:

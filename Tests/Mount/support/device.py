@@ -17,7 +17,6 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import time
 
 import harness
@@ -164,7 +163,7 @@ class Disk:
         theirs.close()
         os.close(device)
         self.control.settimeout(60)
-        done = subprocess.run(["losetup", "--show", "--find", place], capture_output=True, text=True, check=False)
+        done = harness.run("losetup", "--show", "--find", place, ok=False)
         if done.returncode != 0:
             self.end()
             raise harness.Skip(f"no loop device: {done.stderr.strip()}")
@@ -179,7 +178,7 @@ class Disk:
         """Takes all of it away; the image stays with the caller. What was mounted from it must be unmounted."""
         loop = getattr(self, "loop", None)
         if loop:
-            subprocess.run(["losetup", "-d", loop], check=False, capture_output=True)
+            harness.run("losetup", "-d", loop, ok=False)
             name = f"/sys/block/{os.path.basename(loop)}/loop"
             harness.wait_until(lambda: not self.is_ours(name), what=f"{loop} being free")
         try:
@@ -188,7 +187,7 @@ class Disk:
             pass
         os.waitpid(self.server, 0)
         self.control.close()
-        subprocess.run(["umount", "-l", self.place], check=False, capture_output=True)
+        harness.detach(self.place)
 
     def is_ours(self, name):
         try:
@@ -209,7 +208,7 @@ def make_image(kind, path, size=None, extra=()):
     with open(path, "wb") as file:
         file.truncate(size or SIZES[kind])
     try:
-        subprocess.run([*MAKERS[kind], *extra, path], check=True, capture_output=True)
+        harness.run(*MAKERS[kind], *extra, path)
     except FileNotFoundError as error:
         raise harness.Skip(f"{MAKERS[kind][0]} is not installed") from error
 
@@ -239,21 +238,24 @@ def mount_disk(kind, source, place, options=""):
         # Linux 6.18 sometimes fails to replay Btrfs's log of fsyncs after a cut (a kernel BUG, fs/super.c:1851), and shows
         # a file under both names after a rename into another directory. Without the log every fsync is a commit.
         options = "notreelog"
-    words = ["mount", "-t", kind] + (["-o", options] if options else []) + [source, place]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        if "unknown filesystem" in done.stderr:
-            raise harness.Skip(f"this kernel has no {kind}")
-        raise AssertionError(f"{' '.join(words)}: {done.stderr.strip()}")
+    try:
+        harness.run("mount", "-t", kind, *(["-o", options] if options else []), source, place)
+    except harness.CommandFailed as error:
+        if "unknown filesystem" in str(error):
+            raise harness.Skip(f"this kernel has no {kind}") from None
+        raise
 
 
 def unmount_disk(place, seconds=harness.PATIENCE):
     """Unmounts what nobody uses any more."""
     end = time.monotonic() + seconds
     while True:
-        done = subprocess.run(["umount", place], capture_output=True, text=True, check=False)
-        if done.returncode == 0 or "not mounted" in done.stderr:
+        try:
+            harness.run("umount", place)
             return
-        if time.monotonic() > end:
-            raise AssertionError(f"{place}: {done.stderr.strip()}")
+        except harness.CommandFailed as error:
+            if "not mounted" in str(error):
+                return
+            if time.monotonic() > end:
+                raise
         time.sleep(0.05)

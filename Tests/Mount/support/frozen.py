@@ -1,6 +1,7 @@
 """A store that is frozen while the volume is locked, so that acknowledged writes of a file come after its keys are gone."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -17,8 +18,8 @@ from harness import PAGE, PATIENCE
 @contextlib.contextmanager
 def freezing(place):
     """With the file system frozen; a watchdog thaws it whatever becomes of the test, as it would stop every sync here."""
-    subprocess.run(["sync", "-f", place], check=True)
-    done = subprocess.run(["fsfreeze", "-f", place], capture_output=True, text=True, check=False)
+    harness.sync(place)
+    done = harness.run("fsfreeze", "-f", place, ok=False, timeout=None)
     if done.returncode != 0:
         raise harness.Skip(f"a file system cannot be frozen here: {done.stderr.strip()}")
     words = ["sh", "-c", f"sleep {2 * PATIENCE}; fsfreeze -u {place}"]
@@ -28,7 +29,7 @@ def freezing(place):
     def thaw():
         if not thawed:
             # It fails where the watchdog came first: then something had hung, which is another failure.
-            subprocess.run(["fsfreeze", "-u", place], capture_output=True, check=False)
+            harness.run("fsfreeze", "-u", place, ok=False)
             thawed.append(True)
     try:
         yield thaw
@@ -114,7 +115,7 @@ def write_whole(handle, content, offset):
     """In one call, as what a second one would find is not what the first one found."""
     count = os.pwrite(handle, content, offset)
     if count != len(content):
-        raise OSError(harness.errno.EIO, f"only {count} bytes were written")
+        raise OSError(errno.EIO, f"only {count} bytes were written")
 
 
 def count_right(handle, length, seed):
@@ -123,7 +124,7 @@ def count_right(handle, length, seed):
     try:
         found = os.pread(handle, length, 0)
     except OSError as error:
-        return harness.errno.errorcode[error.errno]
+        return errno.errorcode[error.errno]
     return sum(found[at:at + PAGE] == wanted[at:at + PAGE] for at in range(0, length, PAGE))
 
 
@@ -132,7 +133,7 @@ def count_in(path, length, seed):
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError as error:
-        return harness.errno.errorcode[error.errno]
+        return errno.errorcode[error.errno]
     try:
         return count_right(handle, length, seed)
     finally:

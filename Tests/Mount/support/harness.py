@@ -1,14 +1,14 @@
 """Volumes and mounts for the tests: made, used, and cleaned up even when a mount hangs."""
 
 import contextlib
-import errno
 import json
 import os
-import select
 import shutil
-import signal
 import subprocess
-import time
+
+# Tests find these here as well.
+from processes import (PATIENCE, CommandFailed, Lines, as_user, detach, in_child, outcome, run, sync,  # noqa: F401
+                       wait_until)
 
 SUPPORT = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(SUPPORT)))
@@ -20,8 +20,6 @@ CLASSES = {
     "D": "none",
 }
 PASSPHRASE = "correct horse battery staple"
-# Seconds for what comes by itself: however slow the machine is, only what hangs takes so long.
-PATIENCE = 120
 # A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
 GRACE = "240"
 
@@ -52,71 +50,8 @@ def program(name):
     raise Skip(f"{name} is not built: swift build -c release --product {name}")
 
 
-def run(*words, ok=True, timeout=PATIENCE, **more):
-    """Runs a command; gives the finished process. Its failure is the test's unless ok is false."""
-    done = subprocess.run([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=timeout, text=True, **more)
-    if ok and done.returncode != 0:
-        raise AssertionError(f"{' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr.strip()}")
-    return done
-
-
 def protectfs(*words, **more):
     return run(binary(), *words, **more)
-
-
-def outcome(action, *arguments):
-    """'works', or the name of the errno that the call failed with."""
-    try:
-        action(*arguments)
-        return "works"
-    except OSError as error:
-        return "EOPNOTSUPP" if error.errno == errno.EOPNOTSUPP else errno.errorcode.get(error.errno, str(error.errno))
-
-
-def in_child(action, seconds=0):
-    """Runs action in a forked child: 'works', an errno's name, 'SIGBUS' or another signal's name, or 'wrong: …'.
-
-    SIGALRM is what ends it after that many seconds, if any are given.
-    """
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read_end)
-        status = 1
-        try:
-            signal.signal(signal.SIGBUS, signal.SIG_DFL)
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            signal.alarm(seconds)
-            message = outcome(action)
-            os.write(write_end, message.encode())
-            status = 0
-        except BaseException as error:  # noqa: the child must not go on into the parent's code
-            os.write(write_end, f"wrong: {error!r}".encode())
-        finally:
-            os._exit(status)
-    os.close(write_end)
-    text = b""
-    while True:
-        part = os.read(read_end, 4096)
-        if not part:
-            break
-        text += part
-    os.close(read_end)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return signal.Signals(os.WTERMSIG(status)).name
-    return text.decode()
-
-
-def as_user(user, action):
-    """in_child, with the user's identity and no privileges."""
-    def act():
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
-        action()
-    return in_child(act)
 
 
 def set_class(path, name):
@@ -192,11 +127,11 @@ def clean_mounts(base, control):
     """Unmounts what is left below base; gives what was found."""
     left = []
     for device, place, kind, _ in reversed(mount_table()):
-        if kind.startswith("fuse") and (place == base or place.startswith(base + "/")):
+        if (kind == "fuse" or kind.startswith("fuse.")) and (place == base or place.startswith(base + "/")):
             left.append(place)
             abort_connection(device, control)
             words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
-            subprocess.run([*words, place], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+            run(*words, place, ok=False, timeout=60)
     return left
 
 
@@ -214,7 +149,7 @@ class Volume:
 class Mount:
     """A mounted volume."""
 
-    def __init__(self, volume, path, log):
+    def __init__(self, volume, path, log=""):
         self.volume, self.path, self.log = volume, path, log
 
     def __truediv__(self, name):
@@ -269,8 +204,8 @@ class Environment:
         return Volume(os.path.join(place, "volume"), os.path.join(place, "data"), os.path.join(place, "code"),
                       os.path.join(place, "passphrase"))
 
-    def mount(self, volume=None, unlock=True, options=(), ok=True, path=None):
-        """Mounts a volume (a fresh one when none is given)."""
+    def mount(self, volume=None, unlock=True, options=(), ok=True, path=None, **more):
+        """Mounts a volume (a fresh one when none is given); more arguments are those of subprocess.run."""
         volume = volume or self.volume()
         path = path or self.new_path("mount")
         os.makedirs(path, exist_ok=True)
@@ -278,9 +213,8 @@ class Environment:
         for option in options:
             words += ["-o", option]
         words += ["--recovery-file", volume.code_file] if unlock else ["--no-unlock"]
-        log = path + ".log"
-        done = protectfs(*words, volume.path, path, env=volume.environment, ok=ok)
-        mount = Mount(volume, path, log)
+        done = protectfs(*words, volume.path, path, env=volume.environment, ok=ok, **more)
+        mount = Mount(volume, path)
         mount.result = done
         if done.returncode == 0:
             self.mounts.append(mount)
@@ -344,37 +278,6 @@ def forget_store(data):
                 end += 4 + 16 * int.from_bytes(state[end:end + 4], "little")
             with open(path, "wb") as file:
                 file.write(state[:12] + (flags & ~8).to_bytes(4, "little") + state[16:end])
-
-
-def wait_until(condition, seconds=PATIENCE, what="the condition"):
-    """Polls until condition() is true."""
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"{what} did not come true within {seconds} s")
-        time.sleep(0.01)
-
-
-class Lines:
-    """A running program whose lines are read as they come."""
-
-    def __init__(self, words, **more):
-        self.process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, **more)
-        self.buffer = b""
-
-    def line(self, seconds):
-        """The next line; None when none comes in time or the program has ended."""
-        end = time.monotonic() + seconds
-        while b"\n" not in self.buffer:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
-                return None
-            part = os.read(self.process.stdout.fileno(), 65536)
-            if not part:
-                return None
-            self.buffer += part
-        line, self.buffer = self.buffer.split(b"\n", 1)
-        return line.decode()
 
 
 class Watch(Lines):

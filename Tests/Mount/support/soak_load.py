@@ -6,12 +6,9 @@ import mmap
 import os
 import random
 import sqlite3
-import subprocess
 import time
 
-from harness import PAGE, in_child, pattern, protectfs, set_class, write_file
-
-PATIENCE = 120
+from harness import PAGE, PATIENCE, in_child, pattern, protectfs, run, set_class, write_file
 
 
 class Different(Exception):
@@ -139,8 +136,7 @@ class Coreutils(Load):
             i=self.chance.randrange(8), j=self.chance.randrange(8), n=self.chance.randrange(1, 20_000), long="n" * 250)
 
         def act(directory):
-            done = subprocess.run(["sh", "-c", command], cwd=directory, capture_output=True, timeout=PATIENCE, text=True,
-                                  env={**os.environ, "LC_ALL": "C"})
+            done = run("sh", "-c", command, cwd=directory, env={**os.environ, "LC_ALL": "C"}, ok=False)
             return done.returncode, done.stdout
         self.both(act)
 
@@ -330,8 +326,7 @@ class Big(Load):
                 os.ftruncate(handle, at + size // 2 if size < self.LONGEST else 0)
             elif kind < 0.8 and size:
                 # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
-                subprocess.run(["fallocate", "-p", "-o", str(at), "-l", str(length),
-                                os.path.join(directory, "film")], check=True)
+                run("fallocate", "-p", "-o", at, "-l", length, os.path.join(directory, "film"))
             elif kind < 0.84:
                 os.fsync(handle)
             return os.pread(handle, 1 << 20, max(0, at - 1000)), os.fstat(handle).st_size

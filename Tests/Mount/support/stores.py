@@ -1,9 +1,10 @@
 """A volume on a file system of its own, whose disk a test can fill, fail, hang or take away."""
 
 import contextlib
+import errno
+import json
 import os
 import shutil
-import subprocess
 
 import device
 import harness
@@ -21,7 +22,7 @@ class Store:
         self.attach()
         host = environment.volume()
         shutil.copytree(host.path, self.backing + "/volume", symlinks=True)
-        subprocess.run(["sync", "-f", self.backing], check=True)
+        harness.sync(self.backing)
         self.volume = harness.Volume(self.backing + "/volume", host.data, host.code_file, host.passphrase_file)
 
     def attach(self):
@@ -38,7 +39,7 @@ class Store:
 
     def forget_pages(self):
         """Drops what the kernel has cached of the backing files, so that reading asks the disk."""
-        subprocess.run(["sync", "-f", self.backing], check=True)
+        harness.sync(self.backing)
         for directory, _, files in os.walk(self.volume.path):
             for name in files:
                 path = os.path.join(directory, name)
@@ -48,7 +49,7 @@ class Store:
                     os.close(handle)
 
     def open_epochs(self):
-        return harness.json.loads(harness.protectfs("info", "--json", self.volume.path,
+        return json.loads(harness.protectfs("info", "--json", self.volume.path,
                                                     env=self.volume.environment).stdout)["openEpochs"]
 
     def check(self, name):
@@ -56,7 +57,7 @@ class Store:
         done = harness.protectfs("fsck", "--json", "--recovery-file", self.volume.code_file, self.volume.path,
                                  env=self.volume.environment, ok=False)
         try:
-            errors = [one for one in harness.json.loads(done.stdout)["findings"] if one["severity"] == "error"]
+            errors = [one for one in json.loads(done.stdout)["findings"] if one["severity"] == "error"]
         except ValueError:
             errors = done.stderr
         self.environment.cell(f"{name}: errors that fsck finds", [], errors)
@@ -69,7 +70,7 @@ class Store:
         mounted = getattr(self, "mounted", None)
         if mounted and mounted.is_mounted:
             mounted.command("unmount", mounted.path, ok=False)
-            subprocess.run(["umount", "-l", mounted.path], check=False, capture_output=True)
+            harness.detach(mounted.path)
         for pid in harness.daemons(self.point):
             os.kill(pid, 9)
         harness.wait_until(lambda: not harness.daemons(self.point), what="the daemon's end")
@@ -123,4 +124,4 @@ def write_and_close(path, content):
 
 
 def named(error, call):
-    return f"{harness.errno.errorcode.get(error.errno, error.errno)} at {call}"
+    return f"{errno.errorcode.get(error.errno, error.errno)} at {call}"

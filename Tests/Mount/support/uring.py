@@ -1,6 +1,7 @@
 """io_uring in a few system calls: writes that a thread of the kernel does while the program goes on."""
 
 import ctypes
+import errno
 import mmap
 import os
 import platform
@@ -54,7 +55,7 @@ class Ring:
         left, results = len(writes), {}
         while len(results) < len(writes):
             done = libc.syscall(ENTER, self.handle, left, len(writes) - len(results), GETEVENTS, None, 0)
-            if done < 0 and ctypes.get_errno() != harness.errno.EINTR:
+            if done < 0 and ctypes.get_errno() != errno.EINTR:
                 raise OSError(ctypes.get_errno(), "io_uring_enter")
             left -= max(done, 0)
             head, end = (struct.unpack_from("<I", self.cq, place)[0] for place in (self.cq_head, self.cq_tail))

@@ -1,24 +1,10 @@
 """An ordinary user with a volume of their own, for tests that run as root."""
 
-import ctypes
 import os
 import shutil
-import stat
 
 import harness
-
-
-def open_fuse_to_everyone(environment):
-    """Has /dev/fuse as udev makes it, in a mount namespace of this test's own."""
-    if os.stat("/dev/fuse").st_mode & 0o006 == 0o006:
-        return
-    if ctypes.CDLL(None).unshare(0x20000) != 0:  # CLONE_NEWNS
-        raise harness.Skip("mount namespaces are not permitted here")
-    harness.run("mount", "--make-rprivate", "/")
-    device = environment.new_path("fuse")
-    os.mknod(device, stat.S_IFCHR | 0o600, os.makedev(10, 229))
-    os.chmod(device, 0o666)
-    harness.run("mount", "--bind", device, "/dev/fuse")
+from namespaces import open_fuse_to_everyone
 
 
 class OrdinaryUser:

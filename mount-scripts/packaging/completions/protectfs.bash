@@ -1,70 +1,143 @@
-# bash completion for protectfs; installed by mount-scripts/install.
+# bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
+
+_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery fsck speed help version"
+_protectfs_mount_options="ro rw allow_other default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none shared strict recover no_family_class idle= uid= gid= umask= noatime atime nodiratime relatime strictatime nodev dev nosuid suid noexec exec sync dirsync"
+
+# Sets what may follow the word $1.
+_protectfs_subcommands() {
+    case $1 in
+    class) subcommands="get set list" ;;
+    secret) subcommands="set get list delete" ;;
+    passphrase) subcommands="change add remove list" ;;
+    recovery) subcommands="new use" ;;
+    esac
+}
+
+# Sets the kind of value that option $1 takes.
+_protectfs_option() {
+    case $1 in
+    --cipher) kind=words:aes-256-gcm,xchacha20-poly1305 ;;
+    --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --file | --accept-names-from) kind=path ;;
+    --passphrase-command | --new-passphrase-command) kind=command ;;
+    --option | -o) kind=mountOptions ;;
+    --grace | --timeout | --attribute | -a | --slot | --accept-name) kind=text ;;
+    --class) kind=words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none ;;
+    esac
+}
+
+# Sets the options and the kinds of operands of command $1.
+_protectfs_command() {
+    case $1 in
+    "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "info") options="--json --device-key --previous-keybag" operands="directory" ;;
+    "erase") options="--json --yes --device-key" operands="directory" ;;
+    "mount") options="--option --foreground --log-names --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory directory" ;;
+    "unmount") options="" operands="mountPoint" ;;
+    "status") options="--json" operands="mountPoint" ;;
+    "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
+    "lock") options="--grace --json" operands="mountPoint" ;;
+    "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
+    "watch") options="--json" operands="mountPoint" ;;
+    "class get") options="--json" operands="path…" ;;
+    "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none path…" ;;
+    "class list") options="--recursive --json" operands="path…" ;;
+    "secret set") options="--class --attribute --internet --file --line --new" operands="mountPoint text" ;;
+    "secret get") options="--attribute --internet" operands="mountPoint text" ;;
+    "secret list") options="--attribute --internet --json" operands="mountPoint text" ;;
+    "secret delete") options="--attribute --internet --all" operands="mountPoint text" ;;
+    "passphrase change") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "passphrase add") options="--portable --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "passphrase remove") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "passphrase list") options="--json" operands="directory" ;;
+    "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "fsck") options="--json --no-unlock --read-only --repair --quarantine --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
+    "speed") options="--json" operands="" ;;
+    "help") options="--json" operands="commandName…" ;;
+    "version") options="--json" operands="" ;;
+    esac
+}
+
+# Fills COMPREPLY with what completes a value of kind $1 that begins with $2.
+_protectfs_value() {
+    local line prefix=
+    case $1 in
+    path) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
+    directory) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
+    command) mapfile -t COMPREPLY < <(compgen -c -f -- "$2" | sort -u) ;;
+    words:*) line=${1#words:}; mapfile -t COMPREPLY < <(compgen -W "${line//,/ }" -- "$2") ;;
+    mountPoint)
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$2")
+        while IFS= read -r line; do
+            [[ $line == "$2"* ]] && COMPREPLY+=("$line")
+        done < <(findmnt -ln -o TARGET -t fuse.protectfs 2>/dev/null)
+        ;;
+    mountOptions)
+        [[ $2 == *,* ]] && prefix=${2%,*},
+        compopt -o nospace 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$_protectfs_mount_options" -- "${2##*,}")
+        ;;
+    esac
+}
 
 _protectfs() {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]-} options=
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]-}
+    local first=2 index=0 options= operands= subcommands= kind= word
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "init mount unlock lock status watch wait unmount class secret passphrase recovery fsck info speed erase version --help --version" -- "$current"))
+        mapfile -t COMPREPLY < <(compgen -W "$_protectfs_words --help --version" -- "$current")
         return
     fi
-    case $command in
-    class)
-        if [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "get set list" -- "$current")); return; fi
-        command="class ${COMP_WORDS[2]}"
-        ;;
-    secret)
-        if [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "set get list delete" -- "$current")); return; fi
-        command="secret ${COMP_WORDS[2]}"
-        ;;
-    passphrase)
-        if [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "change add remove list" -- "$current")); return; fi
-        command="passphrase ${COMP_WORDS[2]}"
-        ;;
-    recovery)
-        if [ "$COMP_CWORD" -eq 2 ]; then COMPREPLY=($(compgen -W "new use" -- "$current")); return; fi
-        command="recovery ${COMP_WORDS[2]}"
-        ;;
-    esac
-    case $previous in
-    --cipher) COMPREPLY=($(compgen -W "aes-256-gcm xchacha20-poly1305" -- "$current")); return ;;
-    --class) COMPREPLY=($(compgen -W "complete completeUnlessOpen completeUntilFirstUserAuthentication none" -- "$current")); return ;;
-    -o | --option) COMPREPLY=($(compgen -W "ro allow_other default_class= shared strict recover no_family_class idle= uid= gid= umask= noatime nodev nosuid noexec" -- "$current")); return ;;
-    esac
-    case $command in
-    "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
-    "mount") options="--option --foreground --log-names --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
-    "unlock") options="--passphrase-file --passphrase-command --recovery-file" ;;
-    "lock") options="--grace --json" ;;
-    "status") options="--json" ;;
-    "watch") options="--json" ;;
-    "wait") options="--unlocked --locked --first-unlock --timeout" ;;
-    "unmount") options="" ;;
-    "class get") options="--json" ;;
-    "class set") options="--recursive --reencrypt --wrap-only" ;;
-    "class list") options="--recursive --json" ;;
-    "secret set") options="--class --attribute --internet --file --line --new" ;;
-    "secret get") options="--attribute --internet" ;;
-    "secret list") options="--attribute --internet --json" ;;
-    "secret delete") options="--attribute --internet --all" ;;
-    "passphrase change") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
-    "passphrase add") options="--portable --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
-    "passphrase remove") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" ;;
-    "passphrase list") options="--json" ;;
-    "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" ;;
-    "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" ;;
-    "fsck") options="--json --no-unlock --read-only --repair --quarantine --accept-name --accept-names-from --accept-names --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" ;;
-    "info") options="--json --device-key --previous-keybag" ;;
-    "speed") options="--json" ;;
-    "erase") options="--json --yes --device-key" ;;
-    "version") options="--json" ;;
-    esac
-    if [ "$command" = "class set" ] && [ "$COMP_CWORD" -eq 3 ] && [[ $current != -* ]]; then
-        COMPREPLY=($(compgen -W "complete completeUnlessOpen completeUntilFirstUserAuthentication none" -- "$current"))
-    elif [[ $current == -* ]]; then
-        COMPREPLY=($(compgen -W "$options --help" -- "$current"))
-    else
-        compopt -o filenames 2>/dev/null
-        COMPREPLY=($(compgen -f -- "$current"))
+    _protectfs_subcommands "$command"
+    if [ -n "$subcommands" ]; then
+        if [ "$COMP_CWORD" -eq 2 ]; then
+            mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$current")
+            return
+        fi
+        command="$command ${COMP_WORDS[2]}" first=3
     fi
+    # Bash takes --name=value for three words.
+    if [ "$current" = = ]; then
+        current=
+    elif [ "$previous" = = ]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    _protectfs_option "$previous"
+    if [ -n "$kind" ]; then
+        _protectfs_value "$kind" "$current"
+        return
+    fi
+    _protectfs_command "$command"
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$current")
+        return
+    fi
+    # Which operand it is: options and their values do not count.
+    while [ "$first" -lt "$COMP_CWORD" ]; do
+        word=${COMP_WORDS[first]} kind=
+        _protectfs_option "$word"
+        if [ -n "$kind" ]; then
+            [ "${COMP_WORDS[first + 1]-}" != = ] || first=$((first + 1))
+            first=$((first + 1))
+        elif [[ $word != -* ]]; then
+            index=$((index + 1))
+        fi
+        first=$((first + 1))
+    done
+    set -- $operands
+    [ $# -gt 0 ] || return
+    while [ "$index" -gt 0 ] && [ $# -gt 1 ]; do
+        shift
+        index=$((index - 1))
+    done
+    [ "$index" -eq 0 ] || [[ $1 == *… ]] || return
+    kind=${1%…}
+    if [ "$kind" = commandName ]; then
+        subcommands=$_protectfs_words
+        [ "$COMP_CWORD" -eq 2 ] || { subcommands=; _protectfs_subcommands "$previous"; }
+        kind="words:${subcommands// /,}"
+    fi
+    _protectfs_value "$kind" "$current"
 }
 complete -F _protectfs protectfs

@@ -8,7 +8,7 @@ internal import VolumeFormat
 ///
 /// Kept by the nodes themselves: a node enters when it has both, whichever comes last. One that has left its class stays
 /// until somebody looks.
-final class PageHolders: Sendable {
+final class NodesWithCachedPages: Sendable {
     private let numbers = Lock<Set<UInt64>>([])
 
     func insert(_ number: UInt64) {
@@ -28,25 +28,25 @@ extension ProtectionClass {
 }
 
 extension Node {
-    /// The highest bit of `looks`: pages of the file may stand in the page cache.
+    /// The highest bit of `classAndPages`: pages of the file may stand in the page cache.
     static let pagesBit: UInt8 = 0x80
 
     /// Whether pages of the file may stand in the kernel's page cache.
-    package var mayHavePages: Bool { looks.load(ordering: .acquiring) & Self.pagesBit != 0 }
+    var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
 
     /// Pages of the file may come into the page cache from now on: a handle was opened that goes through it, or a page was
     /// read for it.
     package func notePages() {
-        let before = looks.load(ordering: .relaxed)
+        let before = classAndPages.load(ordering: .relaxed)
         guard before & Self.pagesBit == 0 else { return }
-        let old = looks.bitwiseOr(Self.pagesBit, ordering: .acquiringAndReleasing).oldValue
-        if ProtectionClass(rawValue: old & ~Self.pagesBit)?.closesAtLock ?? true { holders.insert(number) }
+        let old = classAndPages.bitwiseOr(Self.pagesBit, ordering: .acquiringAndReleasing).oldValue
+        if ProtectionClass(rawValue: old & ~Self.pagesBit)?.closesAtLock ?? true { nodesWithCachedPages.insert(number) }
     }
 
     /// All pages have been dropped, and no handle is open through which others could have come.
     package func forgetPages() {
-        _ = looks.bitwiseAnd(~Self.pagesBit, ordering: .acquiringAndReleasing)
-        holders.remove(number)
+        _ = classAndPages.bitwiseAnd(~Self.pagesBit, ordering: .acquiringAndReleasing)
+        nodesWithCachedPages.remove(number)
     }
 
     /// The class of the file from now on: block 0 has proven it, or this mount has set it.
@@ -61,15 +61,15 @@ extension Node {
     }
 
     private func remember(_ protectionClass: ProtectionClass, where isBetter: (ProtectionClass?) -> Bool) {
-        var old = looks.load(ordering: .relaxed)
+        var old = classAndPages.load(ordering: .relaxed)
         while true {
             guard isBetter(ProtectionClass(rawValue: old & ~Self.pagesBit)) else { return }
-            let result = looks.compareExchange(
+            let result = classAndPages.compareExchange(
                 expected: old, desired: old & Self.pagesBit | protectionClass.rawValue, ordering: .acquiringAndReleasing
             )
             if result.exchanged { break }
             old = result.original
         }
-        if old & Self.pagesBit != 0, protectionClass.closesAtLock { holders.insert(number) }
+        if old & Self.pagesBit != 0, protectionClass.closesAtLock { nodesWithCachedPages.insert(number) }
     }
 }

@@ -1,10 +1,9 @@
-// A thread that does one job after another: the notifier, and the helper that calls the own mount.
+// A queue whose one thread does one job after another.
 
-internal import FuseBridge
 internal import HostSystem
 
 /// Jobs in the order in which they came, each without any lock held.
-final class JobThread: Sendable {
+final class JobQueue: Sendable {
     private struct State: Sendable {
         var jobs: [@Sendable () -> Void] = []
         var isStopping = false

@@ -1,0 +1,129 @@
+// The table of the words after `-o`, with their meanings. The parser, the help, the man page and the completions read it.
+
+import ProtectedVolume
+import VolumeFormat
+
+/// A word of `-o`.
+package struct MountOption: Sendable {
+    /// What a word is for.
+    package enum Use: String, Sendable {
+        /// It changes what protectfs does.
+        case protectfs
+        /// The kernel gets it unchanged.
+        case kernel
+        /// It is for fstab, and has no effect on a mounted volume.
+        case ignored
+    }
+
+    /// The word, without its value.
+    package let name: String
+    /// What its value is called in the help; nil for a word without one.
+    package let value: String?
+    /// What it is for.
+    package let use: Use
+    /// One sentence without its full stop; empty for words that protectfs does not define.
+    package let meaning: String
+    /// Takes its value, which is empty for a word without one.
+    let take: @Sendable (inout MountOptions, String) throws(MountOptionError) -> Void
+
+    /// The word as the help shows it.
+    package var usage: String { value.map { "\(name)=\($0)" } ?? name }
+
+    private static func flag(
+        _ name: String, _ meaning: String, _ take: @escaping @Sendable (inout MountOptions) -> Void
+    ) -> MountOption {
+        MountOption(name: name, value: nil, use: .protectfs, meaning: meaning) { options, _ in take(&options) }
+    }
+
+    private static func valued(
+        _ name: String, _ value: String, _ meaning: String,
+        _ take: @escaping @Sendable (inout MountOptions, String) throws(MountOptionError) -> Void
+    ) -> MountOption {
+        MountOption(name: name, value: value, use: .protectfs, meaning: meaning, take: take)
+    }
+
+    private static func kernel(_ name: String) -> MountOption {
+        MountOption(name: name, value: nil, use: .kernel, meaning: "") { options, _ in
+            options.kernelOptions.append(name)
+        }
+    }
+
+    private static func ignored(_ name: String, value: String? = nil) -> MountOption {
+        MountOption(name: name, value: value, use: .ignored, meaning: "") { _, _ in }
+    }
+
+    /// All words. Those that begin with `x-` are accepted too, and have no effect.
+    package static let all: [MountOption] = own + passedOn + withoutEffect
+
+    private static let own: [MountOption] = [
+        flag("ro", "write nothing; several read-only mounts of one volume can exist at the same time") {
+            $0.volume.isReadOnly = true
+        },
+        flag("rw", "allow writing (default); one mount of a volume at a time") { $0.volume.isReadOnly = false },
+        flag(
+            "allow_other",
+            "let other users use the mount, by its permissions; ordinary users need user_allow_other in /etc/fuse.conf"
+        ) { $0.allowsOther = true },
+        valued(
+            "default_class", "CLASS",
+            "the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)"
+        ) { options, text throws(MountOptionError) in
+            guard let known = ProtectionClass(name: text) else {
+                throw .badValue(option: "default_class", value: text, expected: "a protection class")
+            }
+            options.volume.defaultClass = known
+        },
+        flag(
+            "shared",
+            "other machines write the same volume: use short cache lifetimes and no write-back cache, and tolerate crash damage"
+        ) { $0.volume.isShared = true },
+        flag("strict", "never tolerate crash damage: every file that looks cut, zeroed or stale is an error") {
+            $0.volume.isStrict = true
+        },
+        flag("recover", "tolerate crash damage in every file, for a restored snapshot") { $0.volume.recovers = true },
+        flag(
+            "no_family_class",
+            "give a new file the class of its directory only: ignore the files that its name belongs to, and the file that had its name a moment ago"
+        ) { $0.volume.keepsFamilyClass = false },
+        valued(
+            "idle", "DURATION",
+            "lock after this time without use of files of classes A and B, suspend included: 300, 90s, 10m, 1h30m; 0 means never (default)"
+        ) { options, text throws(MountOptionError) in
+            guard let seconds = MountOptions.seconds(text) else {
+                throw .badValue(option: "idle", value: text, expected: "a duration such as 300, 90s, 10m or 2h")
+            }
+            options.idleSeconds = seconds == 0 ? nil : seconds
+        },
+        valued("uid", "NUMBER", "show this user as the owner of everything") {
+            options, text throws(MountOptionError) in options.user = try number("uid", text)
+        },
+        valued("gid", "NUMBER", "show this group as the group of everything") {
+            options, text throws(MountOptionError) in options.group = try number("gid", text)
+        },
+        valued("umask", "MODE", "remove these permission bits (octal) from everything") {
+            options, text throws(MountOptionError) in
+            guard let bits = UInt32(text, radix: 8), bits <= 0o777 else {
+                throw .badValue(option: "umask", value: text, expected: "octal permission bits")
+            }
+            options.mask = bits
+        },
+    ]
+
+    private static let passedOn = [
+        "noatime", "atime", "nodiratime", "relatime", "strictatime", "nodev", "dev", "nosuid", "suid", "noexec", "exec",
+        "sync", "dirsync",
+    ].map(kernel)
+
+    private static let withoutEffect =
+        [
+            "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
+            "default_permissions", "lazytime", "nolazytime", "async", "quiet", "noiversion", "silent", "loud",
+        ].map { ignored($0) } + [ignored("comment", value: "TEXT")]
+
+    private static func number(_ name: String, _ text: String) throws(MountOptionError) -> UInt32 {
+        guard let number = UInt32(text), number != UInt32.max else {
+            throw .badValue(option: name, value: text, expected: "a number")
+        }
+        return number
+    }
+}

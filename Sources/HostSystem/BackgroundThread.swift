@@ -1,0 +1,74 @@
+// The one way in which this package starts a thread: named, with signals blocked, running one closure to its end.
+// pthread gives the pointers unwrapped here in every case.
+// swift-format-ignore-file: NeverForceUnwrap
+
+internal import CLinuxShim
+internal import Glibc
+
+/// A thread beside the main one. It goes on when this value is dropped.
+@safe package final class BackgroundThread: @unchecked Sendable {
+    private let body: @Sendable () -> Void
+    private let name: String
+    private let signal: Int32?
+    private var thread: pthread_t?
+
+    /// Starts a thread that runs `body`; nil if the system cannot make one.
+    /// - Parameters:
+    ///   - name: at most 15 bytes.
+    ///   - stackSize: in bytes; nil for the system's default.
+    ///   - signal: the one signal that the thread receives. All others are the main thread's.
+    package init?(
+        name: String, stackSize: Int? = nil, receiving signal: Int32? = nil, _ body: @escaping @Sendable () -> Void
+    ) {
+        self.body = body
+        self.name = name
+        self.signal = signal
+        var attributes = pthread_attr_t()
+        unsafe pthread_attr_init(&attributes)
+        if let stackSize { unsafe pthread_attr_setstacksize(&attributes, stackSize) }
+        defer { unsafe pthread_attr_destroy(&attributes) }
+        var thread = pthread_t()
+        let context = unsafe Unmanaged.passRetained(self).toOpaque()
+        let result = unsafe pthread_create(
+            &thread, &attributes,
+            { context in
+                // The reference made above for this thread.
+                let me = unsafe Unmanaged<BackgroundThread>.fromOpaque(context!).takeRetainedValue()
+                me.run()
+                return nil
+            }, context)
+        guard result == 0 else {
+            unsafe Unmanaged<BackgroundThread>.fromOpaque(context).release()
+            return nil
+        }
+        self.thread = thread
+    }
+
+    private func run() {
+        var blocked = sigset_t()
+        unsafe sigfillset(&blocked)
+        if let signal { unsafe sigdelset(&blocked, signal) }
+        unsafe pthread_sigmask(SIG_BLOCK, &blocked, nil)
+        unsafe pfs_name_thread(name)
+        body()
+    }
+
+    /// Waits until the closure has returned. At most one caller, once.
+    package func join() {
+        guard let thread else { return }
+        pthread_join(thread, nil)
+        self.thread = nil
+    }
+
+    /// The calling thread's number in the system, which `Request.process` carries.
+    package static var currentNumber: Int32 { pfs_thread_id() }
+
+    deinit {
+        if let thread { pthread_detach(thread) }
+    }
+}
+
+/// Sleeps for `milliseconds`.
+package func sleep(milliseconds: UInt32) {
+    usleep(milliseconds * 1000)
+}

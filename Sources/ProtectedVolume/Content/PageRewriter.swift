@@ -1,0 +1,98 @@
+// The page cycle: old pages are read, opened, changed, sealed again under fresh nonces, and written.
+
+internal import BackingStore
+internal import Keybag
+internal import SodiumKit
+internal import VolumeFormat
+
+/// One turn of the page cycle over a few pages of one file, in a buffer of its own.
+///
+/// The caller holds the pages in the file's range lock from the first read to the last write, and calls `read`, `withKeys`
+/// and `write` in this order. Writes and syncs are the caller's alone: their order is what a power cut leaves
+/// (docs/volume-format.md, section 6.3). `withKeys` writes nothing, so an error in it leaves the file as it was.
+struct PageRewriter: ~Copyable {
+    private let file: FileContent
+    /// The file by which old pages are judged.
+    private let now: FileState
+    private var buffer: CipherBuffer
+    /// The epoch that `withKeys` has drawn.
+    private var epoch: UInt32 = 0
+
+    /// - Parameter pageCount: the most pages that are read or sealed.
+    init(_ file: FileContent, _ now: FileState, pageCount: Int) {
+        self.file = file
+        self.now = now
+        buffer = file.context.buffers.take(pageCount: pageCount)
+    }
+
+    deinit { file.context.buffers.give(buffer) }
+
+    /// Reads the old pages of `blocks` to `position` of the buffer and behind it.
+    mutating func read(_ blocks: Range<UInt64>, to position: Int = 0) throws(VolumeError) {
+        try buffer.read(blocks, of: file.backing, to: position)
+    }
+
+    /// Draws epoch and nonces for `count` pages, and runs `body` in one hold of the state lock, in which `access` is allowed
+    /// and the file's key is in memory.
+    ///
+    /// - Parameter body: gets locked room for the plaintext of one page; opens, changes and seals page after page.
+    mutating func withKeys(
+        _ access: Operation, encryptions count: Int,
+        _ body: (borrowing HeldKeys, inout MutableRawSpan, inout PageRewriter) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        epoch = try file.context.epochs.epoch(encryptions: count)
+        buffer.drawNonces(count, file.geometry.suite)
+        var scratch = try file.takeScratch()
+        try file.context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+            try file.judge(keys, access)
+            try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+                (plain: inout MutableRawSpan) throws(VolumeError) in
+                try body(keys, &plain, &self)
+            }
+        }
+    }
+
+    /// The codec of the file with its own key and header. To be used inside `withKeys` only.
+    func codec() -> PageCodec {
+        PageCodec(geometry: file.geometry, keys: file.fileKeys, header: now.header)
+    }
+
+    /// Opens the old page at `position`; what it holds is not judged.
+    func open(
+        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableRawSpan
+    ) throws(VolumeError) -> PageContent {
+        try buffer.open(position, block: block, &codec, into: &plain)
+    }
+
+    /// Opens the old page at `position` and judges it. Keeps the first `length` bytes of its payload; the rest becomes zeros.
+    ///
+    /// - Returns: whether the page reads as zeros.
+    @discardableResult
+    func open(
+        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableRawSpan, keeping length: Int
+    ) throws(VolumeError) -> Bool {
+        let content = try buffer.open(position, block: block, &codec, into: &plain)
+        let isZero = try file.accept(content, block: block, in: now)
+        plain.zero((isZero ? 0 : length)..<file.geometry.capacity(ofBlock: block))
+        return isZero
+    }
+
+    /// Seals the payload of `block` into the page at `position`, as the block is in a file of `size` bytes.
+    ///
+    /// - Parameter plain: begins with the whole payload, with its padding.
+    mutating func seal(
+        _ plain: RawSpan, at position: Int, block: UInt64, size: UInt64, _ codec: inout PageCodec
+    ) throws(VolumeError) {
+        let field = BlockField(
+            payloadLength: file.geometry.payloadLength(ofBlock: block, size: size),
+            isLast: block == file.lastBlock(size: size), epoch: file.epoch(for: block, epoch, in: now))
+        try buffer.seal(
+            plain.extracting(0..<file.geometry.capacity(ofBlock: block)), at: position, block: block, field: field,
+            &codec)
+    }
+
+    /// Writes the pages at `positions` to `target`, from `page` on; to the file itself where there is no other.
+    func write(_ positions: Range<Int>, to target: BackingFile? = nil, at page: UInt64) throws(VolumeError) {
+        try buffer.write(positions, to: target ?? file.backing, at: page)
+    }
+}

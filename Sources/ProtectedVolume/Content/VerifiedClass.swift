@@ -1,0 +1,20 @@
+// The class and flags of a file, once block 0 has proven them.
+
+internal import VolumeFormat
+
+/// A class and flags that block 0 of the file has proven.
+struct VerifiedClass: Equatable, Sendable {
+    let protectionClass: ProtectionClass
+    let flags: FileFlags
+
+    init(_ header: FileHeader) {
+        protectionClass = header.protectionClass
+        flags = header.flags
+    }
+
+    /// Whether a header says the same of what decisions ask for.
+    func agrees(with header: FileHeader) -> Bool {
+        protectionClass == header.protectionClass
+            && flags.contains(.explicit) == header.flags.contains(.explicit)
+    }
+}

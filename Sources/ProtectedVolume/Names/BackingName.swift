@@ -1,0 +1,30 @@
+// The names of the format's own entries in a volume's directories, and fresh temporary names.
+
+internal import BackingStore
+internal import SodiumKit
+internal import VolumeFormat
+
+/// Backing names that never change, and fresh temporary ones.
+enum BackingName {
+    /// A directory's record.
+    static let record = fixed(ReservedName.directoryRecord)
+    /// The keybag.
+    static let keybag = fixed(ReservedName.keybag)
+    /// What a check has moved out of the way.
+    static let lostAndFound = fixed(ReservedName.lostAndFound)
+
+    /// A name for something being made.
+    static func temporary() -> EntryName {
+        let random: InlineArray<16, UInt8> = randomInlineBytes()
+        let bytes = NameCipher.bytes(of: ReservedName.temporaryPrefix) + Base64URL.encode(unsafe random.span.bytes)
+        return known(bytes)
+    }
+
+    private static func fixed(_ text: StaticString) -> EntryName { known(NameCipher.bytes(of: text)) }
+
+    /// A name that this program composed of a reserved text and base64url: always one component.
+    static func known(_ bytes: [UInt8]) -> EntryName {
+        guard let name = EntryName(bytes) else { preconditionFailure("a reserved name is one component") }
+        return name
+    }
+}
