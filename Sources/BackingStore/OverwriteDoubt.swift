@@ -113,9 +113,6 @@ struct Placement {
         return options.split(separator: "\n").contains("data=journal") ? .journal : nil
     }
 
-    /// Bytes that are read of a file system's options: more than ext4 has.
-    private static let longestOptions = 16_384
-
     /// All options of a mounted ext4 file system; the mount table leaves out those that its superblock asks for.
     private static func options(ofDevice device: UInt64) -> String? {
         var target = [UInt8](repeating: 0, count: Int(PATH_MAX))

@@ -57,7 +57,17 @@ public final class ProtectedData: Sendable {
             }
         }
 
-        private var volumeState: VolumeState? { VolumeState.allCases.first { Self($0) == self } }
+        /// A switch and not a comparison: states are compared by their raw values, which come from here.
+        private var volumeState: VolumeState? {
+            switch self {
+            case .beforeFirstUnlock: .beforeFirstUnlock
+            case .unlocked: .unlocked
+            case .locking: .locking
+            case .locked: .locked
+            case .sweeping: .sweeping
+            case .absent: nil
+            }
+        }
     }
 
     /// Where the mount is.
