@@ -132,9 +132,7 @@ struct Placement {
         var text = [UInt8](repeating: 0, count: longestOptions)
         let count: Int?
         do {
-            var typed = text.mutableSpan
-            // Bytes without padding, which the array owns for the length of the call.
-            var span = unsafe typed.mutableBytes
+            var span = text.mutableSpan
             count = try? file.read(into: &span, at: 0)
         }
         return count.map { String(decoding: text.prefix($0), as: UTF8.self) }

@@ -8,7 +8,7 @@ internal import Synchronization
 /// lock of the volume has nothing to ask of these threads.
 public final class ParkedThreads: Sendable {
     /// Work with a buffer that is lent for it; what it gives are the bytes of data that may stand in there.
-    public typealias Job = @Sendable (inout MutableRawSpan) -> Int
+    public typealias Job = @Sendable (inout MutableSpan<UInt8>) -> Int
 
     private struct State {
         var jobs: [Job] = []
@@ -62,7 +62,7 @@ public final class ParkedThreads: Sendable {
         buffer.bind()
         while let job = next() {
             // Where the workers' answers stand, too.
-            var bytes = unsafe MutableRawSpan(
+            var bytes = unsafe MutableSpan<UInt8>(
                 _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
                 byteCount: dataCapacity + WorkerBuffer.slack)
             let used = job(&bytes)

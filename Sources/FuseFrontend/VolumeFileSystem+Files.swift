@@ -161,7 +161,7 @@ extension VolumeFileSystem {
 
     /// A page that the kernel writes back. One that comes after its keys went is sealed as a late record, and dropped from
     /// the cache, where nobody may see it.
-    func writeBack(_ file: OpenFile, _ data: RawSpan, at offset: UInt64) throws(VolumeError) {
+    func writeBack(_ file: OpenFile, _ data: Span<UInt8>, at offset: UInt64) throws(VolumeError) {
         do throws(VolumeError) {
             try file.content.write(data, at: offset, access: .writeBack)
         } catch {
