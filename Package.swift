@@ -35,6 +35,7 @@ let libraries: [Target] = [
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .systemLibrary(name: "CZxcvbn", providers: [.apt(["libzxcvbn-dev"])]),
     .target(name: "CLinuxShim"),
+    .target(name: "CConnectionGuard"),
 ]
 
 // Only examples use it, and only where its header is: nothing else needs the package. Named as Apple's module is.
@@ -76,8 +77,8 @@ let command: [Target] = [
     .executableTarget(
         name: "protectfs",
         dependencies: [
-            "CLinuxShim", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem",
-            "FuseBridge", "FuseFrontend", "Control", "SecretStore", "PassphraseStrength",
+            "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume",
+            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "SecretStore", "PassphraseStrength",
         ],
         swiftSettings: strict)
 ]

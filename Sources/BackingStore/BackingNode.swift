@@ -1,6 +1,6 @@
 // The objects of a backing store as abstract classes: one virtual call per request, no generics, no existentials.
 //
-// The host's directory tree (`HostDirectory`) and the store in memory that can lose power (`MemoryStore`) subclass them.
+// The host's directory tree (`HostDirectory`) and the tests' store in memory that can lose power (`MemoryStore`) subclass them.
 
 public import HostSystem
 
@@ -33,8 +33,8 @@ public enum RenameMode: Sendable {
     case exchange
 }
 
-/// Any object of the store, held by a handle that survives renames and unlinking. Thread-safe.
-open class BackingNode: @unchecked Sendable {
+/// The calls that objects of every kind have. A store subclasses it once, for all the handles that it gives. Thread-safe.
+open class BackingObject: @unchecked Sendable {
     /// For subclasses.
     public init() {}
 
@@ -50,16 +50,49 @@ open class BackingNode: @unchecked Sendable {
     /// The value of an extended attribute; ENODATA when there is none of that name.
     open func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { throw .ENOSYS }
     /// Sets an extended attribute.
-    open func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode = .set) throws(Errno) {
-        throw .ENOSYS
-    }
+    open func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) { throw .ENOSYS }
     /// Removes an extended attribute; ENODATA when there is none of that name.
     open func removeAttribute(_ name: [UInt8]) throws(Errno) { throw .ENOSYS }
     /// The names of all extended attributes.
     open func attributeNames() throws(Errno) -> [[UInt8]] { throw .ENOSYS }
 
-    /// A file handle on the same object, also after unlinking; errors as `BackingDirectory.openFile`.
+    /// A file handle on the object, also after unlinking: EISDIR, ELOOP (symlink) or ENXIO (FIFO, socket, device) for
+    /// another kind.
     open func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
+}
+
+/// A handle on an object of any kind, which survives renames and unlinking. Thread-safe.
+open class BackingNode: @unchecked Sendable {
+    /// What it is a handle on.
+    private let object: BackingObject
+
+    /// A handle on `object`.
+    public init(_ object: BackingObject) { self.object = object }
+
+    /// `BackingObject.status`.
+    public final func status() throws(Errno) -> Status { try object.status() }
+    /// `BackingObject.setMode`.
+    public final func setMode(_ mode: UInt32) throws(Errno) { try object.setMode(mode) }
+    /// `BackingObject.setOwner`.
+    public final func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
+        try object.setOwner(owner, group: group)
+    }
+    /// `BackingObject.setTimes`.
+    public final func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
+        try object.setTimes(accessed: accessed, modified: modified)
+    }
+    /// `BackingObject.attribute`.
+    public final func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try object.attribute(name) }
+    /// `BackingObject.setAttribute`.
+    public final func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode = .set) throws(Errno) {
+        try object.setAttribute(name, value, mode: mode)
+    }
+    /// `BackingObject.removeAttribute`.
+    public final func removeAttribute(_ name: [UInt8]) throws(Errno) { try object.removeAttribute(name) }
+    /// `BackingObject.attributeNames`.
+    public final func attributeNames() throws(Errno) -> [[UInt8]] { try object.attributeNames() }
+    /// `BackingObject.openFile`.
+    public final func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { try object.openFile(access) }
 }
 
 /// An open regular file. Thread-safe: offsets are given with every call. The handle closes with the last reference.

@@ -19,12 +19,12 @@ extension HostDirectory {
     public func identity() throws(Errno) -> DirectoryIdentity {
         var seconds: Int64 = 0
         var nanoseconds: UInt32 = 0
-        unsafe pfs_born(descriptor.number, &seconds, &nanoseconds)
+        unsafe pfs_born(host.number, &seconds, &nanoseconds)
         // ext2–4, Btrfs (with the subvolume), F2FS, bcachefs, ZFS: of others it depends on the device's number.
         let stored: [Int64] = [0xEF53, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1]
-        let isStored = stored.contains(pfs_filesystem_type(descriptor.number))
+        let isStored = stored.contains(pfs_filesystem_type(host.number))
         return DirectoryIdentity(
             inode: try status().inode, born: Timestamp(seconds: seconds, nanoseconds: Int64(nanoseconds)),
-            fileSystem: isStored ? pfs_filesystem_number(descriptor.number) : 0)
+            fileSystem: isStored ? pfs_filesystem_number(host.number) : 0)
     }
 }

@@ -6,7 +6,7 @@ import HostSystem
 
 extension HostDirectory {
     static func list(
-        _ listing: borrowing Descriptor, from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
+        _ listing: HostObject, from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
     ) throws(Errno) {
         let number = listing.number
         if cookie != 0 {

@@ -6,13 +6,14 @@ public import HostSystem
 
 /// An open directory of the host.
 public final class HostDirectory: BackingDirectory, @unchecked Sendable {
-    let descriptor: Descriptor
+    let host: HostObject
     /// What files that are opened by their names count as.
     private let fileUse: DescriptorQuota.Use
 
-    init(_ descriptor: consuming Descriptor, fileUse: DescriptorQuota.Use = .file) {
-        self.descriptor = descriptor
+    init(_ host: HostObject, fileUse: DescriptorQuota.Use = .file) {
+        self.host = host
         self.fileUse = fileUse
+        super.init(host)
     }
 
     private static let flags = O_RDONLY | O_NONBLOCK | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC
@@ -20,7 +21,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     /// Opens the directory that somebody typed; here alone symlinks are followed.
     public static func open(path: String) throws(Errno) -> HostDirectory {
         let flags = flags & ~pfs_O_NOFOLLOW
-        return HostDirectory(Descriptor(try retrying { unsafe Glibc.open(path, flags) }))
+        return HostDirectory(HostObject(taking: try retrying { unsafe Glibc.open(path, flags) }))
     }
 
     /// The same directory, from which on all that is opened counts in `quota`.
@@ -28,7 +29,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         let number = try quota.opening(.passing) { () throws(Errno) in
             try openBeneath(dot, Self.flags, permission: 0o500)
         }
-        return HostDirectory(Descriptor(number, quota: quota))
+        return HostDirectory(HostObject(taking: number, quota: quota))
     }
 
     public override func reserved() throws(Errno) -> BackingDirectory {
@@ -36,28 +37,12 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func whenShort(_ reclaim: @escaping @Sendable () -> Void) {
-        descriptor.quota?.whenShort(reclaim)
+        host.quota?.whenShort(reclaim)
     }
 
-    public override var isShort: Bool { descriptor.quota?.isShort ?? false }
+    public override var isShort: Bool { host.quota?.isShort ?? false }
 
     // MARK: The directory itself
-
-    public override func status() throws(Errno) -> Status { try descriptor.status() }
-    public override func setMode(_ mode: UInt32) throws(Errno) { try descriptor.setMode(mode) }
-    public override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
-        try descriptor.setOwner(owner, group: group)
-    }
-    public override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
-        try descriptor.setTimes(accessed: accessed, modified: modified)
-    }
-    public override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try descriptor.attribute(name) }
-    public override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
-        try descriptor.setAttribute(name, value, mode: mode)
-    }
-    public override func removeAttribute(_ name: [UInt8]) throws(Errno) { try descriptor.removeAttribute(name) }
-    public override func attributeNames() throws(Errno) -> [[UInt8]] { try descriptor.attributeNames() }
-    public override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .EISDIR }
 
     public override var keepsOrder: Bool {
         // ext2–4, XFS, Btrfs, F2FS, bcachefs, ZFS, overlayfs, tmpfs, ramfs (statfs(2)); what is not known has none.
@@ -65,28 +50,28 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1, 0x794C_7630, 0x0102_1994,
             0x8584_58F6,
         ]
-        return local.contains(pfs_filesystem_type(descriptor.number))
+        return local.contains(pfs_filesystem_type(host.number))
     }
 
     public override var keepsNewLinks: Bool {
-        keepsOrder && pfs_filesystem_type(descriptor.number) != 0xF2F5_2010
+        keepsOrder && pfs_filesystem_type(host.number) != 0xF2F5_2010
     }
 
     public override func synchronize() throws(Errno) {
-        _ = try retrying { fsync(descriptor.number) }
+        _ = try retrying { fsync(host.number) }
     }
 
     public override func synchronizeStore() throws(Errno) {
-        _ = try retryingShim { pfs_syncfs(descriptor.number) }
+        _ = try retryingShim { pfs_syncfs(host.number) }
         // A file system that an error has turned read-only (Btrfs) calls itself synchronised, whatever it has lost.
         var result = statvfs()
-        _ = try retrying { unsafe fstatvfs(descriptor.number, &result) }
+        _ = try retrying { unsafe fstatvfs(host.number, &result) }
         if result.f_flag & UInt(ST_RDONLY) != 0 { throw .EROFS }
     }
 
     public override func statistics() throws(Errno) -> StoreStatistics {
         var result = statvfs()
-        _ = try retrying { unsafe fstatvfs(descriptor.number, &result) }
+        _ = try retrying { unsafe fstatvfs(host.number, &result) }
         return StoreStatistics(
             blockSize: UInt64(result.f_bsize), fragmentSize: UInt64(result.f_frsize), blocks: UInt64(result.f_blocks),
             blocksFree: UInt64(result.f_bfree), blocksAvailable: UInt64(result.f_bavail),
@@ -94,7 +79,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func lock(exclusive: Bool) throws(Errno) {
-        _ = try retrying { flock(descriptor.number, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) }
+        _ = try retrying { flock(host.number, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) }
     }
 
     // MARK: Opening
@@ -108,8 +93,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             return HostDirectory(try open(name.terminated, Self.flags))
         } catch {
             guard error == .EACCES else { throw error }
-            let node = HostNode(try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true))
-            return try node.descriptor.withOwnerAccess(0o500) { () throws(Errno) in
+            return try object(name).withOwnerAccess(0o500) { () throws(Errno) in
                 HostDirectory(try open(name.terminated, Self.flags))
             }
         }
@@ -122,8 +106,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             return file
         } catch {
             guard error == .EACCES else { throw error }
-            let node = HostNode(try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true))
-            return try node.descriptor.openFile(access)
+            return try object(name).openFile(access)
         }
     }
 
@@ -135,32 +118,37 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func node(_ name: EntryName) throws(Errno) -> BackingNode {
-        HostNode(try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true))
+        BackingNode(try object(name))
+    }
+
+    /// An entry without opening it.
+    private func object(_ name: EntryName) throws(Errno) -> HostObject {
+        try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true)
     }
 
     private func open(
         _ name: [UInt8], _ flags: Int32, for use: DescriptorQuota.Use = .passing, mode: UInt32 = 0,
         isPath: Bool = false, permission: UInt32 = 0o100
-    ) throws(Errno) -> Descriptor {
-        let number = try descriptor.counting(use) { () throws(Errno) in
+    ) throws(Errno) -> HostObject {
+        let number = try host.counting(use) { () throws(Errno) in
             try openBeneath(name, flags, mode: mode, permission: permission)
         }
-        return Descriptor(number, isPath: isPath, quota: descriptor.quota)
+        return HostObject(taking: number, isPath: isPath, quota: host.quota)
     }
 
     private func openBeneath(
         _ name: [UInt8], _ flags: Int32, mode: UInt32 = 0, permission: UInt32
     ) throws(Errno) -> Int32 {
-        try descriptor.withOwnerAccess(permission) { () throws(Errno) in
+        try host.withOwnerAccess(permission) { () throws(Errno) in
             try retryingShim {
-                unsafe withCString(name) { unsafe pfs_open_beneath(descriptor.number, $0, flags, mode) }
+                unsafe withCString(name) { unsafe pfs_open_beneath(host.number, $0, flags, mode) }
             }
         }
     }
 
     /// Runs a call that changes the directory's entries.
     private func writing<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
-        try descriptor.withOwnerAccess(0o300, body)
+        try host.withOwnerAccess(0o300, body)
     }
 
     public override func forEachEntry(
@@ -176,7 +164,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         var result = stat()
         _ = try retrying {
             unsafe withCString(name.terminated) {
-                unsafe fstatat(descriptor.number, $0, &result, pfs_AT_SYMLINK_NOFOLLOW)
+                unsafe fstatat(host.number, $0, &result, pfs_AT_SYMLINK_NOFOLLOW)
             }
         }
         return Status(result)
@@ -203,7 +191,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
                 unsafe target.withUnsafeMutableBytes { buffer in
                     unsafe buffer.baseAddress.map {
                         unsafe readlinkat(
-                            descriptor.number, name, $0.assumingMemoryBound(to: CChar.self), buffer.count)
+                            host.number, name, $0.assumingMemoryBound(to: CChar.self), buffer.count)
                     } ?? -1
                 }
             }
@@ -225,7 +213,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             case .noReplace: pfs_RENAME_NOREPLACE
             case .exchange: pfs_RENAME_EXCHANGE
             }
-        let (from, to) = (descriptor.number, directory.descriptor.number)
+        let (from, to) = (host.number, directory.host.number)
         try both(directory) { () throws(Errno) in
             _ = try retryingShim {
                 unsafe withCString(name.terminated) { name in
@@ -239,7 +227,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName
     ) throws(Errno) {
         guard let directory = directory as? HostDirectory else { throw .EXDEV }
-        let (from, to) = (descriptor.number, directory.descriptor.number)
+        let (from, to) = (host.number, directory.host.number)
         try directory.writing { () throws(Errno) in
             _ = try retrying {
                 unsafe withCString(name.terminated) { name in
@@ -259,7 +247,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     private func change(_ name: EntryName, _ call: (Int32, UnsafePointer<CChar>) -> Int32) throws(Errno) {
         try writing { () throws(Errno) in
-            _ = try retrying { unsafe withCString(name.terminated) { unsafe call(descriptor.number, $0) } }
+            _ = try retrying { unsafe withCString(name.terminated) { unsafe call(host.number, $0) } }
         }
     }
 

@@ -7,11 +7,11 @@ import HostSystem
 extension HostFile {
     /// `BackingFile.overwrite` with what the host tells of the disk.
     func overwriteInPlace(_ noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
-        let before = Placement.of(descriptor)
+        let before = Placement.of(host)
         // The array owns the bytes for the length of the call.
         try write(noise.span, at: 0)
         try synchronize(dataOnly: false)
-        let after = Placement.of(descriptor)
+        let after = Placement.of(host)
         let (found, isFromDisk) = try readBack(noise.count)
         guard found == noise else { throw .EIO }
         if let doubt = before.doubt ?? after.doubt { return doubt }
@@ -27,7 +27,7 @@ extension HostFile {
             guard error == .EINVAL || error == .EOPNOTSUPP else { throw error }
         }
         // Pages that are mapped or busy stay: what is read then may come from memory.
-        _ = posix_fadvise(descriptor.number, 0, 0, POSIX_FADV_DONTNEED)
+        _ = posix_fadvise(host.number, 0, 0, POSIX_FADV_DONTNEED)
         var found = [UInt8](repeating: 0, count: count)
         let length: Int
         do {
@@ -40,8 +40,8 @@ extension HostFile {
     /// - Throws: EINVAL where the file system cannot.
     private func readDirectly(_ count: Int) throws(Errno) -> [UInt8] {
         let direct = HostFile(
-            Descriptor(
-                try retrying { unsafe Glibc.open(descriptor.magicPath, FileAccess.readOnly.flags | pfs_O_DIRECT) }))
+            HostObject(
+                taking: try retrying { unsafe Glibc.open(host.magicPath, FileAccess.readOnly.flags | pfs_O_DIRECT) }))
         // Offset, length and address in units that fit every disk.
         let unit = 64 << 10
         let room = (count + unit - 1) / unit * unit
@@ -53,7 +53,7 @@ extension HostFile {
             // In bounds: done is a multiple of the disk's unit and below count.
             let got = try retrying {
                 unsafe pread(
-                    direct.descriptor.number, memory.baseAddress.map { unsafe $0 + done }, room - done, off_t(done))
+                    direct.host.number, memory.baseAddress.map { unsafe $0 + done }, room - done, off_t(done))
             }
             if got == 0 { break }
             done += got

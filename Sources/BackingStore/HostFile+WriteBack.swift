@@ -7,7 +7,7 @@ public import HostSystem
 extension HostFile {
     /// Returns when all pages that were dirty have been written; takes no lock of the inode, unlike fsync(2) and close(2).
     public func writeBack() throws(Errno) {
-        _ = try retryingShim { pfs_write_back(descriptor.number) }
+        _ = try retryingShim { pfs_write_back(host.number) }
     }
 }
 
@@ -25,13 +25,14 @@ extension HostDirectory {
                 // Ends with the only zero byte: a name has none.
                 guard let start = bytes.baseAddress else { return -EINVAL }
                 return unsafe pfs_open_beneath(
-                    descriptor.number, start.assumingMemoryBound(to: CChar.self), flags, 0)
+                    host.number, start.assumingMemoryBound(to: CChar.self), flags, 0)
             }
         }
-        let found = Descriptor(number, isPath: true)
+        let found = HostObject(taking: number, isPath: true)
         let status = try found.status()
         try checkIsFile(status.kind)
         guard status.inode == inode else { throw .ESTALE }
-        return HostFile(Descriptor(try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
+        return HostFile(
+            HostObject(taking: try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
     }
 }

@@ -2,6 +2,7 @@
 
 import CLinuxShim
 import Glibc
+import HostSystem
 
 /// Why a disk may hold the former bytes of a file that was overwritten.
 public struct OverwriteDoubt: Sendable, Hashable {
@@ -62,14 +63,14 @@ struct Placement {
         0x8584_58F6: ("ramfs", .memory),
     ]
 
-    static func of(_ descriptor: borrowing Descriptor) -> Placement {
-        let type = pfs_filesystem_type(descriptor.number)
+    static func of(_ host: HostObject) -> Placement {
+        let type = pfs_filesystem_type(host.number)
         guard let name = inPlace[type] else {
             let known = doubtful[type] ?? ("a file system of type 0x\(String(type, radix: 16))", .unknown)
             return doubted(known.0, known.1)
         }
-        if name == "ext4", let reason = journalled(descriptor) { return doubted(name, reason) }
-        guard let extents = extents(of: descriptor) else { return doubted(name, .unknown) }
+        if name == "ext4", let reason = journalled(host) { return doubted(name, reason) }
+        guard let extents = extents(of: host) else { return doubted(name, .unknown) }
         var places: [UInt64: UInt64] = [:]
         for extent in extents {
             if extent.flags & pfs_EXTENT_INLINE != 0 { return doubted(name, .inline) }
@@ -90,10 +91,10 @@ struct Placement {
     /// Whether everything that was somewhere on the disk is in the same place still.
     func isKept(in other: Placement) -> Bool { places.allSatisfy { other.places[$0.key] == $0.value } }
 
-    private static func extents(of descriptor: borrowing Descriptor) -> [pfs_extent]? {
+    private static func extents(of host: HostObject) -> [pfs_extent]? {
         var extents = [pfs_extent](repeating: pfs_extent(), count: 256)
         // No more are written than there is room for.
-        let count = unsafe pfs_extents(descriptor.number, &extents, UInt32(extents.count))
+        let count = unsafe pfs_extents(host.number, &extents, UInt32(extents.count))
         // A file with as many as there is room for may have more.
         return (0..<extents.count).contains(Int(count)) ? Array(extents.prefix(Int(count))) : nil
     }
@@ -101,12 +102,12 @@ struct Placement {
     // MARK: ext4
 
     /// Whether ext4 keeps contents of this file elsewhere too.
-    private static func journalled(_ descriptor: borrowing Descriptor) -> OverwriteDoubt.Reason? {
-        let flags = pfs_inode_flags(descriptor.number)
+    private static func journalled(_ host: HostObject) -> OverwriteDoubt.Reason? {
+        let flags = pfs_inode_flags(host.number)
         guard flags >= 0 else { return .unknown }
         if flags & pfs_INODE_INLINE != 0 { return .inline }
         if flags & pfs_INODE_JOURNALLED != 0 { return .journal }
-        guard let device = try? descriptor.status().device, let options = options(ofDevice: device) else {
+        guard let device = try? host.status().device, let options = options(ofDevice: device) else {
             return .unknown
         }
         return options.split(separator: "\n").contains("data=journal") ? .journal : nil
@@ -126,15 +127,7 @@ struct Placement {
         }
         guard length > 0 else { return nil }
         let name = String(decoding: target.prefix(length), as: UTF8.self).split(separator: "/").last ?? ""
-        let number = unsafe open("/proc/fs/ext4/\(name)/options", O_RDONLY | O_CLOEXEC)
-        guard number >= 0 else { return nil }
-        let file = HostFile(Descriptor(number))
-        var text = [UInt8](repeating: 0, count: longestOptions)
-        let count: Int?
-        do {
-            var span = text.mutableSpan
-            count = try? file.read(into: &span, at: 0)
-        }
-        return count.map { String(decoding: text.prefix($0), as: UTF8.self) }
+        guard let text = try? readFile(HostPath("/proc/fs/ext4/\(name)/options")) else { return nil }
+        return String(decoding: text, as: UTF8.self)
     }
 }

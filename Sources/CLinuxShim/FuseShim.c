@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,3 +14,5 @@ int32_t pfs_lock_on_fault(void *start, size_t length) {
 void pfs_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
 
 int32_t pfs_thread_id(void) { return gettid(); }
+
+const char *pfs_errno_name(int32_t error) { return strerrorname_np(error); }

@@ -152,9 +152,9 @@ extension ControlServer {
     /// One lock for all who ask at a time, with the shortest grace of theirs.
     func keepLockDesk() {
         lockDesk.run { requests in
-            let grace = requests.map { $0.grace ?? Self.usualGrace }.filter(\.isFinite).min() ?? Self.usualGrace
+            let grace = requests.map { $0.grace ?? EventHub.usualGrace }.filter(\.isFinite).min() ?? EventHub.usualGrace
             do throws(ControlFailure) {
-                return Self.success(try handler.lock(grace: min(grace, Self.usualGrace)).json)
+                return Self.success(try handler.lock(grace: min(grace, EventHub.usualGrace)).json)
             } catch {
                 return Self.refusal(error)
             }

@@ -46,7 +46,7 @@ extension ControlServer {
                 isSubscriber = subscribe(channel, request) || isSubscriber
                 if isSubscriber { noteSubscriber(channel) }
             case "done":
-                if let id = request["id"]?.integer { subscribers.done(channel, id) }
+                if let id = request["id"]?.integer { events.done(channel, id) }
             default:
                 guard answer(channel, reply(name, request, channel)) else { return }
             }
@@ -62,7 +62,7 @@ extension ControlServer {
     }
 
     private func subscribe(_ channel: Channel, _ request: JSONValue) -> Bool {
-        let added = subscribers.add(
+        let added = events.add(
             channel, waits: request["wait"]?.bool ?? false, limit: limits.subscribers
         ) {
             Self.success(["state": .string("\(handler.status().state.attributeValue)")])

@@ -48,12 +48,10 @@ package struct ControlLimits: Sendable {
 
 /// Serves one control socket.
 package final class ControlServer: Sendable {
-    /// Seconds that a lock waits for those who asked to be waited for, unless told otherwise.
-    package static let usualGrace = 5.0
-
     let handler: any ControlHandler
     let limits: ControlLimits
-    let subscribers = Subscribers()
+    /// What subscribers hear of.
+    let events: EventHub
     let lockDesk: Desk
     let statusDesk: Desk
     private let path: HostPath
@@ -80,10 +78,11 @@ package final class ControlServer: Sendable {
     /// Makes the socket, readable and writable by its owner only, in a directory that is the owner's only. One that
     /// is there already belongs to a mount that is gone, and is replaced.
     package init(
-        socket path: HostPath, handler: any ControlHandler, limits: ControlLimits = .standard
+        socket path: HostPath, handler: any ControlHandler, events: EventHub, limits: ControlLimits = .standard
     ) throws(SystemError) {
         self.path = path
         self.handler = handler
+        self.events = events
         self.limits = limits
         lockDesk = Desk(longest: limits.desk)
         statusDesk = Desk(longest: limits.desk)
@@ -144,7 +143,7 @@ package final class ControlServer: Sendable {
         shutdown(listener.number, Int32(SHUT_RDWR))
         // Who asked to unmount is still to be answered.
         for channel in open { channel.endReading() }
-        subscribers.close()
+        events.close()
         lockDesk.close()
         statusDesk.close()
         _ = connections.wait(on: finished, until: monotonicNanoseconds() + 10_000_000_000) { connections in
@@ -161,21 +160,6 @@ package final class ControlServer: Sendable {
         return UInt64(status.st_ino)
     }
 
-    /// Tells every subscriber; never waits for one.
-    package func publish(_ event: ControlEvent) {
-        subscribers.publish(event)
-    }
-
-    /// Announces a lock and waits until all who asked have answered that they are done, or the grace is over. Nobody
-    /// asked: returns at once.
-    ///
-    /// - Parameter grace: seconds; nil: the usual 5.
-    /// - Returns: whether all have answered.
-    package func announceLock(grace: Double?) -> Bool {
-        let seconds = min(max(grace ?? Self.usualGrace, 0), limits.longestGrace)
-        return subscribers.announce(grace: seconds.isFinite ? seconds : Self.usualGrace)
-    }
-
     /// Notes whether a connection waits for its next request.
     func note(_ channel: Channel, isIdle: Bool) {
         connections.withLock { connections in
@@ -189,7 +173,7 @@ package final class ControlServer: Sendable {
     }
 
     func leave(_ channel: Channel) {
-        subscribers.remove(channel)
+        events.remove(channel)
         channel.shutDown()
         connections.withLock { _ = $0.open.removeValue(forKey: ObjectIdentifier(channel)) }
         finished.broadcast()

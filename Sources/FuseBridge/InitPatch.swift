@@ -66,7 +66,7 @@ struct InitPatch {
     }
 }
 
-/// libfuse's input and output, through the session's patch until INIT has been answered.
+/// libfuse's input and output, through the session's patch until INIT has been answered, and past its trace.
 func makeCustomIO() -> fuse_custom_io {
     var table = fuse_custom_io()
     unsafe table.read = { descriptor, buffer, length, userdata in
@@ -75,6 +75,9 @@ func makeCustomIO() -> fuse_custom_io {
         if count > 0, !session.patch.isDone {
             unsafe session.patch.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
         }
+        if let trace = session.trace, count > 0 {
+            unsafe trace.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
+        }
         return count
     }
     unsafe table.writev = { descriptor, vectors, count, userdata in
@@ -82,7 +85,12 @@ func makeCustomIO() -> fuse_custom_io {
         if !session.patch.isDone {
             unsafe session.patch.patchReply(UnsafeBufferPointer(start: vectors, count: Int(count)))
         }
-        return unsafe Glibc.writev(descriptor, vectors, count)
+        guard let trace = session.trace else { return unsafe Glibc.writev(descriptor, vectors, count) }
+        let written = unsafe Glibc.writev(descriptor, vectors, count)
+        let error = written < 0 ? errno : 0
+        unsafe trace.sawAnswer(UnsafeBufferPointer(start: vectors, count: Int(count)), error: error)
+        errno = error
+        return written
     }
     return table
 }

@@ -24,6 +24,8 @@ public enum SessionError: Error, Equatable {
 @safe public final class Session: @unchecked Sendable {
     /// What answers the requests.
     let fileSystem: FileSystem
+    /// Takes a line for each request; nil: nothing is traced.
+    let trace: RequestTrace?
     /// Written by `mount` only, before any worker runs.
     var patch = InitPatch()
     private var pointer: OpaquePointer?
@@ -48,8 +50,9 @@ public enum SessionError: Error, Equatable {
     public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
 
     /// A session of `fileSystem`, not mounted yet.
-    public init(_ fileSystem: FileSystem) {
+    public init(_ fileSystem: FileSystem, trace: RequestTrace? = nil) {
         self.fileSystem = fileSystem
+        self.trace = trace
         dataCapacity = min(max(Int(fileSystem.connection.maximumWrite), 1 << 16), WorkerBuffer.largestData)
     }
 

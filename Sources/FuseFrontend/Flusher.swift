@@ -50,7 +50,7 @@ final class Flusher: Sendable {
     fileprivate struct State: Sendable {
         var session: Session?
         var volume: Volume?
-        var mount: OwnMount?
+        var mount: MountClient?
         /// By node number.
         var jobs: [UInt64: Job] = [:]
         /// Jobs whose turn has not come, in the order in which they came.
@@ -87,7 +87,7 @@ final class Flusher: Sendable {
         }
     }
 
-    func begin(_ mount: OwnMount) {
+    func begin(_ mount: MountClient) {
         state.withLock { $0.mount = mount }
     }
 
@@ -139,7 +139,7 @@ final class Flusher: Sendable {
         state.withLock { $0.refused[number] != nil }
     }
 
-    /// What a request of one of these threads to set the file's time is answered (`OwnMount.keepError`).
+    /// What a request of one of these threads to set the file's time is answered (`MountClient.keepError`).
     func owedError(_ number: UInt64) -> Int32? {
         state.withLock { $0.jobs[number]?.owesError == true ? $0.refused[number] : nil }
     }

@@ -20,12 +20,12 @@ extension Frontend {
         guard let name = path.last else { throw .notSupported }
         try withNode(at: path) { (node, parent) throws(VolumeError) in
             // What programs have written may still stand in the page cache only.
-            _ = errands.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
+            _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
             try volume.reencrypt(node, to: protectionClass) { done in
                 !isEnding.load(ordering: .relaxed) && progress(done, total)
             }
-            _ = errands.forget(
+            _ = calls.forget(
                 name, in: parent.number, node.number, until: monotonicNanoseconds() + Self.patience)
         }
     }

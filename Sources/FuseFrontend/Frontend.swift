@@ -43,8 +43,8 @@ package final class Frontend: Sendable {
     private let source: String
     private let system: VolumeFileSystem
     private let session: Session
-    let errands: Errands
-    private let keeper: Keeper
+    let calls: DeferredCalls
+    private let timer: MountTimer
     private let mender: Mender
     private let log: @Sendable (String) -> Void
     private let events: @Sendable (FrontendEvent) -> Void
@@ -57,22 +57,23 @@ package final class Frontend: Sendable {
     /// - Parameters:
     ///   - source: shown as the mount's source.
     ///   - log: takes one line at a time.
-    ///   - events: called from the thread of the lock or unlock, or the keeper's; must not wait for either.
+    ///   - trace: takes one line for each request, with names if `options` let the log hold them; nil: nothing is traced.
+    ///   - events: called from the thread of the lock or unlock, or the timer's; must not wait for either.
     package init(
         volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
-        events: @escaping @Sendable (FrontendEvent) -> Void
+        trace: (@Sendable (String) -> Void)? = nil, events: @escaping @Sendable (FrontendEvent) -> Void
     ) {
         self.volume = volume
         self.options = options
         self.source = source
         self.log = log
         self.events = events
-        errands = Errands(limits: .ofThisProcess())
+        calls = DeferredCalls(volume, limits: .ofThisProcess())
         mender = Mender(volume)
-        system = VolumeFileSystem(volume: volume, options: options, errands: errands, log: log)
-        session = Session(system)
-        keeper = Keeper(
-            system: system, sequence: LockSequence(system: system, errands: errands),
+        system = VolumeFileSystem(volume: volume, options: options, calls: calls, log: log)
+        session = Session(system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) })
+        timer = MountTimer(
+            system: system, sequence: LockSequence(system: system, calls: calls),
             idleSeconds: options.idleSeconds
         ) { events(.idle) }
     }
@@ -80,22 +81,22 @@ package final class Frontend: Sendable {
     /// Mounts at an absolute path. Requests are answered when it returns.
     package func mount(at mountPoint: String) throws(SessionError) {
         try session.mount(at: mountPoint, options: options.sessionOptions(source: source))
-        errands.begin(session, volume)
+        calls.begin(session)
         do throws(SessionError) {
-            try session.start(workers: errands.workers)
+            try session.start(workers: calls.limits.workers)
         } catch {
             // Else it would stay in the mount table, dead.
             session.close()
             throw error
         }
         if let entry = try? MountTable.entry(at: HostPath(mountPoint)) {
-            errands.begin(OwnMount(mountPoint: mountPoint, device: entry.deviceNumber))
+            calls.begin(MountClient(mountPoint: mountPoint, device: entry.deviceNumber))
         } else {
             log("the mount is not in the mount table: times of direct writes will be told late")
         }
-        keeper.start { [weak self] in self?.finishSweeping() }
+        timer.start { [weak self] in self?.finishSweeping() }
         mender.start()
-        for line in Tuning.apply(mountPoint: mountPoint) { log(line) }
+        for line in PageCacheSettings.apply(mountPoint: mountPoint) { log(line) }
         if session.unlockedBuffers > 0 {
             log("the limit of locked memory (ulimit -l) leaves \(session.unlockedBuffers) request buffers unlocked")
         }
@@ -109,7 +110,7 @@ package final class Frontend: Sendable {
 
     /// Waits, a second at most, until this process itself does not use the mount: before unmounting.
     package func settle() {
-        errands.settle(until: monotonicNanoseconds() + 1_000_000_000)
+        calls.settle(until: monotonicNanoseconds() + 1_000_000_000)
     }
 
     /// Frees the session, after `wait`. Closing the volume is the caller's.
@@ -117,25 +118,25 @@ package final class Frontend: Sendable {
         mender.stop()
         // Nobody holds a file's pages any more: everything that was parked has come to its turn.
         system.readers.stop()
-        keeper.stop()
-        errands.end()
+        timer.stop()
+        calls.end()
         session.close()
     }
 
     /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
     package func lock() -> LockReport {
         turn.withLock { _ in
-            var report = LockSequence(system: system, errands: errands).run { events(.locking) }
+            var report = LockSequence(system: system, calls: calls).run { events(.locking) }
             report.state = volume.keys.state
             if report.wasLocked {
-                if report.state == .sweeping { report.files = max(1, errands.evictor.pending.count) }
+                if report.state == .sweeping { report.files = max(1, calls.evictor.pending.count) }
                 return report
             }
             if report.files > 0 {
                 log("locked; the kernel still holds pages of \(report.files) files, which the store has not taken yet")
             }
             // Still in turn: an unlock that followed at once must not be told of first.
-            keeper.locked()
+            timer.locked()
             events(report.files > 0 ? .sweeping(files: report.files) : .locked)
             return report
         }
@@ -143,10 +144,10 @@ package final class Frontend: Sendable {
 
     /// While sweeping: once the kernel holds no page any more the state is locked.
     private func finishSweeping() {
-        let sequence = LockSequence(system: system, errands: errands)
+        let sequence = LockSequence(system: system, calls: calls)
         turn.withLock { _ in
             guard volume.keys.state == .sweeping, sequence.sweepOn(until: monotonicNanoseconds() + 20_000_000) == 0,
-                errands.evictor.pending.isEmpty, volume.keys.finishSweeping()
+                calls.evictor.pending.isEmpty, volume.keys.finishSweeping()
             else { return }
             log("locked: the kernel holds no pages any more")
             events(.locked)
@@ -162,7 +163,7 @@ package final class Frontend: Sendable {
             let outcome = try volume.unlock(with: keys)
             guard outcome != .alreadyUnlocked else { return outcome }
             system.refusals.reset()
-            keeper.unlocked()
+            timer.unlocked()
             events(.unlocked(isFirst: outcome == .first))
             return outcome
         }
@@ -172,7 +173,7 @@ package final class Frontend: Sendable {
     package var statistics: FrontendStatistics {
         FrontendStatistics(
             openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,
-            idleSeconds: system.activity.idleNanoseconds / 1_000_000_000, workers: errands.workers,
-            sweepingFiles: errands.evictor.pending.count)
+            idleSeconds: system.idleClock.idleNanoseconds / 1_000_000_000, workers: calls.limits.workers,
+            sweepingFiles: calls.evictor.pending.count)
     }
 }

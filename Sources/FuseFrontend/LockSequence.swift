@@ -23,7 +23,7 @@ struct LockSequence {
     static let flushPause: UInt64 = 100_000_000
 
     let system: VolumeFileSystem
-    let errands: Errands
+    let calls: DeferredCalls
 
     /// Steps 2 to 5; announcing is the caller's, before and after.
     func run(locking: () -> Void) -> LockReport {
@@ -32,17 +32,20 @@ struct LockSequence {
         var report = LockReport()
         var isQuiet = false
         // 2 and 4 are the volume's; 3 is the kernel's, between them.
-        report.wasLocked = !system.volume.lock(
+        let isLocked = system.volume.lock(
             sweeping: true, readLimit: Self.shortLimit,
             clearCache: {
                 locking()
                 isQuiet = clearCache(until: deadline)
             },
             flush: { firstPages in
-                errands.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
+                calls.beforeKeysGo(until: min(deadline, monotonicNanoseconds() + Self.shortLimit), firstPages)
             },
             onLateFailure: { system.log("a write that comes after this lock will be refused: \($0)") })
-        guard !report.wasLocked else { return report }
+        guard isLocked else {
+            report.wasLocked = true
+            return report
+        }
         // 5
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
@@ -61,13 +64,13 @@ struct LockSequence {
         let holders = targets
         let dirty = holders.filter(mayBeDirty)
         // From here on each buffered write asks for attributes first, and is refused.
-        for node in dirty { errands.forgetAttributesNow(node.number) }
-        errands.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
+        for node in dirty { calls.forgetAttributesNow(node.number) }
+        calls.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
         let isFlushed = flush(dirty, until: deadline)
         while true {
             let before = system.writeBacks.load(ordering: .acquiring)
             let targets = targets.map(\.number)
-            let left = errands.evictor.evict(
+            let left = calls.evictor.evict(
                 targets, until: deadline, patience: isFlushed ? Self.patience : Self.shortLimit)
             passes += 1
             let writers = cachedWriters
@@ -76,7 +79,7 @@ struct LockSequence {
             if isQuiet && (writers.isEmpty || passes >= Self.leastPasses) { return true }
             let now = monotonicNanoseconds()
             if passes >= Self.mostPasses || now >= deadline { return false }
-            if !writers.isEmpty { errands.touch(writers, until: min(deadline, now + Self.touchLimit)) }
+            if !writers.isEmpty { calls.helper.touch(writers, until: min(deadline, now + Self.touchLimit)) }
             sleep(milliseconds: Self.betweenPasses)
         }
     }
@@ -86,10 +89,10 @@ struct LockSequence {
     private func flush(_ nodes: [Node], until deadline: UInt64) -> Bool {
         let left = Lock(Set(nodes.map(\.number)))
         let changed = Condition()
-        let evictor = errands.evictor
+        let evictor = calls.evictor
         for node in nodes {
             let number = node.number
-            errands.flusher.flush(node, until: deadline) { _ in
+            calls.flusher.flush(node, until: deadline) { _ in
                 evictor.add([number])
                 left.withLock { _ = $0.remove(number) }
                 changed.broadcast()
@@ -111,7 +114,7 @@ struct LockSequence {
     /// Evicts once more what has pages; how many files still have when `deadline` passes or nothing moves.
     func sweepOn(until deadline: UInt64) -> Int {
         let nodes = targets
-        let left = Set(errands.evictor.evict(nodes.map(\.number), until: deadline, patience: Self.patience))
+        let left = Set(calls.evictor.evict(nodes.map(\.number), until: deadline, patience: Self.patience))
         for node in nodes where !left.contains(node.number) && node.openHandles == 0 { node.forgetPages() }
         return left.count
     }
@@ -122,10 +125,10 @@ struct LockSequence {
         if !open.isEmpty {
             // The kernel answers SEEK_END from the size it keeps, until an answer about the file has told it not to. And
             // close(2) returns before RELEASE is read: these requests stand behind it, and then every worker passes by.
-            errands.look(at: open, until: monotonicNanoseconds() + Self.shortLimit / 3)
+            calls.helper.look(at: open, until: monotonicNanoseconds() + Self.shortLimit / 3)
         }
         // Requests of before have left plaintext in the workers' buffers.
-        _ = errands.wipeBuffers(until: monotonicNanoseconds() + Self.shortLimit)
+        _ = calls.wipeBuffers(until: monotonicNanoseconds() + Self.shortLimit)
         system.volume.releaseBuffers()
         ProcessHardening.trimHeap()
         let cutOff = closedHandles
@@ -164,9 +167,9 @@ struct LockSequence {
     /// 6: a writer that slept inside write(2) may put a page into the cache after the lock, and a change of class that the
     /// lock overtook may end after it.
     func sweep() {
-        errands.evictor.add(targets.map(\.number))
+        calls.evictor.add(targets.map(\.number))
         // What the store has refused before.
-        if system.volume.hasLateRecordsInMemory { errands.persistLateRecords() }
+        if system.volume.hasLateRecordsInMemory { calls.persistLateRecords() }
     }
 
     /// When to sweep after a lock, in nanoseconds: the times of the first ones, then again and again.

@@ -41,8 +41,6 @@ struct Handle: Sendable, Equatable {
 final class OpenFile: Sendable {
     struct State: Sendable {
         var handles: [Handle] = []
-        /// A direct write has moved the time below, and the kernel does not know yet.
-        var hasUntoldTime = false
         var refusals = RefusalCount()
         /// No set-ID bits and no capabilities since last looked at.
         var isFreeOfPrivileges = false
@@ -50,6 +48,7 @@ final class OpenFile: Sendable {
     let node: Node
     let content: FileContent
     let state = Lock(State())
+    let time = DirectWriteTime()
 
     init(node: Node, content: FileContent) {
         self.node = node
@@ -58,24 +57,6 @@ final class OpenFile: Sendable {
 
     var hasWriter: Bool { state.withLock { $0.handles.contains { $0.isWritable } } }
     var hasCachedWriter: Bool { state.withLock { $0.handles.contains { $0.isCachedWritable } } }
-    var hasUntoldTime: Bool { state.withLock { $0.hasUntoldTime } }
-
-    /// Takes note that the kernel has to be told the time; true when nobody had yet.
-    func timeMoved() -> Bool {
-        state.withLock { state in
-            let isNew = !state.hasUntoldTime
-            state.hasUntoldTime = true
-            return isNew
-        }
-    }
-
-    /// The time is told, or a program has set another; true when there was one to tell.
-    func timeSettled() -> Bool {
-        state.withLock { state in
-            defer { state.hasUntoldTime = false }
-            return state.hasUntoldTime
-        }
-    }
 
     /// Counts a refused READ; how often in a row, with hardly a pause, that page was asked for.
     func countRefusal(at offset: UInt64) -> Int {

@@ -57,7 +57,7 @@ extension VolumeFileSystem {
     /// What the kernel is asked for.
     var wishes: ConnectionWishes {
         var wishes = ConnectionWishes()
-        wishes.maximumWrite = errands.limits.requestSize
+        wishes.maximumWrite = calls.limits.requestSize
         guard isShared else { return wishes }
         // Others change the volume: the kernel may not own size and time, nor keep what it once saw.
         wishes.writeBackCache = false
@@ -90,7 +90,7 @@ extension VolumeFileSystem {
         let usual = isShared ? Self.short : Self.long
         guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
         if !isShared, afterChange, node.protectionClass == .complete { return 0 }
-        if errands.hasUntoldTime(node.number) { return 0 }
+        if times.isBehind(node.number) { return 0 }
         return volume.keys.state == .unlocked ? usual : 0
     }
 
@@ -159,7 +159,7 @@ extension VolumeFileSystem {
 
     /// The same where the request has been left already.
     func refusal(_ error: VolumeError, _ number: NodeID, of process: Int32, _ verb: StaticString) -> Int32 {
-        if case .locked(let protectionClass) = error, !errands.isOwn(process) {
+        if case .locked(let protectionClass) = error, !calls.isOwn(process) {
             refusals.refused(node: number, process: process) {
                 "volume is \(volume.keys.state.attributeValue), class \(protectionClass.canonicalName): refused to "
                     + "\(verb) \(describe(number))"

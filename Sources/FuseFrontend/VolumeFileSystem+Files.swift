@@ -1,11 +1,10 @@
-// What files need beside reading and writing: handles, times, privileges, holes, delays.
+// What files need beside reading and writing: handles, attributes, privileges, holes, delays.
 
 internal import BackingStore
 internal import FuseBridge
 internal import Keybag
 internal import HostSystem
 internal import ProtectedVolume
-internal import Synchronization
 internal import VolumeFormat
 
 extension VolumeFileSystem {
@@ -23,7 +22,7 @@ extension VolumeFileSystem {
         let handle = Handle(
             isDirect: node.protectionClass ?? .complete == .complete, isWritable: isWritable,
             process: request.process)
-        activity.begin(node).end()
+        idleClock.begin(node).end()
         if !handle.isDirect { node.notePages() }
         files.add(handle, node: node, content: content)
         return handle
@@ -34,12 +33,12 @@ extension VolumeFileSystem {
         if handle.isFlushers { return closeFlushers(number) }
         guard let (file, wasLast) = files.remove(handle, node: number) else { return }
         let node = file.node
-        if wasLast { errands.flusher.closed(number) }
-        if wasLast, file.hasUntoldTime { errands.tellTime(of: file) }
+        if wasLast { calls.flusher.closed(number) }
+        if wasLast { times.lastClose(of: file) }
         volume.release(node, writable: handle.isWritable)
         // A class B file closes with its last handle; the volume has wiped its key. Never from a handler: queued.
         if wasLast, node.protectionClass == .completeUnlessOpen, volume.keys.state != .unlocked {
-            errands.invalidate(number)
+            calls.invalidate(number)
         }
     }
 
@@ -50,19 +49,8 @@ extension VolumeFileSystem {
         _ node: Node, _ changes: AttributeChanges, throughHandle: Bool, _ request: borrowing Request
     ) throws(VolumeError) -> ProtectedVolume.Attributes {
         let file = files.file(node.number)
-        let isKernelsOwn = timesDue.settle(node.number, request.process)
         var changes = changes
-        if changes.modified != nil {
-            if isKernelsOwn, file?.hasUntoldTime == true || errands.owesTime(node.number) {
-                // The time that the kernel kept before a direct write of which the helper has still to tell it.
-                changes.modified = nil
-            } else {
-                let isOwed = errands.settleTime(node.number)
-                let wasUntold = file?.timeSettled() == true || isOwed
-                // The helper lost against a program that set a time meanwhile: the program's stays.
-                if errands.isHelper(request.process), !wasUntold { throw .refused(Errno(rawValue: 125)) }
-            }
-        }
+        try times.receive(&changes, for: node, file, from: request.process)
         var change = AttributeChange()
         change.mode = changes.mode
         change.owner = changes.owner
@@ -80,9 +68,7 @@ extension VolumeFileSystem {
             }
         }
         if changes.mode != nil { file?.state.withLock { $0.isFreeOfPrivileges = false } }
-        let result = try volume.setAttributes(of: node, change)
-        if changes.modified != nil { file?.content.pinModificationTime(result.modified) }
-        return result
+        return try volume.setAttributes(of: node, change)
     }
 
     private static func withoutSetID(_ mode: UInt32) -> UInt32 {
@@ -109,54 +95,17 @@ extension VolumeFileSystem {
             var change = AttributeChange()
             change.mode = cleared
             _ = try? volume.setAttributes(of: file.node, change)
-            errands.invalidateAttributes(file.node.number)
+            calls.invalidateAttributes(file.node.number)
         }
         try? volume.removeXattr(file.node, Array("security.capability".utf8))
         file.state.withLock { $0.isFreeOfPrivileges = cleared == current || !spareSetID }
-    }
-
-    // MARK: times of direct writes
-
-    /// A direct write has moved the time below: the kernel, which owns the time, is told through the own mount.
-    func timeMoved(_ file: OpenFile) {
-        guard !isShared, file.timeMoved() else { return }
-        errands.tellTimeSoon(of: file)
-    }
-
-    /// Lets stat(2) see the time of a direct write that is over.
-    ///
-    /// Not for long: setxattr(2) asks for attributes with the inode's lock held, for which the helper then waits. What is
-    /// answered without the time is good for one look (`attributeTimeout`).
-    func waitForTimes() {
-        withWaiting {
-            errands.tellTimes(until: monotonicNanoseconds() + 30_000_000)
-        }
-    }
-
-    /// A name or an attribute of a file was changed: the kernel, which owns its times, has one to send.
-    func timeIsDue(_ node: Node, _ request: borrowing Request) {
-        if !isShared, node.kind == .file { timesDue.add(node.number, request.process) }
-    }
-
-    /// Before an open: takes away the error that the kernel may keep of a program that was killed (`TimesDue`).
-    ///
-    /// Not where the file is truncated on opening: meanwhile the kernel holds the inode's lock, which closing takes. Where the
-    /// helper may not open the file, or not in time, the next open tries again.
-    func clearError(_ node: Node, _ request: borrowing Request) {
-        guard !errands.isOwn(request.process), let last = timesDue.lastChange(node.number),
-            Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
-        else { return }
-        withWaiting {
-            guard errands.openAndClose(node, until: monotonicNanoseconds() + 2_000_000_000) else { return }
-            timesDue.remove(node.number, until: last)
-        }
     }
 
     // MARK: refusals
 
     /// A lock that overtook a change to class A, by setxattr(2) or by a save by rename, has left the file's pages alone.
     func evictIfOvertaken(_ node: Node) {
-        if node.protectionClass == .complete, volume.keys.state != .unlocked { errands.invalidate(node.number) }
+        if node.protectionClass == .complete, volume.keys.state != .unlocked { calls.invalidate(node.number) }
     }
 
     /// A page that the kernel writes back. One that comes after its keys went is sealed as a late record, and dropped from
@@ -167,7 +116,7 @@ extension VolumeFileSystem {
         } catch {
             guard case .locked = error else { throw error }
             try volume.writeLate(data, at: offset, to: file.content)
-            errands.keepLateRecords(of: file.node.number)
+            calls.keepLateRecords(of: file.node.number)
         }
     }
 
@@ -175,28 +124,21 @@ extension VolumeFileSystem {
     /// the page, which nobody may see, is dropped.
     func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
         let number = file.node.number
-        errands.flusher.refused(number, error.errno.rawValue)
+        calls.flusher.refused(number, error.errno.rawValue)
         guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
         let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
         refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {
             "a write to \(describe(number)) reached the volume after it was locked, and could not be kept: \(error); fsync or close says so"
         }
-        errands.invalidate(number)
-        errands.wipeBuffersSoon()
+        calls.invalidate(number)
+        calls.wipeBuffersSoon()
     }
 
     /// Slows a program down that asks for the same closed page again and again (mlock does): a few ticks at most.
     func delay(_ file: OpenFile, _ offset: UInt64) {
         let count = file.countRefusal(at: offset)
         guard count > 3 else { return }
-        withWaiting { sleep(milliseconds: count > 30 ? 50 : 5) }
-    }
-
-    /// Runs `body` unless too many workers wait already.
-    private func withWaiting(_ body: () -> Void) {
-        let (_, now) = waiting.add(1, ordering: .relaxed)
-        defer { waiting.subtract(1, ordering: .relaxed) }
-        if now <= max(1, errands.workers / 3) { body() }
+        waits.run { sleep(milliseconds: count > 30 ? 50 : 5) }
     }
 }
 

@@ -9,7 +9,7 @@ internal import VolumeFormat
 
 extension VolumeFileSystem {
     /// Workers that busy files may keep waiting, all together, before reads of them are parked.
-    var waitingWorkers: Int { readers.canWork ? max(1, errands.workers / 2) : .max }
+    var waitingWorkers: Int { readers.canWork ? max(1, calls.limits.workers / 2) : .max }
 
     /// Two, or one where little memory can be locked.
     static func parkedThreads(_ limits: WorkerLimits) -> ParkedThreads {
@@ -42,7 +42,7 @@ extension VolumeFileSystem {
         _ buffer: inout MutableSpan<UInt8>
     ) {
         do throws(VolumeError) {
-            let use = activity.begin(file.node)
+            let use = idleClock.begin(file.node)
             let result = try file.content.read(turn: turn, into: &buffer, at: offset, count: count)
             parked.take()?.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }

@@ -26,11 +26,11 @@ extension VolumeFileSystem {
         if isClosed(file.node) || !mayHaveDirtyPages(file) {
             return answerSeek(target, from: offset, in: file, of: process, reply)
         }
-        guard Flusher.isLockFree, !errands.flusher.hasRefused(file.node.number) else {
+        guard Flusher.isLockFree, !calls.flusher.hasRefused(file.node.number) else {
             return reply.error(Errno.EINVAL.rawValue)
         }
         let parked = ParkedReply(reply)
-        errands.flusher.flush(file.node, until: monotonicNanoseconds() + Self.seekPatience) { [self] isFlushed in
+        calls.flusher.flush(file.node, until: monotonicNanoseconds() + Self.seekPatience) { [self] isFlushed in
             guard let reply = parked.take() else { return }
             if isFlushed || isClosed(file.node) {
                 answerSeek(target, from: offset, in: file, of: process, reply)
@@ -72,7 +72,7 @@ extension VolumeFileSystem {
 
     /// The error that the kernel is to keep of a file, asked for by the flusher on its way. (What it sent is done all the same.)
     func owedError(_ node: Node, _ request: borrowing Request) -> Int32? {
-        errands.flusher.isOwn(request.process) ? errands.flusher.owedError(node.number) : nil
+        calls.flusher.isOwn(request.process) ? calls.flusher.owedError(node.number) : nil
     }
 
     /// Ends such a handle: it may be the file's last.
@@ -80,7 +80,7 @@ extension VolumeFileSystem {
         guard let node = volume.node(number) else { return }
         volume.release(node, writable: false)
         if node.protectionClass == .completeUnlessOpen, node.openHandles == 0, volume.keys.state != .unlocked {
-            errands.invalidate(number)
+            calls.invalidate(number)
         }
     }
 }

@@ -18,7 +18,7 @@ extension VolumeFileSystem {
             files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
             try volume.setXattr(node, copyBytes(name), value: value, mode: mode)
             wipeRequestData(count)
-            timeIsDue(node, request)
+            times.namesChanged(of: node, by: request.process)
             evictIfOvertaken(node)
             reply.success()
         } catch {
@@ -53,12 +53,12 @@ extension VolumeFileSystem {
     /// REMOVEXATTR.
     func removeAttribute(_ request: borrowing Request, _ number: NodeID, _ name: [UInt8], _ reply: consuming Reply) {
         // Asked for by the lock sequence only for the inode lock that the kernel takes on the way.
-        if name == OwnMount.touchName { return reply.error(Errno.ENODATA.rawValue) }
-        if name == OwnMount.errorName, errands.flusher.isOwn(request.process) { return reply.success() }
+        if name == MountClient.touchName { return reply.error(Errno.ENODATA.rawValue) }
+        if name == MountClient.errorName, calls.flusher.isOwn(request.process) { return reply.success() }
         finish(reply) { () throws(VolumeError) in
             let node = try node(number)
             try volume.removeXattr(node, name)
-            timeIsDue(node, request)
+            times.namesChanged(of: node, by: request.process)
         }
     }
 

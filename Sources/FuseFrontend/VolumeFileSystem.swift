@@ -16,24 +16,26 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     var isShared: Bool { volume.options.isShared }
     let files = OpenFiles()
     let refusals: RefusalLog
-    let activity = Activity()
+    let idleClock = IdleClock()
     /// Class A pages that the kernel wrote back; a pass of the lock sequence is quiet when it does not move.
     let writeBacks = Atomic<UInt64>(0)
-    let timesDue = TimesDue()
-    /// Handlers that wait for the kernel or delay a program; never so many that no worker is left.
-    let waiting = Atomic<Int>(0)
-    /// What `Frontend` does outside of handlers; set before the session starts.
-    let errands: Errands
+    /// Decides about the times that the kernel keeps.
+    let times: FileTimes
+    let waits: WaitLimit
+    /// What handlers leave to other threads.
+    let calls: DeferredCalls
     let readers: ParkedThreads
     let log: @Sendable (String) -> Void
 
     init(
-        volume: Volume, options: MountOptions, errands: Errands, log: @escaping @Sendable (String) -> Void
+        volume: Volume, options: MountOptions, calls: DeferredCalls, log: @escaping @Sendable (String) -> Void
     ) {
         self.volume = volume
         self.options = options
-        self.errands = errands
-        readers = Self.parkedThreads(errands.limits)
+        self.calls = calls
+        waits = WaitLimit(calls.limits)
+        times = FileTimes(volume, calls, waits)
+        readers = Self.parkedThreads(calls.limits)
         self.log = log
         refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
@@ -58,7 +60,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     override func forget(_ number: NodeID, count: UInt64) {
         guard let node = volume.node(number) else { return }
         volume.forget(node, count: count)
-        if volume.node(number) == nil { timesDue.remove(number) }
+        if volume.node(number) == nil { times.forget(number) }
     }
 
     override func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {
@@ -100,7 +102,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in
-            if let changed = try volume.unlink(copyBytes(name), in: node(parent)) { timeIsDue(changed, request) }
+            if let changed = try volume.unlink(copyBytes(name), in: node(parent)) {
+                times.namesChanged(of: changed, by: request.process)
+            }
         }
     }
 
@@ -117,7 +121,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let changed = try volume.rename(
                 copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode)
             for node in changed {
-                timeIsDue(node, request)
+                times.namesChanged(of: node, by: request.process)
                 evictIfOvertaken(node)
             }
             reply.success()
@@ -132,7 +136,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         answer(reply, afterChange: true) { () throws(VolumeError) in
             let entry = try volume.link(node(number), copyBytes(newName), in: node(newParent))
-            timeIsDue(entry.node, request)
+            times.namesChanged(of: entry.node, by: request.process)
             return entry
         }
     }
@@ -146,8 +150,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let node = try node(number)
             // The kernel asks with a handle before a buffered write and for SEEK_END; stat(2) comes without.
             if handle != nil, isClosed(node) { throw .locked(.complete) }
-            // The helper itself asks on its way, and must not wait for itself.
-            if errands.hasUntoldTime(number), !errands.isOwn(request.process) { waitForTimes() }
+            times.waitUntilTold(number, asking: request.process)
             reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
         } catch {
             reply.error(refusal(error, number, request, "use"))
@@ -207,9 +210,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         do throws(VolumeError) {
             let node = try node(number)
-            if flags & OpenFlags.truncate == 0 { clearError(node, request) }
+            if flags & OpenFlags.truncate == 0 { times.clearError(of: node, for: request.process) }
             let isWritable = flags & OpenFlags.accessMode != OpenFlags.readOnly
-            if errands.flusher.isOwn(request.process) { return openForWriteBack(node, request, reply) }
+            if calls.flusher.isOwn(request.process) { return openForWriteBack(node, request, reply) }
             let content = try volume.open(
                 node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
                 clearsSetID: request.user != 0)
@@ -244,7 +247,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
-            let use = activity.begin(file.node)
+            let use = idleClock.begin(file.node)
             if handle.isReadPage { file.node.notePages() }
             guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
                 return park(file, at: offset, count: count, request, reply)
@@ -267,14 +270,14 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
-            let use = activity.begin(file.node)
+            let use = idleClock.begin(file.node)
             if handle.isWritePage {
                 if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
                 try writeBack(file, data, at: offset)
             } else {
                 try file.content.write(data, at: offset, access: .write)
                 // With write-back the kernel moves the time of cached writes itself, of direct ones never.
-                if Handle(number: handle.handle).isDirect { timeMoved(file) }
+                if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
                 clearPrivileges(file, spareSetID: request.user == 0)
             }
             use.end()
@@ -338,7 +341,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let count = try FileContent.copy(
                 from: source.content, at: offset, to: destination.content, at: targetOffset,
                 count: min(length, UInt64(Int32.max)))
-            if Handle(number: targetHandle.handle).isDirect { timeMoved(destination) }
+            if Handle(number: targetHandle.handle).isDirect { times.directWrite(to: destination) }
             clearPrivileges(destination, spareSetID: request.user == 0)
             reply.written(Int(count))
         } catch {

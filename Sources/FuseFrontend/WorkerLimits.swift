@@ -1,6 +1,7 @@
 // How many workers, and how large their requests: what the limit of locked memory allows.
 
 internal import SodiumKit
+internal import Synchronization
 
 /// Requests hold plaintext, so their buffers are locked: 10 of 1 MiB, or 4 of 256 KiB where only little can be locked.
 package struct WorkerLimits: Sendable, Equatable {
@@ -20,5 +21,20 @@ package struct WorkerLimits: Sendable, Equatable {
 
     static func ofThisProcess() -> WorkerLimits {
         WorkerLimits(largeBuffers: BufferPool.shared.largeCount)
+    }
+}
+
+/// Handlers that wait for the kernel or delay a program: never so many that no worker is left.
+final class WaitLimit: Sendable {
+    private let most: Int
+    private let waiting = Atomic<Int>(0)
+
+    init(_ limits: WorkerLimits) { most = max(1, limits.workers / 3) }
+
+    /// Runs `body` unless too many workers wait already.
+    func run(_ body: () -> Void) {
+        let (_, now) = waiting.add(1, ordering: .relaxed)
+        defer { waiting.subtract(1, ordering: .relaxed) }
+        if now <= most { body() }
     }
 }

@@ -2,9 +2,7 @@
 
 /// Two digits for each byte.
 package enum Hexadecimal {
-    private static let digits: InlineArray<16, UInt8> = [
-        0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66,
-    ]
+    private static let digits = Array("0123456789abcdef".utf8)
 
     /// The digits of `bytes` in lower case, as ASCII.
     package static func encode(_ bytes: some Sequence<UInt8>) -> [UInt8] {

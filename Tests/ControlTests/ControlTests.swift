@@ -68,13 +68,13 @@ import VolumeFormat
         defer { server.stop() }
         // Nobody asked: no wait.
         let start = monotonicNanoseconds()
-        #expect(server.server.announceLock(grace: longGrace))
+        #expect(server.events.announceLock(grace: longGrace))
         #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
         let watcher = try ControlClient(connecting: server.socket)
         #expect(try watcher.subscribe(wait: false) == .locked)
         let waiter = try ControlClient(connecting: server.socket)
         _ = try waiter.subscribe(wait: true)
-        let channel = server.server
+        let channel = server.events
         let answered = Lock<Bool?>(nil)
         #expect(
             startThread {
@@ -90,20 +90,20 @@ import VolumeFormat
         try waiter.done(id)
         #expect(eventually { answered.withLock { $0 } != nil })
         #expect(answered.withLock { $0 } == true)
-        server.server.publish(.locked)
-        server.server.publish(.firstUnlock)
+        server.events.publish(.locked)
+        server.events.publish(.firstUnlock)
         #expect(try watcher.nextEvent(timeout: patience) == .willLock(id: id, grace: longGrace))
         #expect(try watcher.nextEvent(timeout: patience) == .locked)
         #expect(try watcher.nextEvent(timeout: patience) == .firstUnlock)
         #expect(throws: ControlError.timedOut) { _ = try watcher.nextEvent(timeout: 0.05) }
         // One who does not answer holds a lock up for the grace and no longer.
-        #expect(!server.server.announceLock(grace: 0.1))
+        #expect(!server.events.announceLock(grace: 0.1))
     }
 
     @Test func noEventIsLostBesideASubscription() throws {
         let server = try TestServer()
         defer { server.stop() }
-        let running = server.server
+        let running = server.events
         // The state has been looked at, and changes before the answer is out.
         server.handler.onStatus.withLock {
             $0 = {
@@ -120,7 +120,7 @@ import VolumeFormat
         let server = try TestServer()
         defer { server.stop() }
         let gone = Lock<Bool>(false)
-        let running = server.server
+        let running = server.events
         let answered = Lock<Bool?>(nil)
         do {
             let waiter = try ControlClient(connecting: server.socket)
@@ -254,7 +254,7 @@ import VolumeFormat
         // It is idle when its thread waits again, which is a moment after the answer.
         #expect(eventually { (try? ControlClient(connecting: server.socket).info()) != nil })
         #expect(throws: ControlError.self) { _ = try idle.status() }
-        server.server.publish(.locked)
+        server.events.publish(.locked)
         #expect(try subscriber.nextEvent(timeout: patience) == .locked)
     }
 
@@ -266,7 +266,7 @@ import VolumeFormat
         // Its answer: from here on it is told.
         #expect(waitUntilReady(client.number, POLLIN, monotonicNanoseconds() + UInt64(patience * 1e9)) == nil)
         let start = monotonicNanoseconds()
-        for _ in 0..<20_000 { server.server.publish(.locked) }
+        for _ in 0..<20_000 { server.events.publish(.locked) }
         #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
         #expect(readToEnd(client) != nil)
         _ = try ControlClient(connecting: server.socket).status()
@@ -292,12 +292,12 @@ import VolumeFormat
             }
         }
         let start = monotonicNanoseconds()
-        server.server.publish(.locked)
-        #expect(server.server.announceLock(grace: 0))
+        server.events.publish(.locked)
+        #expect(server.events.announceLock(grace: 0))
         #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
         #expect(try watcher.nextEvent(timeout: patience) == .locked)
         // What came to wait for it is bounded as well.
-        for _ in 0..<20_000 { server.server.publish(.unlocked) }
+        for _ in 0..<20_000 { server.events.publish(.unlocked) }
         #expect(readToEnd(greedy) != nil)
         _ = consume greedy
         server.stop()
@@ -315,7 +315,7 @@ import VolumeFormat
     /// The next mount may have the number, and so the socket's path, of one that is still ending.
     @Test func stoppingLeavesTheNextMountsSocket() throws {
         let ending = try TestServer()
-        let next = try ControlServer(socket: ending.socket, handler: ending.handler)
+        let next = try ControlServer(socket: ending.socket, handler: ending.handler, events: EventHub())
         try next.start()
         ending.stop()
         _ = try ControlClient(connecting: ending.socket).status()

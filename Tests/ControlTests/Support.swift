@@ -79,6 +79,7 @@ final class TestHandler: ControlHandler {
 /// A running server in a directory of its own.
 final class TestServer: Sendable {
     let handler = TestHandler()
+    let events: EventHub
     let server: ControlServer
     let directory: String
     var socket: HostPath { HostPath(directory + "/0:99") }
@@ -89,7 +90,9 @@ final class TestServer: Sendable {
             guard let base = buffer.baseAddress, unsafe mkdtemp(base) != nil else { return "/nonexistent" }
             return unsafe String(cString: base)
         }
-        server = try ControlServer(socket: HostPath(directory + "/0:99"), handler: handler, limits: limits)
+        events = EventHub(longestGrace: limits.longestGrace)
+        server = try ControlServer(
+            socket: HostPath(directory + "/0:99"), handler: handler, events: events, limits: limits)
         try server.start()
     }
 

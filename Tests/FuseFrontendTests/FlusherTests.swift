@@ -33,7 +33,7 @@ struct FlusherTests {
 
     @Test func bringsWhatIsDirty() throws {
         try withDirtyFile { volume, _, _, node in
-            let flusher = volume.frontend.errands.flusher
+            let flusher = volume.frontend.calls.flusher
             #expect(flusher.flush([node, node], until: soon) == [node.number])
             #expect(volume.volume.content(of: node)?.size == UInt64(Self.size))
             volume.frontend.settle()
@@ -54,7 +54,7 @@ struct FlusherTests {
             let isLocked = volume.volume.lock(
                 clearCache: {
                     #expect(unsafe open(path, O_RDONLY) == -1 && errno == EACCES)
-                    isFlushed = volume.frontend.errands.flusher.flush([node], until: soon) == [node.number]
+                    isFlushed = volume.frontend.calls.flusher.flush([node], until: soon) == [node.number]
                     #expect(volume.volume.content(of: node)?.size == UInt64(2 * Self.size))
                 }, onLateFailure: { Issue.record("no late records: \($0)") })
             #expect(isLocked && isFlushed)
@@ -66,7 +66,7 @@ struct FlusherTests {
     @Test func anUnlinkedFileToo() throws {
         try withDirtyFile { volume, path, _, node in
             unsafe #expect(unlink(path) == 0)
-            let flushed = volume.frontend.errands.flusher.flush([node], until: soon)
+            let flushed = volume.frontend.calls.flusher.flush([node], until: soon)
             #expect(flushed == (Flusher.isLockFree ? [node.number] : []))
             #expect(volume.volume.content(of: node)?.size == UInt64(Self.size))
         }
@@ -78,7 +78,7 @@ struct FlusherTests {
         let node = try volume.volume.lookup(Array("file".utf8), in: volume.volume.root).node
         // RELEASE comes some time after close(2).
         while node.openHandles > 0 { usleep(1000) }
-        #expect(volume.frontend.errands.flusher.flush([node], until: 0) == [node.number])
+        #expect(volume.frontend.calls.flusher.flush([node], until: 0) == [node.number])
         volume.volume.forget(node, count: 1)
         #expect(try volume.end())
     }

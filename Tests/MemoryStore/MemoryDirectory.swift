@@ -12,6 +12,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     init(_ store: MemoryStore, _ number: Int) {
         self.store = store
         self.number = number
+        super.init(MemoryObject(store, number))
     }
 
     deinit {
@@ -19,24 +20,6 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     override var keepsNewLinks: Bool { store.state.withLock { $0.keepsNewLinks } }
-
-    override func status() throws(Errno) -> Status { try store.status(number) }
-    override func setMode(_ mode: UInt32) throws(Errno) { try store.setMode(number, mode) }
-    override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
-        try store.setOwner(number, owner, group)
-    }
-    override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
-        try store.setTimes(number, accessed, modified)
-    }
-    override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try store.attribute(number, name) }
-    override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
-        try store.setAttribute(number, name, value, mode: mode)
-    }
-    override func removeAttribute(_ name: [UInt8]) throws(Errno) {
-        try store.setAttribute(number, name, nil, mode: .replace)
-    }
-    override func attributeNames() throws(Errno) -> [[UInt8]] { try store.attributeNames(number) }
-    override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .EISDIR }
 
     // MARK: Opening
 
@@ -66,7 +49,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     override func node(_ name: EntryName) throws(Errno) -> BackingNode {
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.openNode, number)
-            return MemoryNode(store, try state.find(name, in: number).object)
+            return BackingNode(MemoryObject(store, try state.find(name, in: number).object))
         }
     }
 

@@ -95,14 +95,15 @@ extension MemoryStore {
     }
 }
 
-/// A handle on any object.
-final class MemoryNode: BackingNode, @unchecked Sendable {
+/// An object, whatever the handle on it.
+final class MemoryObject: BackingObject, @unchecked Sendable {
     let store: MemoryStore
     let number: Int
 
     init(_ store: MemoryStore, _ number: Int) {
         self.store = store
         self.number = number
+        super.init()
     }
 
     override func status() throws(Errno) -> Status { try store.status(number) }
@@ -137,6 +138,7 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
         self.store = store
         self.number = number
         self.access = access
+        super.init(MemoryObject(store, number))
     }
 
     deinit {
@@ -147,27 +149,6 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
         try store.state.withLock { (state) throws(Errno) in try state.enter(.lock, number) }
         let me = ObjectIdentifier(self)
         _ = store.state.wait(on: store.unlocked) { state in state.lock(number, me, exclusive: exclusive) ? true : nil }
-    }
-
-    override func status() throws(Errno) -> Status { try store.status(number) }
-    override func setMode(_ mode: UInt32) throws(Errno) { try store.setMode(number, mode) }
-    override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
-        try store.setOwner(number, owner, group)
-    }
-    override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
-        try store.setTimes(number, accessed, modified)
-    }
-    override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try store.attribute(number, name) }
-    override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
-        try store.setAttribute(number, name, value, mode: mode)
-    }
-    override func removeAttribute(_ name: [UInt8]) throws(Errno) {
-        try store.setAttribute(number, name, nil, mode: .replace)
-    }
-    override func attributeNames() throws(Errno) -> [[UInt8]] { try store.attributeNames(number) }
-    override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile {
-        try checkIsFile(store.object(number, .openFile).kind)
-        return MemoryFile(store, number, access)
     }
 
     private static let pageSize = Int(MemoryImage.pageSize)

@@ -1,7 +1,8 @@
 """Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--except NAME] [NAME…]
 
-Every function test_* of the files FOLDER/test_*.py is a test; it gets an Environment, in a process and below a directory of
-its own. NAME chooses by part of "file.function", and --except leaves out; no folder is named. The last line is "N passed, N failed, N skipped".
+Every function test_* in a file FOLDER/test_*.py is a test. It gets an Environment, a process and a directory of its own.
+NAME is any part of "file.function", without the folder: "locking" runs all tests of lock/test_locking.py, "late.many_locks"
+one of them. --except leaves out tests in the same way. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -14,7 +15,6 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 import time
 import traceback
 
@@ -23,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
 
 import harness  # noqa: E402
+from workplace import workplace  # noqa: E402
 
 TIME_LIMIT = 900
 LEAVING = 60  # seconds in which a test's daemons are to end after it
@@ -151,11 +152,12 @@ def run_test(name, function, limit, totals, place, template, control, mode):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", metavar="NAME")
-    parser.add_argument("--binary")
-    parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted")
-    parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 2)[2],
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="tests to run (default: all)")
+    parser.add_argument("--binary", metavar="FILE", help="the program to test (default: the release build, else the debug build)")
+    parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted", help="tests to leave out")
+    parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full", help="how long the tests take (default: full)")
     arguments = parser.parse_args()
     # Started in the background or under nohup(1), this process has inherited that signals are ignored; programs would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -170,27 +172,13 @@ def main():
         for name, _, _ in chosen:
             totals.add(name, "/dev/fuse is missing", skipped=True)
     else:
-        place = tempfile.mkdtemp(prefix="protectfs-mount-tests.")
-        os.chmod(place, 0o755)
-        control, mounted = "/sys/fs/fuse/connections", False
-        try:
-            if os.geteuid() == 0 and not os.listdir(control):
-                control = os.path.join(place, "connections")
-                os.makedirs(control)
-                mounted = harness.run("mount", "-t", "fusectl", "fusectl", control, ok=False).returncode == 0
-            template = os.path.join(place, "template")
-            os.makedirs(template)
-            harness.make_template(template)
+        with workplace("protectfs-mount-tests.") as place:
             for name, function, limit in chosen:
-                run_test(name, function, limit, totals, place, template, control, arguments.mode)
+                run_test(name, function, limit, totals, place.path, place.template, place.control, arguments.mode)
             before = len(totals.failed)
-            clean(totals, "no mount is left", place, control)
+            clean(totals, "no mount is left", place.path, place.control)
             if len(totals.failed) == before:
                 totals.add("no mount is left")
-        finally:
-            if mounted:
-                harness.detach(control)
-            shutil.rmtree(place, ignore_errors=True)
     for name in totals.skipped:
         print(f"skipped: {name}")
     for name in totals.failed:

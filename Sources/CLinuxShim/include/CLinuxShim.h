@@ -4,7 +4,6 @@
 #define PROTECTFS_CLINUXSHIM_H
 #include "ControlShim.h"
 #include "FuseShim.h"
-#include "GuardShim.h"
 #include "HostShim.h"
 
 #include <stddef.h>

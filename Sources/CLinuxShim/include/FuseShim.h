@@ -10,5 +10,7 @@ int32_t pfs_lock_on_fault(void *start, size_t length);
 void pfs_name_thread(const char *name);
 /* gettid(2): what the kernel calls the process of a request. */
 int32_t pfs_thread_id(void);
+/* strerrorname_np(3): the name of an errno, such as EACCES; NULL for a number that has none. */
+const char *pfs_errno_name(int32_t error);
 
 #endif

@@ -1,4 +1,4 @@
-// Checking directories, names, links and attributes.
+// Checks directories, names, links and attributes.
 
 internal import BackingStore
 internal import Keybag
@@ -6,7 +6,7 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
-    /// A directory: its record, its names, what crashes have left in it; its entries are queued.
+    /// Checks a directory's record, names and crash leftovers, and queues its entries.
     func look(atDirectory place: Place?, _ trail: Trail) {
         do throws(VolumeError) {
             let node = try place.map { (place) throws(VolumeError) in try enter(place) } ?? volume.root
@@ -149,7 +149,7 @@ extension Check {
         return isNeeded ? .needed : .stale
     }
 
-    /// One entry: its name, then what it is.
+    /// Checks one entry: first its name, then the object.
     func look(at entry: DirectoryEntry, in parent: Node, _ above: Trail) {
         var trail = above.appending(Volume.nameShown(for: entry.name), entry.name)
         do throws(VolumeError) {

@@ -1,4 +1,4 @@
-// Checking a file: header, every block, every attribute; mending what a crash has left.
+// Checks files: the header, every block and every attribute. Repairs what a crash has left unfinished.
 
 internal import BackingStore
 internal import Keybag
@@ -138,7 +138,7 @@ extension Check {
         }
     }
 
-    /// What opening and reading the file showed of crashes; gives how many errors are among it.
+    /// Reports the crash evidence of one file. Returns the number of errors among it.
     private func tellCrashEvidence(of node: Node, _ trail: Trail) -> Int {
         var errors = 0
         let evidence = state.withLock { $0.evidence.removeValue(forKey: node.inode) ?? [] }

@@ -1,14 +1,14 @@
-// How much a volume holds, counted beside the check itself, so that it can say how long it will take.
+// Counts how much a volume holds while the check runs, for an estimate of the remaining time.
 
 internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
-    /// What an object counts besides its bytes: about what looking it up costs.
+    /// The weight of an object besides its bytes: about the cost of a lookup.
     static var objectWeight: UInt64 { 16384 }
 
-    /// Counts the whole tree and tells the total; gives up without one where it cannot.
+    /// Counts the whole tree and reports the total; gives up without a total on an error.
     func measure() {
         var total: UInt64 = 0
         guard (try? measure(volume.rootDirectory, depth: 0, &total)) == true else { return }
@@ -38,7 +38,7 @@ extension Check {
         return true
     }
 
-    /// What an object that is no directory counts.
+    /// The weight of an object other than a directory.
     static func weight(of status: Status) -> UInt64 {
         objectWeight &+ (status.kind == .regular ? status.size : 0)
     }

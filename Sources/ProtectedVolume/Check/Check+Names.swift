@@ -1,4 +1,4 @@
-// What repair does about names: an entry whose own name is not proven gets one that says so, unless a person has confirmed it.
+// Repairs names: an entry whose name is not verified gets a name that says so, unless a person confirms the original name.
 
 internal import BackingStore
 internal import HostSystem
@@ -16,7 +16,7 @@ extension Check {
     /// volume has written it, `recovered-` and a hash.
     ///
     /// - Returns: the new name and its encoding; nil where there is none.
-    /// - Throws: what the store says: what cannot be read now is not to be taken for what cannot be decrypted.
+    /// - Throws: the store's error: an entry that cannot be read now must not count as undecryptable.
     func giveName(
         to entry: EntryName, _ status: Status, in directory: BackingDirectory, _ id: ObjectID?, _ above: Trail,
         settling errors: Int

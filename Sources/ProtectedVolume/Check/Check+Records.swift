@@ -1,5 +1,5 @@
-// What repair does about directory records: one that is missing or damaged is made anew, with the strongest class that it can
-// have had.
+// Repairs directory records: makes a missing or damaged record anew, with the strongest class that the directory may have
+// had.
 
 internal import BackingStore
 internal import Keybag
@@ -47,7 +47,7 @@ extension Check {
             if let old, !old.isEmpty {
                 _ = try quarantine.keep(old, of: "record", origin: origin)
             } else if old == nil, (try? directory.status(of: BackingName.record)) != nil {
-                // Something that is no symlink.
+                // It is not a symlink.
                 _ = try quarantine.take(BackingName.record, from: directory, origin: origin)
             }
             let temporary = BackingName.temporary()
@@ -62,7 +62,7 @@ extension Check {
         }
     }
 
-    // MARK: what is known of it
+    // MARK: proofs
 
     /// The target of a directory's record; nil where there is none, or no symlink.
     static func recordTarget(in directory: BackingDirectory) throws(Errno) -> [UInt8]? {
@@ -72,7 +72,7 @@ extension Check {
         }
     }
 
-    /// What a record says that does not verify: its ID counts only if a name proves it, its class only towards stronger.
+    /// The claims of a record that does not verify. Its ID counts only if a name proves it, its class only if it is stronger.
     private static func claim(_ target: [UInt8]) -> (id: ObjectID, protectionClass: ProtectionClass?)? {
         guard let bytes = DirectoryRecord.decode(target: target.span) else { return nil }
         return (ObjectID(bytes.span, at: 12), ProtectionClass(rawValue: bytes[4]))

@@ -1,5 +1,5 @@
-// What repair does about leftovers and what cannot be decrypted. Every step is one rename, or makes something new: an
-// interruption leaves what a second run goes on with.
+// Moves leftovers and undecryptable entries away. Every step is one rename or makes something new, so a second run can
+// continue after an interruption.
 
 internal import BackingStore
 internal import Keybag

@@ -1,4 +1,4 @@
-// What repair does about damaged files: a copy of what can be read, beside the original, which stays as it is.
+// Salvages damaged files: copies every readable block to a new file beside the original and leaves the original as it is.
 
 internal import BackingStore
 internal import Keybag
@@ -7,7 +7,7 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension Check {
-    /// The attribute of a copy that says what it is: the original's ID, a check sum, and what is missing.
+    /// The attribute that describes a copy: the original's ID, a checksum and the missing bytes.
     private static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
 
     /// A file whose header is missing or does not verify.
@@ -24,7 +24,7 @@ extension Check {
         }
     }
 
-    /// Makes an empty file of what a creation that was cut off has left: nothing, or zeros up to one page.
+    /// Makes an empty file of an unfinished creation: an empty backing file, or zeros up to one page.
     private func writeHeader(_ node: Node, _ place: Place) throws(VolumeError) -> Bool {
         let file = try volume.openBacking(node)
         let length = try volume.below { () throws(Errno) in try file.status().size }
@@ -33,7 +33,7 @@ extension Check {
         var raw = bytes.mutableSpan
         do throws(Errno) { _ = try file.read(into: &raw, at: 0) } catch { throw .store(error) }
         guard bytes.allSatisfy({ $0 == 0 }) else { return false }
-        // No crash explains it, so it may have been of any class; what is written into it next must not be weaker.
+        // No crash explains it, so it may have had any class. The next content must not get a weaker one.
         let new = try FileContent.prepare(in: volume.content, class: .complete, explicit: false)
         // As rule R0 asks.
         try volume.below { () throws(Errno) in
@@ -45,8 +45,8 @@ extension Check {
         return true
     }
 
-    /// Copies what can be read of a damaged file to a new one beside it, once; then moves the original away, where that
-    /// was asked for.
+    /// Copies the readable part of a damaged file to a new file beside it, once. Then moves the original away if the
+    /// options ask for it.
     func salvage(_ node: Node, _ place: Place, _ status: Status, _ trail: Trail, errors: Int, areUnread: Bool) {
         do throws(VolumeError) {
             let damaged: FileContent
@@ -60,10 +60,10 @@ extension Check {
             }
             defer { damaged.wipeKeys() }
             let plan = try damaged.salvage(into: nil, mayGoOn: mayGoOn)
-            // What could not be read before, and can be now, is no damage.
+            // The store can read it again: there is no damage.
             if areUnread, plan.unreadable.isEmpty { return }
             if plan.blocks > 0 { try copy(damaged, plan, node, place, status, trail) }
-            // What the disk cannot read now stays where it is: it may have a better day.
+            // After a read error the original stays: the disk may read it another time.
             if !plan.hasReadErrors {
                 moveAway(place.name, try volume.directory(place.parent), trail, settling: errors)
             }
@@ -100,7 +100,7 @@ extension Check {
         throw .exists
     }
 
-    /// Made under a temporary name, durable, and only then given its name: whoever sees it sees all of it.
+    /// Makes the copy under a temporary name, syncs it, and only then renames it: nobody sees a part of it.
     private func make(
         _ name: [UInt8], of damaged: FileContent, _ plan: Salvage, _ node: Node, _ parent: Node,
         _ directory: BackingDirectory, _ status: Status, _ label: [UInt8]
@@ -161,7 +161,7 @@ extension Check {
         return volume.names.openValue(value, name: Self.salvageAttribute, of: header.fileID) == label
     }
 
-    /// What a copy carries: whose it is and what is missing, as far as an attribute has room.
+    /// The text in a copy's attribute: the original's ID and the missing bytes, as far as an attribute has room.
     private static func label(_ id: ObjectID, _ plan: Salvage) -> [UInt8] {
         let stretches = plan.unreadable.map { "\($0.lowerBound)-\($0.upperBound - 1)" }.joined(separator: ",")
         let all = Array("\(plan.size) \(stretches)".utf8)

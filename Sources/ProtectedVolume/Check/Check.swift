@@ -1,8 +1,8 @@
-// A check of a whole volume that is not mounted: everything that can be verified is, in parallel.
+// Checks a whole volume that is not mounted: verifies everything that the keys allow, in parallel.
 //
-// Without repair nothing is changed but what a mount would change too: files that a crash has left are mended (rules R0
-// and R5) and records set aside are put back; then the epochs that ended badly are closed, if all was seen and nothing is
-// wrong. Repair removes nothing: what is in the way is moved, what is damaged stays beside its copy.
+// Without repair a check changes only what a mount would change too: it mends files that a crash has left unfinished (rules
+// R0 and R5), and restores records that were set aside. If it has seen everything and found no error, it then closes the
+// epochs that ended badly. Repair removes nothing: it moves obstacles away, and keeps a damaged file beside its copy.
 
 package import BackingStore
 internal import Dispatch
@@ -65,13 +65,13 @@ package final class Check: Sendable {
     /// Checks the volume in `directory`.
     ///
     /// - Parameters:
-    ///   - keys: unlocked to verify everything; before first unlock, what the device key opens.
-    ///   - states: where the open epochs stand; nil: none is closed.
-    ///   - options: what may be changed, and how.
+    ///   - keys: unlocked to verify everything; before first unlock only the classes that the device key opens.
+    ///   - states: the file that lists the open epochs; nil: the check closes none.
+    ///   - options: which changes are allowed.
     ///   - progress: called now and then, from any thread.
     ///   - repaired: called with each repair, from any thread, one at a time with findings.
     ///   - report: called with each finding, from any thread, one at a time.
-    /// - Throws: `.refused(.EBUSY)` when the volume is mounted; what the store says when the root cannot be read.
+    /// - Throws: `.refused(.EBUSY)` when the volume is mounted; the store's error when the root cannot be read.
     package static func run(
         directory: BackingDirectory, keys: KeyRing, states: StateFileStore?,
         options: CheckOptions = CheckOptions(),
@@ -108,10 +108,10 @@ package final class Check: Sendable {
 
     // MARK: the queue
 
-    /// Takes items until none is left and nobody can add one.
+    /// Takes items until the queue is empty and no worker can add one.
     private func work() {
         while let item = next() {
-            // What is left after an interruption is taken from the queue without a look.
+            // After an interruption the rest of the queue is dropped.
             if mayGoOn() {
                 switch item {
                 case .directory(let place, let trail): look(atDirectory: place, trail)
@@ -213,7 +213,7 @@ package final class Check: Sendable {
         tell(progress)
     }
 
-    /// Counts what the estimate goes by: bytes below, and something for each object.
+    /// Advances the measure of the estimate: backing bytes, and a weight for each object.
     func advance(_ amount: UInt64) {
         state.withLock { $0.progress.done &+= amount }
     }
@@ -234,7 +234,7 @@ package final class Check: Sendable {
             // A crash may have come between the list and the file.
             case .missing: found(.lateRecords, .crash, trail)
             case .failed(let error): found(error, trail)
-            // Told where they stand in the root.
+            // Reported with the entries of the root.
             case .refused, .notListed: break
             case .waits, .applied: break
             }
@@ -245,7 +245,7 @@ package final class Check: Sendable {
         tellLateFiles()
         var summary = state.withLock { $0.summary }
         if mends, summary.isComplete, summary.remaining == 0 {
-            // Every file was opened, and has what it was owed. What is left belongs to none.
+            // Every file was opened and got its late records. The remaining records belong to no file.
             _ = try volume.late.drop(exceptFor: state.withLock { $0.seenIDs })
         }
         if mends { try volume.close() }
@@ -257,7 +257,7 @@ package final class Check: Sendable {
     }
 }
 
-/// Where the check is: the path as users see it and as it lies below.
+/// The path of an object, as users see it and in the backing store.
 struct Trail: Sendable {
     var path: [UInt8] = []
     var backingPath: [UInt8] = []

@@ -1,4 +1,4 @@
-// What a check of a volume finds and says at the end; the raw values are what `fsck --json` prints.
+// The findings of a check and its summary. `fsck --json` prints the raw values.
 
 package import VolumeFormat
 
@@ -86,7 +86,7 @@ package struct Finding: Sendable {
     package let backingPath: [UInt8]
     /// The page of the backing file, for damage in content.
     package var page: UInt64?
-    /// For crash damage, what was found.
+    /// For crash damage, the kind of evidence.
     package var crashEvidence: CrashEvidence.Kind?
     /// For `store`, the errno.
     package var errno: Int32?

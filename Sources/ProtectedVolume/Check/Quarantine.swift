@@ -1,4 +1,4 @@
-// What a check moves out of the way: a directory at the volume's root that keeps every object as it was, and a log.
+// The lost+found directory: keeps every object that a check moves out of the way, and a log of them.
 
 internal import BackingStore
 internal import Glibc
@@ -96,7 +96,7 @@ final class Quarantine: Sendable {
         return Opened(directory: directory, log: log, end: end, next: (highest ?? 0) &+ 1)
     }
 
-    /// What root makes here is the owner's of the volume.
+    /// Gives an object that root has made here to the owner of the volume.
     private func giveAway(_ object: BackingNode) throws(Errno) {
         guard geteuid() == 0 else { return }
         let status = try root.status()
@@ -128,7 +128,7 @@ final class Quarantine: Sendable {
         return end + 1
     }
 
-    /// One line: what, from where, to where, separated by tabs.
+    /// Writes one line: the action, the old path and the new path, separated by tabs.
     private func write(_ what: String, _ old: [UInt8], _ new: [UInt8], to here: inout Opened) throws(Errno) {
         let newline = [UInt8(ascii: "\n")]
         let tab = [UInt8(ascii: "\t")]

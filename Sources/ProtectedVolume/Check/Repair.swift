@@ -1,4 +1,4 @@
-// What a check does about what it finds; the raw values are what `fsck --json` prints.
+// The repairs of a check and its options. `fsck --json` prints the raw values.
 
 package import VolumeFormat
 
@@ -12,7 +12,7 @@ package struct Repair: Sendable {
         case header
         /// An entry whose name did not verify got another one.
         case renamed
-        /// What can be read of a damaged file was copied to a new file beside it.
+        /// The readable part of a damaged file was copied to a new file beside it.
         case salvaged
         /// A leftover, or something that cannot be decrypted, was moved to `.protectfs.lost+found`.
         case moved
@@ -36,11 +36,11 @@ package struct Repair: Sendable {
 
 /// How a check is run.
 package struct CheckOptions: Sendable {
-    /// What a mount would mend is mended; false: nothing is written.
+    /// Mends what a mount would mend; false: the check writes nothing.
     package var mends = true
-    /// What rules can decide is repaired, and readable content of damaged files is salvaged.
+    /// Repairs everything that rules can decide, and salvages the readable content of damaged files.
     package var repairs = false
-    /// What cannot be decrypted is moved to `.protectfs.lost+found`.
+    /// Moves undecryptable objects to `.protectfs.lost+found`.
     package var quarantines = false
     /// Whether a person has confirmed an entry's name: called with its path without marks, and with its marked name at the
     /// end of that, which means this entry and no other; from any thread.
@@ -59,7 +59,7 @@ package struct CheckOptions: Sendable {
         return above.isEmpty ? name : UnverifiedName.withoutMarks(above) + [UInt8(ascii: "/")] + name
     }
 
-    /// The name that a marked name at the end of a path carries; nil where none stands there.
+    /// The original name inside the marked name at the end of a path; nil if the path does not end with one.
     package static func nameCarried(by path: [UInt8]) -> [UInt8]? {
         UnverifiedName.plain(UnverifiedName.parts(path).name)
     }

@@ -55,7 +55,7 @@ extension FileContent {
                 rest = part.upperBound..<rest.upperBound
             }
         }
-        state.withLock { $0.times.pinned = nil }
+        state.withLock { $0.keptTime.moved() }
     }
 
     /// Pages that are punched in one hold: freeing them takes the store a moment.

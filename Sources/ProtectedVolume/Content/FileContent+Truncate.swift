@@ -18,7 +18,7 @@ extension FileContent {
             try judge(access)
             if size > now.size { try extend(to: size, now, access) }
             if size < now.size { try shrink(to: size, now, access) }
-            state.withLock { $0.times.pinned = nil }
+            state.withLock { $0.keptTime.moved() }
         }
     }
 

@@ -43,7 +43,7 @@ extension FileContent {
             }
         }
         try prepareToModify(access)
-        if access == .writeBack || access == .replay, !context.isShared { pinTime() }
+        if access == .writeBack || access == .replay, !context.isShared { keepTime() }
         var done = 0
         while done < data.count {
             let count = min(data.count - done, Self.largestRequest)
@@ -53,18 +53,16 @@ extension FileContent {
         state.withLock { state in
             // A write that a program made moves the time; one from the page cache belongs to the time set last.
             switch access {
-            case .writeBack, .replay: state.times.wroteSincePin = true
-            default: state.times.pinned = nil
+            case .writeBack, .replay: state.keptTime.wroteBack()
+            default: state.keptTime.moved()
             }
         }
     }
 
     /// Takes the time before the first write from the page cache for the one that the kernel believes in.
-    private func pinTime() {
-        guard state.withLock({ $0.times.pinned == nil }), let status = try? backing.status() else { return }
-        state.withLock { state in
-            if state.times.pinned == nil { state.times.pinned = status.modified }
-        }
+    private func keepTime() {
+        guard state.withLock({ !$0.keptTime.isKnown }), let status = try? backing.status() else { return }
+        state.withLock { $0.keptTime.assume(status.modified) }
     }
 
     private func writeStep(_ data: Span<UInt8>, at offset: UInt64, _ access: Operation) throws(VolumeError) {

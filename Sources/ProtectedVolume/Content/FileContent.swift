@@ -119,11 +119,8 @@ package final class FileContent: Sendable {
     // MARK: Times
 
     /// Remembers the modification time that was just set, so that a late write from the page cache cannot undo it.
-    package func pinModificationTime(_ time: Timestamp) {
-        state.withLock { state in
-            state.times.pinned = time
-            state.times.wroteSincePin = false
-        }
+    func pinModificationTime(_ time: Timestamp) {
+        state.withLock { $0.keptTime.set(time) }
     }
 
     /// Runs `body` and puts the modification time back: for writes that no program made.
@@ -139,8 +136,9 @@ package final class FileContent: Sendable {
     /// a late write has moved.
     package func release() throws(VolumeError) {
         try flushHeader()
-        let time = state.withLock { $0.times.wroteSincePin ? $0.times.pinned : nil }
-        if let time { try? backing.setTimes(accessed: .keep, modified: .set(time)) }
+        if let time = state.withLock({ $0.keptTime.toPutBack }) {
+            try? backing.setTimes(accessed: .keep, modified: .set(time))
+        }
     }
 
     // MARK: Small helpers

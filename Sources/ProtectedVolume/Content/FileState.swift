@@ -1,6 +1,5 @@
 // What is known in memory of a file that is open, by purpose.
 
-internal import BackingStore
 internal import VolumeFormat
 
 /// What is known of an open file. Guarded by `FileContent.state`.
@@ -20,8 +19,8 @@ struct FileState: Sendable {
     var recovery = Recovery()
     /// What must be done before the next request is let in.
     var access = AccessConditions()
-    /// The modification time.
-    var times = PinnedTime()
+    /// The modification time that was set last, to be put back after late writes from the page cache.
+    var keptTime = KeptTime()
     /// The offsets of writes from the page cache that are running.
     var writeBacks: [UInt64] = []
 }
@@ -80,12 +79,4 @@ struct AccessConditions: Sendable {
     var wasWiped = false
     /// Late records could not be put in: nothing is read or written before they are.
     var owesLateRecords = false
-}
-
-/// The modification time that writes from the page cache must not move.
-struct PinnedTime: Sendable {
-    /// The time that was set last, to be put back after late writes from the page cache.
-    var pinned: Timestamp?
-    /// Whether the page cache has written since then.
-    var wroteSincePin = false
 }

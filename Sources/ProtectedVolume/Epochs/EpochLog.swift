@@ -1,9 +1,9 @@
-// The epochs of a mount: drawn, entered durably as open before the first write, closed after a clean unmount.
+// The epochs of a mount. The state file lists an epoch before the first write and drops it after a clean unmount.
 
 import HostSystem
 import SodiumKit
 
-/// What crash damage is tolerated.
+/// Which crash damage is tolerated.
 package enum CrashTolerance: Sendable, Equatable {
     /// In blocks whose epoch is among those that ended badly. The ordinary case.
     case byEpoch
@@ -36,7 +36,7 @@ package final class EpochLog: Sendable {
         var isKeptOpen = false
     }
 
-    /// What is tolerated.
+    /// The tolerance of this mount.
     package let tolerance: CrashTolerance
     private let state: Lock<State>
     private let limit: UInt64
@@ -83,7 +83,7 @@ package final class EpochLog: Sendable {
         state.withLock { $0.own.contains(epoch) }
     }
 
-    /// Whether what a crash leaves is tolerated in a block of `epoch`.
+    /// Whether crash damage is tolerated in a block of `epoch`.
     func isTolerated(_ epoch: UInt32) -> Bool {
         switch tolerance {
         case .nothing: false
@@ -113,9 +113,9 @@ package final class EpochLog: Sendable {
         state.withLock { $0.isKeptOpen = true }
     }
 
-    /// Counts this mount's epochs among those that ended badly, from now on: an end that failed stands as a crash leaves
-    /// it, and has to be read so by who opens the file again. The next write draws another epoch, so that what is written
-    /// and mended from then on is not under suspicion.
+    /// Counts this mount's epochs among those that ended badly from now on. The end of a file could not be written, so the
+    /// file looks as after a crash, and the next open must read it that way. The next write draws another epoch: later
+    /// writes and repairs are not under suspicion.
     func endBadly() {
         state.withLock { state in
             state.ended.formUnion(state.own)

@@ -1,14 +1,14 @@
-// The one place where an error of a volume becomes an errno.
+// Maps each error of a volume to an errno: the only place that does.
 
 package import HostSystem
 
 extension VolumeError {
-    /// What a program is told: locked is EACCES, damage is EIO, all else is the store's own word.
+    /// The errno that a program gets: EACCES for locked, EIO for damage, otherwise the store's own error.
     package var errno: Errno {
         switch self {
         case .locked: .EACCES
         case .damaged: .EIO
-        // The program's own table is not full.
+        // EMFILE would mean that the program's own table is full.
         case .store(.EMFILE): .ENFILE
         case .refused(let errno), .store(let errno): errno
         }

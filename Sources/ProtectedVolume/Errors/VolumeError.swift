@@ -1,4 +1,4 @@
-// What can go wrong with a volume, as one typed error; the sentences that a person reads are made in the command line.
+// The errors of a volume, as one typed error. The command line makes the sentences that a person reads.
 
 package import HostSystem
 package import VolumeFormat
@@ -9,7 +9,7 @@ package enum VolumeError: Error, Equatable, Sendable {
     case locked(ProtectionClass)
     /// The backing store refused.
     case store(Errno)
-    /// Bytes of the volume are not what this volume wrote.
+    /// Stored bytes do not verify: this volume did not write them so.
     case damaged(Damage)
     /// The operation itself is not possible, whatever the store says (`EEXIST`, `ENOTEMPTY`, `EINVAL` …).
     case refused(Errno)
@@ -26,7 +26,7 @@ package enum VolumeError: Error, Equatable, Sendable {
     package static let notEmpty = VolumeError.refused(.ENOTEMPTY)
     /// No such extended attribute.
     package static let noAttribute = VolumeError.refused(.ENODATA)
-    /// The object cannot have what was asked for.
+    /// The object does not support the request.
     package static let notSupported = VolumeError.refused(.EOPNOTSUPP)
     /// The mount is read-only.
     package static let readOnly = VolumeError.refused(.EROFS)
@@ -34,7 +34,7 @@ package enum VolumeError: Error, Equatable, Sendable {
     package static let stale = VolumeError.refused(.ESTALE)
 }
 
-/// What kind of stored thing failed its check.
+/// The kind of stored data that failed its check.
 package enum Damage: String, Equatable, Sendable, CaseIterable {
     /// A file's header or its MAC.
     case header

@@ -1,4 +1,4 @@
-// Destroying the small files that hold keys: overwritten where they lie, made durable, read back, and only then removed.
+// Erases the small files that hold keys: overwrites them in place, syncs, reads them back, and only then removes them.
 
 package import BackingStore
 package import HostSystem
@@ -6,7 +6,7 @@ package import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-/// What becomes of one file that is to be destroyed.
+/// The outcome of erasing one file.
 package enum ErasureOutcome: Sendable, Equatable {
     /// Overwritten, read back and removed, durably. Nil: its bytes are gone from the disk.
     case destroyed(OverwriteDoubt?)
@@ -19,7 +19,7 @@ package enum ErasureOutcome: Sendable, Equatable {
     case unlinked(inode: UInt64)
 }
 
-/// Destroys files; what the medium below keeps of them is out of its reach.
+/// Erases files. Copies that the storage device keeps are out of its reach.
 package enum KeyFileEraser {
     /// No file with keys is longer; of a longer one so much is overwritten.
     private static let longest: UInt64 = 1 << 20
@@ -29,18 +29,18 @@ package enum KeyFileEraser {
         EntryName(Array(name.bytes) + Array(".erasing".utf8))
     }
 
-    /// Destroys a file, and what a former run has left of it. Interrupted at any moment it leaves the file as it was, or
-    /// under its marked name, or nothing: doing it again ends it.
+    /// Erases a file, and the rest of it that an interrupted run has left. An interruption leaves the file unchanged, or
+    /// under its marked name, or removed: a second run completes it.
     ///
     /// - Parameters:
     ///   - others: names in this directory that are destroyed after this one and may be names of the same file.
-    ///   - marks: false for a file of which nothing has to be known when it is half overwritten: it keeps its name.
-    /// - Throws: EIO when what was written is not what is read back.
+    ///   - marks: false for a file that nobody needs to recognise when it is half overwritten: it keeps its name.
+    /// - Throws: EIO when the bytes read back differ from those written.
     package static func destroy(
         _ name: EntryName, in directory: BackingDirectory, others: [EntryName] = [], marks: Bool = true
     ) throws(Errno) -> ErasureOutcome {
         guard let marked = marked(name) else { throw .ENAMETOOLONG }
-        // What a former run has left.
+        // The rest that an interrupted run has left.
         let before = try end(marked, in: directory, others: [])
         let status: Status
         do throws(Errno) { status = try directory.status(of: name) } catch {
@@ -78,7 +78,7 @@ package enum KeyFileEraser {
     ) throws(Errno) -> ErasureOutcome {
         guard try directory.status(of: name).kind == .regular else { return .removed }
         let file = try directory.openFile(name, .readWrite)
-        // Of what is open: the name may mean another file by now.
+        // The status of the open file: the name may mean another file by now.
         let status = try file.status()
         if status.links > 1 {
             let own = others.filter { other in
@@ -87,7 +87,7 @@ package enum KeyFileEraser {
             }
             return own.count + 1 == status.links ? .removed : .unlinked(inode: status.inode)
         }
-        // To the end of the last block: what lies behind the end of the file may have been a key too.
+        // To the end of the last block: bytes after the end of the file may have been a key too.
         let length = min(status.size, longest)
         do throws(Errno) {
             return .destroyed(try file.overwrite(with: noise(max(length, min(status.blocks * 512, longest)))))
@@ -106,19 +106,19 @@ package enum KeyFileEraser {
 }
 
 extension KeybagFile {
-    /// The names under which a keybag, or a part of one, can lie in a volume; the keybag itself is the last.
+    /// The names that a keybag, or a part of one, can have in a volume; the current keybag is the last.
     package static var allNames: [EntryName] {
         [previous, temporary, current].compactMap { $0 }
     }
 
-    /// Destroys what has one of `allNames`. The current keybag alone is marked: without it the volume opens no more, and the
-    /// others' names are known to whoever lists or checks a volume that does.
+    /// Erases the file with one of `allNames`. Only the current keybag is marked: without it nothing opens the volume any more.
+    /// A check of a volume that opens reports the others by their names.
     package static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
         let others = allNames.drop { $0 != name }.dropFirst()
         return try KeyFileEraser.destroy(name, in: root, others: Array(others), marks: name == current)
     }
 
-    /// What the files that are, or were, a volume's keybag tell of it, the current one first; damaged ones too.
+    /// Reads every current or former keybag of a volume, damaged ones too; the current one is the first.
     package static func remains(in root: BackingDirectory) -> [KeybagRemains] {
         let names = [current, previous, temporary].compactMap { $0 }
         return (names + names.compactMap(KeyFileEraser.marked)).compactMap { name in

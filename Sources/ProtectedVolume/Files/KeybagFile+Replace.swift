@@ -1,4 +1,4 @@
-// Replacing the keybag: at every call one that opens is there, and afterwards the one before it is destroyed.
+// Replaces the keybag: a valid one exists at every moment, and the old one is erased afterwards.
 
 package import BackingStore
 package import HostSystem
@@ -52,7 +52,7 @@ extension KeybagFile {
         return nil
     }
 
-    /// Destroys what a change that was cut off has left: the keybag from before it, and one that was being made.
+    /// Erases the leftovers of an interrupted change: the keybag from before it, and an unfinished one.
     ///
     /// A file is only unlinked where overwriting it could hit something else: where it is no regular file or has other
     /// names, and where it reads as `kept`. Between two calls of a change the keybag from before it is a second name of the
@@ -73,7 +73,7 @@ extension KeybagFile {
     /// Whether a change that was cut off has left something, or something is called as if.
     package static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
 
-    /// Whether a keybag from before the last change, or what is called so, is there.
+    /// Whether a file with the name of the previous keybag exists.
     package static func hasPrevious(in root: BackingDirectory) -> Bool {
         previous.map { exists($0, in: root) } ?? false
     }
@@ -93,7 +93,7 @@ extension KeybagFile {
         do throws(Errno) { file = try root.openFile(name, .readWrite) } catch {
             if error == .ENOENT { return false }
         }
-        // What cannot be overwritten is removed nevertheless: without its name nobody opens it through the store.
+        // A file that cannot be overwritten is removed nevertheless: without its name nobody can open it through the store.
         if let file, (try? isAlone(file, in: root)) == true, let found = try? bytes(of: file), found != kept {
             if !isDurable { try root.synchronize() }
             try? overwrite(file)
@@ -120,7 +120,7 @@ extension KeybagFile {
         return second
     }
 
-    /// After a rename of which nobody can tell whether it is durable: as before, as far as the store still does anything.
+    /// After a rename that may or may not be durable: restores the old names, as far as the store still works.
     private static func takeBack(_ old: Verified, in root: BackingDirectory) {
         guard let current, let previous else { return }
         if old.isPrevious { try? root.unlink(current) } else { try? root.rename(previous, to: root, current) }

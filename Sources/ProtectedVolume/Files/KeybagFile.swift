@@ -1,4 +1,4 @@
-// Where the keybag lies in the store: read with a bound, replaced so that there is always a whole one.
+// Reads and writes the keybag file at the root of a volume.
 
 package import BackingStore
 package import HostSystem
@@ -13,14 +13,14 @@ package enum KeybagFile {
     /// Reads the keybag, or with `usePrevious` the one before the last change.
     ///
     /// At most one byte more than the longest keybag is read, so that a longer file is seen as malformed by the parser.
-    /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, and what the store says.
+    /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, otherwise the store's error.
     package static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
         guard let name = usePrevious ? previous : current else { throw .EINVAL }
         guard try root.status(of: name).kind == .regular else { throw .EINVAL }
         return try bytes(of: root.openFile(name, .readOnly))
     }
 
-    /// What a file holds, as far as a keybag can reach, and one byte more.
+    /// The content of a file: at most one byte more than the longest keybag.
     static func bytes(of file: BackingFile) throws(Errno) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1)
         let count: Int

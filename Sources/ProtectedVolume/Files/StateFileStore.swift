@@ -1,4 +1,4 @@
-// The state file beside the device key: read, changed and replaced atomically under a lock of its own.
+// Reads and atomically replaces the state file beside the device key, under a lock file.
 
 package import BackingStore
 internal import HostSystem
@@ -27,7 +27,7 @@ package final class StateFileStore: Sendable {
         number == 1 ? "\(volumeID).state" : "\(volumeID).\(number).state"
     }
 
-    /// The state as it stands; nil when there is no file.
+    /// The current state; nil when there is no file.
     /// - Throws: `.damaged(.state)` when it cannot be understood or is another volume's.
     package func load() throws(VolumeError) -> StateFile? {
         let file: BackingFile
@@ -51,7 +51,7 @@ package final class StateFileStore: Sendable {
 
     /// Changes the state: read, change, write anew, sync, rename, sync the directory; under `UUID.lock` throughout.
     ///
-    /// - Parameter change: gets nil when there is no file; leaving nil writes nothing.
+    /// - Parameter change: gets nil when there is no file. If it leaves nil, nothing is written.
     @discardableResult
     package func update(_ change: (inout StateFile?) -> Void) throws(VolumeError) -> StateFile? {
         let lock = try lockFile()

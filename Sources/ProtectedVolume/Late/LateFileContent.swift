@@ -1,4 +1,4 @@
-// Reading a late file: its header, and the records of which every MAC verifies.
+// Reads a late file: its header and the records whose MAC verifies.
 
 internal import BackingStore
 internal import HostSystem
@@ -6,7 +6,7 @@ internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-/// What of a late file may be believed.
+/// The part of a late file that verifies.
 struct LateFileContent: Sendable {
     /// Records of data whose file has no done record behind them.
     var entries: [LateEntry] = []
@@ -17,7 +17,7 @@ struct LateFileContent: Sendable {
     var end = UInt64(LateFileHeader.length)
     /// Its running number.
     var next: UInt64 = 0
-    /// Something stands behind the last record that verifies.
+    /// There are bytes after the last record that verifies.
     var hasRest = false
 
     /// Reads the header; nil where the file is not one.

@@ -1,4 +1,4 @@
-// The records of one lock: made while its keys are gone, in memory first, in the store as soon as that answers.
+// The late records of one lock: sealed while the keys are gone, kept in memory, and written as soon as the store responds.
 
 internal import BackingStore
 internal import Glibc
@@ -6,7 +6,7 @@ internal import Keybag
 internal import HostSystem
 internal import VolumeFormat
 
-/// One record, and where it stands in its late file.
+/// One record and its position in its late file.
 struct LateEntry: Sendable {
     let header: LateRecordHeader
     /// Where the record begins.
@@ -14,7 +14,7 @@ struct LateEntry: Sendable {
     /// The MAC of the record before, and its own.
     let previous: InlineArray<32, UInt8>
     let mac: InlineArray<32, UInt8>
-    /// The whole record, until it stands in the late file.
+    /// The whole record, until it is written to the late file.
     var bytes: [UInt8]?
 }
 
@@ -29,12 +29,12 @@ final class LateLog: Sendable {
         var end = UInt64(LateFileHeader.length)
         /// The next record's running number.
         var next: UInt64 = 0
-        /// Entries that stand in the store's file; those behind them have their bytes in memory.
+        /// Entries that are in the store's file; later ones have their bytes in memory.
         var written = 0
         var waitingBytes = 0
         /// Taken in by an unlock: a late write that comes now is an ordinary one.
         var isClosed = false
-        /// Why the store did not take what waits, when last tried.
+        /// The error of the last attempt to write the waiting records.
         var failure: VolumeError?
         var doneRecords: UInt32 = 0
     }
@@ -67,7 +67,7 @@ final class LateLog: Sendable {
         writing = Lock(Writing())
     }
 
-    /// A log that was found in the store: what of it verifies.
+    /// A log found in the store, with the records that verify.
     init(key: LateKey, root: BackingDirectory, states: StateFileStore?, file: BackingFile, found: LateFileContent) {
         self.key = key
         self.root = root
@@ -119,7 +119,7 @@ final class LateLog: Sendable {
         }
     }
 
-    /// Composes a record: header, what `seal` puts in, MAC.
+    /// Composes a record: header, sealed data, MAC.
     private func record(
         _ header: LateRecordHeader, after previous: InlineArray<32, UInt8>,
         _ seal: (inout MutableSpan<UInt8>) throws(VolumeError) -> Void
@@ -158,7 +158,7 @@ final class LateLog: Sendable {
 
     // MARK: the store
 
-    /// Writes what waits. The state file lists the lock before its file is made.
+    /// Writes the waiting records. The state file lists the lock before its late file is made.
     func persist() throws(VolumeError) {
         try writing.withLock { (writing: inout Writing) throws(VolumeError) in try persistOrTell(&writing) }
     }
@@ -194,7 +194,7 @@ final class LateLog: Sendable {
         }
     }
 
-    /// Makes every record durable: what fsync of a file with late records waits for.
+    /// Makes every record durable. fsync of a file with late records waits for this.
     func synchronize() throws(VolumeError) {
         try writing.withLock { (writing: inout Writing) throws(VolumeError) in
             try persistOrTell(&writing)
@@ -205,7 +205,7 @@ final class LateLog: Sendable {
                 try file.synchronize(dataOnly: false)
                 if writing.synced == 0 { try root.synchronize() }
             } catch {
-                // What the store has dropped after an error it would call durable the next time.
+                // After an error the store drops the pages, and the next sync would succeed without them.
                 writing.failure = .store(error)
                 throw .store(error)
             }

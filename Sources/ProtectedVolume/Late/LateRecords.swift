@@ -1,4 +1,4 @@
-// The late records of a volume: made while it is locked, put into their files once it is unlocked.
+// The late records of a volume: seals writes that arrive while it is locked, and applies them after an unlock.
 
 internal import BackingStore
 internal import Glibc
@@ -8,18 +8,18 @@ internal import SodiumKit
 internal import Synchronization
 internal import VolumeFormat
 
-/// What is told of a late file.
+/// An event of a late file, for the log.
 package enum LateNotice: Sendable, Equatable {
     /// It waits for a mount that may write.
     case waits
-    /// The state file lists it, and it is not there: what it held is lost.
+    /// The state file lists it, and it is missing: its records are lost.
     case missing
     /// Its header, or its key, is not one that this volume made, or it has fewer done records than were counted: nothing of
     /// it is applied.
     case refused
     /// The state file does not list it: nothing of it is applied.
     case notListed
-    /// It ends with what does not verify; the records before are applied.
+    /// Its end does not verify; the records before it are applied.
     case cutOff
     /// So many records went into their files.
     case applied(Int)
@@ -54,7 +54,7 @@ final class LateRecords: Sendable {
     private let report: @Sendable (_ number: UInt64, LateNotice) -> Void
     private let state = Lock(State())
     private let applying = Lock(())
-    /// What earlier mounts left has been taken in.
+    /// Whether the late files of earlier mounts have been read.
     private let hasLoaded = Atomic(false)
     /// Files in `owed`, so that nobody takes a lock where there are none.
     private let owedCount = Atomic<Int>(0)
@@ -107,7 +107,7 @@ final class LateRecords: Sendable {
 
     // MARK: at an unlock
 
-    /// Takes in what earlier mounts left, once. With the keys in memory.
+    /// Reads the late files of earlier mounts, once. The keys must be in memory.
     func load() {
         guard !isLoaded else { return }
         do throws(VolumeError) {
@@ -229,10 +229,10 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// Takes in what the lock in force has brought since the last call.
+    /// Takes in the records of the current lock since the last call.
     private func collect() {
         guard let (log, taken) = state.withLock({ state in state.current.map { ($0, state.taken) } }) else { return }
-        // What cannot be written now stays in memory; who opens its file has it all the same.
+        // Records that cannot be written now stay in memory, and still go into their file when it is opened.
         try? log.persist()
         let entries = log.take(from: taken)
         take(entries, of: log)
@@ -265,13 +265,13 @@ final class LateRecords: Sendable {
         return state.withLock { $0.logs[number] != nil }
     }
 
-    /// Puts what a file is owed into it, durably, before it is used. Where that fails it stays closed.
+    /// Applies a file's late records, durably, before the file is used. If that fails the file stays closed.
     func apply(to content: FileContent) throws(VolumeError) {
         let isKnown = hasLoaded.load(ordering: .acquiring) || !content.protectionClass.closesAtLock
         guard !isKnown || owes(content.fileID) || content.owesLateRecords else { return }
         try applying.withLock { (_) throws(VolumeError) in
             if !isKnown {
-                // What the file is owed could not be found out. Written now, it would be overwritten by that later.
+                // The file's late records are not known. They would overwrite a write that came before them.
                 load()
                 guard isLoaded else { throw .damaged(.late) }
             }
@@ -281,7 +281,7 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// Writes what each file is owed; whether that succeeded. Files that are owed nothing are left out.
+    /// Writes each file's late records, and says whether that succeeded. Files without records are left out.
     private func write(to contents: [FileContent]) -> [(content: FileContent, isDone: Bool)] {
         var results: [(content: FileContent, isDone: Bool)] = []
         for content in contents {
@@ -339,7 +339,7 @@ final class LateRecords: Sendable {
         }
         try content.synchronize(dataOnly: false)
         guard let before, let last = owed.map({ Timestamp($0.entry.header) }).max(by: <) else { return }
-        // The kernel has told the time of these writes; a daemon that was killed before has not heard of it.
+        // The kernel has sent the time of these writes already, unless the daemon was killed before.
         let isTold = last < before.changed || last < before.modified
         try? content.backing.setTimes(accessed: .keep, modified: .set(isTold ? before.modified : last))
     }

@@ -1,4 +1,4 @@
-// The names of the format's own entries in a volume's directories, and fresh temporary names.
+// The fixed names of the format in the backing store, and random temporary names.
 
 internal import BackingStore
 internal import SodiumKit
@@ -10,7 +10,7 @@ enum BackingName {
     static let record = fixed(ReservedName.directoryRecord)
     /// The keybag.
     static let keybag = fixed(ReservedName.keybag)
-    /// What a check has moved out of the way.
+    /// The directory for objects that a check has moved out of the way.
     static let lostAndFound = fixed(ReservedName.lostAndFound)
 
     /// A name for something being made.

@@ -1,8 +1,8 @@
-// Which names of a directory may have a family: kept in memory, so that an ordinary name costs no lookup.
+// Remembers which names of a directory may have a family, so that an ordinary name costs no lookup.
 
 internal import VolumeFormat
 
-/// What a directory's names are derived from, as far as it has been looked through; so an ordinary name costs no lookup.
+/// The base names and patterns of a directory's derived names, as far as the directory has been read.
 struct KnownFamilies: Sendable {
     /// Names kept at most; with more of them every name may have a family.
     private static let capacity = 4096

@@ -1,4 +1,4 @@
-// Encryption of the names of directory entries and of extended attributes: synthetic IV, then XChaCha20, then base64url.
+// Encrypts names of directory entries and of extended attributes: synthetic IV, then XChaCha20, then base64url.
 
 internal import BackingStore
 internal import HostSystem
@@ -19,11 +19,11 @@ struct EncodedName: Sendable {
     }
 }
 
-/// What a backing name turned out to be.
+/// A decoded backing name.
 enum DecodedName: Sendable {
     /// A user's name, verified.
     case name([UInt8])
-    /// What the name decrypts to where nothing can verify it: the store may have chosen it.
+    /// A decrypted name that nothing can verify: the store may have chosen it.
     case unverified([UInt8])
     /// Not decryptable here.
     case undecryptable
@@ -101,9 +101,9 @@ struct NameCipher: Sendable {
         sealValue(value.span, name: name, of: object)
     }
 
-    /// Puts the value, verified, at the beginning of `output`, which has to have room for it (`valueLength`).
+    /// Decrypts and verifies a value into the beginning of `output`, which must have room for it (`valueLength`).
     ///
-    /// - Returns: false when it is not what was stored under that name; `output` then holds nothing of it.
+    /// - Returns: false when the value does not verify for that name; `output` then holds nothing of it.
     func openValue(
         _ stored: [UInt8], name: [UInt8], of object: ObjectID, into output: inout MutableSpan<UInt8>
     ) -> Bool {
@@ -116,7 +116,7 @@ struct NameCipher: Sendable {
         return isOpen
     }
 
-    /// The same in an array, for what is no secret of a running mount.
+    /// The same in an array, for values that are not secrets of a running mount.
     func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
         opened(stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
     }
@@ -129,7 +129,7 @@ struct NameCipher: Sendable {
 
     // MARK: symlinks
 
-    /// What is stored for a link's target.
+    /// The stored form of a link's target.
     func sealTarget(_ target: [UInt8]) -> [UInt8] {
         Base64URL.encode(sealed(target.span, key: keys.symlink, associatedData: []).span)
     }
@@ -174,7 +174,7 @@ struct NameCipher: Sendable {
         return name
     }
 
-    /// XChaCha20 over what follows the IV, with nonce IV ‖ 0⁸ from block 1.
+    /// XChaCha20 over the bytes after the IV, with nonce IV ‖ 0⁸ from block 1.
     private func apply(_ key: borrowing SecretKey, iv: InlineArray<16, UInt8>, to bytes: inout [UInt8]) {
         var nonce = InlineArray<24, UInt8>(repeating: 0)
         for index in 0..<16 { nonce[index] = iv[index] }

@@ -1,4 +1,4 @@
-// The classes of files whose names were taken away a short while ago: who makes the name anew is likely to save the file.
+// Remembers for a minute the classes of files whose names were freed: a program that makes the name anew is saving the file.
 
 internal import BackingStore
 internal import HostSystem
@@ -6,7 +6,7 @@ internal import VolumeFormat
 
 /// A bounded table in memory of encoded names, each with the class of the file that had it last.
 ///
-/// An encoded name is bound to its directory, so it needs no other key, and says nothing to who reads memory.
+/// An encoded name is bound to its directory, so it needs no other key, and reveals no plaintext to a reader of memory.
 final class RecentlyFreedNames: Sendable {
     /// How long a name is remembered.
     static let nanoseconds: UInt64 = 60_000_000_000
@@ -52,7 +52,7 @@ final class RecentlyFreedNames: Sendable {
         }
     }
 
-    /// Removes what is too old, or else a quarter: one pass pays for many names.
+    /// Removes old names, or else a quarter of all: one pass makes room for many.
     private static func makeRoom(in slots: inout [EntryName: Slot], _ now: UInt64) {
         slots = slots.filter { !isOver($0.value, now) }
         guard slots.count > capacity * 3 / 4 else { return }

@@ -1,11 +1,11 @@
-// Directory records: made, verified, and named when they are set aside.
+// Makes and verifies directory records, and names those that are set aside.
 
 internal import BackingStore
 internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-/// What a directory's record says, verified.
+/// The verified content of a directory's record.
 struct VerifiedRecord: Hashable, Sendable {
     var directoryID: ObjectID
     var defaultClass: ProtectionClass?

@@ -1,4 +1,4 @@
-// The marked names of entries whose own are not verified: a person sees what they decrypt to, and no program takes them for it.
+// The visible names of entries whose own names are not verified. A person can read them; a program cannot mistake them.
 
 internal import BackingStore
 internal import SodiumKit
@@ -32,7 +32,7 @@ enum UnverifiedName {
         return Array(name[(start + 1)...])
     }
 
-    /// A path's last component, and what is above it; slashes at both ends and double ones count for nothing.
+    /// A path's last component and the components above it; extra slashes are ignored.
     static func parts(_ path: [UInt8]) -> (above: [UInt8], name: [UInt8]) {
         let slash = UInt8(ascii: "/")
         let parts = path.split(separator: slash)

@@ -1,4 +1,4 @@
-// What stat(2) says about an object of a volume.
+// The attributes of an object, as stat(2) reports them.
 
 package import BackingStore
 internal import VolumeFormat
@@ -59,7 +59,7 @@ package struct Attributes: Sendable, Hashable {
     }
 }
 
-/// What `setattr` changes; nil and `.keep` leave things alone.
+/// The changes of one `setattr`; nil and `.keep` change nothing.
 package struct AttributeChange: Sendable {
     /// Permission bits.
     package var mode: UInt32?

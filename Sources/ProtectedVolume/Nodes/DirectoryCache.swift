@@ -1,4 +1,4 @@
-// A bounded cache of open backing directories, so that a tree of any size is walked with few descriptors.
+// A bounded cache of open backing directories: a tree of any size needs few descriptors.
 
 internal import BackingStore
 internal import HostSystem

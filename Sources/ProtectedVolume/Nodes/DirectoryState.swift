@@ -1,4 +1,4 @@
-// What a directory's node knows: its record, and what has to reach the disk before a file in it can be called durable.
+// The state of a directory's node: its record, and whether the backing directory needs a sync.
 
 internal import HostSystem
 internal import VolumeFormat
@@ -17,14 +17,14 @@ enum RecordState: Sendable {
 final class DirectoryState: Sendable {
     struct Contents {
         var record = RecordState.unread
-        /// Counts what asks for a sync of the directory: a record, a long name's companion or the directory itself made.
+        /// Counts changes that need a sync of the directory: a new record, companion of a long name, or directory.
         var changes: UInt64 = 0
         /// The changes that a sync has made durable. One that is under way does not count: another fsync that skipped its
         /// part would promise what is not there yet.
         var syncedChanges: UInt64 = 0
         /// Whether the backing directory has a default ACL; nil: ask.
         var hasDefaultACL: Bool?
-        /// What the names in it are derived from.
+        /// The families of its names.
         var families = KnownFamilies()
     }
 

@@ -1,8 +1,8 @@
-// What tells that somebody else has changed a backing file: its length and modification time.
+// Length and modification time of a closed backing file: if they change, somebody else has changed the file.
 
 internal import BackingStore
 
-/// What every change of a backing file's content moves.
+/// The length and time that every change of a backing file's content moves.
 struct Fingerprint: Sendable, Equatable {
     var length: UInt64
     var modified: Timestamp

@@ -1,11 +1,11 @@
-// One object of a mounted volume that the kernel knows: its identity, where it lies below, and what is open on it.
+// One object that the kernel knows: its identity, its place in the backing store, and its open content.
 
 internal import BackingStore
 internal import HostSystem
 internal import Synchronization
 package import VolumeFormat
 
-/// What makes an inode of the backing store: two nodes with equal keys are the same object (hard links).
+/// The identity of an inode of the backing store. Two names with equal keys are hard links to one object.
 struct InodeKey: Hashable, Sendable {
     var device: UInt64
     var inode: UInt64
@@ -16,7 +16,7 @@ struct InodeKey: Hashable, Sendable {
     }
 }
 
-/// Where an object lies: the directory that holds it and its encoded name there.
+/// The place of an object: its directory and its encoded name there.
 struct Place: Sendable, Equatable {
     var parent: Node
     var name: EntryName
@@ -45,7 +45,7 @@ package final class Node: Sendable {
     /// The kind of object.
     package let kind: NodeKind
     let key: InodeKey
-    /// What only directories have.
+    /// The state that only directories have.
     let directory: DirectoryState?
     let state: Lock<NodeState>
     /// The class's number, 0: not read yet; and `pagesBit`. For replies without a lock.
@@ -97,17 +97,17 @@ struct NodeState: Sendable {
     /// The class and flags that it was closed with by this mount, which had proven them. Every change of class goes through an
     /// open content.
     var verified: VerifiedClass?
-    /// What the file looked like below when it was last seen closed; nil: not known, or just being changed.
+    /// The fingerprint when the file was last seen closed; nil: not known, or a change is under way.
     var fingerprint: Fingerprint?
     /// The open content's backing file could only be opened for reading: the store is read-only.
     var isReadOnlyBelow = false
     /// Set when the inode has no name left.
     var isUnlinked = false
-    /// Another inode, or another node of the same one, has taken its place: whoever opens it has to look the name up again.
+    /// Another inode, or another node of the same one, has taken its place. An open must look the name up again.
     var isSuperseded = false
     /// The backing name does not decrypt: status and unlink work, opening does not.
     var isUndecryptable = false
-    /// Whether the file may carry set-ID bits or capabilities that a write has to clear; nil: look.
+    /// Whether the file may have set-ID bits or capabilities that a write must clear; nil: not known.
     var mayHavePrivileges: Bool?
 
     init(place: Place?) {

@@ -1,4 +1,4 @@
-// The kinds of object that a volume holds, and who asks for one.
+// The kinds of objects in a volume, and the caller that creates one.
 
 package import BackingStore
 

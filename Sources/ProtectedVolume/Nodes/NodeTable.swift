@@ -1,10 +1,10 @@
-// The nodes that the kernel knows, by number and by backing inode, with their counts.
+// The nodes that the kernel knows, by number and by backing inode, with their reference counts.
 //
 // Lock order (outermost first), for Nodes and Operations:
 //   directories' `structure` locks (smaller node number first) → a file's opening stripe → KeyRing's state lock →
 //   NodeTable → Node.state → DirectoryState.contents, DirectoryCache, Volume.opened.
 // Only `structure` locks and stripes are held across the backing store's I/O. Nobody asks for the KeyRing's state lock
-// with an inner one held: whoever has its exclusive side goes through the nodes to wipe keys.
+// with an inner one held: the thread with its exclusive side visits the nodes to wipe keys.
 
 internal import BackingStore
 internal import HostSystem
@@ -13,7 +13,7 @@ internal import HostSystem
 final class NodeTable: Sendable {
     private struct Slot {
         let node: Node
-        /// What the kernel has been told and not forgotten.
+        /// Lookups that the kernel got and has not forgotten.
         var lookups: UInt64 = 0
         /// Places of known nodes in this directory, and open contents.
         var holds = 0
@@ -27,7 +27,7 @@ final class NodeTable: Sendable {
 
     private let contents = Lock(Contents())
     let root: Node
-    /// The nodes that a lock has to go through.
+    /// The nodes that a lock visits.
     let withCachedPages: NodesWithCachedPages
 
     init(root: Node) {

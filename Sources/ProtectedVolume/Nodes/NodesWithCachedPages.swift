@@ -1,4 +1,4 @@
-// Which inodes of classes A and B the kernel's page cache may hold pages of: what a lock has to go through.
+// The nodes of classes A and B that may have pages in the kernel's page cache. A lock visits them all.
 
 internal import HostSystem
 internal import Synchronization
@@ -28,10 +28,10 @@ extension ProtectionClass {
 }
 
 extension Node {
-    /// The highest bit of `classAndPages`: pages of the file may stand in the page cache.
+    /// The highest bit of `classAndPages`: the page cache may hold pages of the file.
     static let pagesBit: UInt8 = 0x80
 
-    /// Whether pages of the file may stand in the kernel's page cache.
+    /// Whether the kernel's page cache may hold pages of the file.
     var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
 
     /// Pages of the file may come into the page cache from now on: a handle was opened that goes through it, or a page was

@@ -1,4 +1,4 @@
-// Extended attributes: encrypted names and values, ACLs passed through, and the volume's own names.
+// Extended attributes: encrypts names and values, passes ACLs through, and answers the volume's own names.
 
 package import BackingStore
 internal import HostSystem
@@ -41,7 +41,7 @@ extension Volume {
         return try below { () throws(Errno) in try object.attribute(name) }
     }
 
-    /// What is stored for an encrypted attribute, and the ID that it is bound to.
+    /// The stored bytes of an encrypted attribute, and the ID that they are bound to.
     private func sealedXattr(
         _ node: Node, _ name: [UInt8]
     ) throws(VolumeError) -> (stored: [UInt8], id: ObjectID) {

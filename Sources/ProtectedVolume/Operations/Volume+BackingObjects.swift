@@ -1,4 +1,4 @@
-// Getting at the backing object of a node: through cached directory descriptors, and never at another object.
+// Finds the backing object of a node through cached directory descriptors, and verifies that it is the same object.
 
 internal import BackingStore
 internal import HostSystem
@@ -15,7 +15,7 @@ extension Volume {
                 return try walk(to: node)
             } catch {
                 switch error {
-                // Files hold all descriptors: then that is what the program is told.
+                // If files hold all descriptors, the program gets this error.
                 case .store(.EMFILE) where attempt < 2, .store(.ENFILE) where attempt < 2: directories.removeAll()
                 case .stale where attempt < 2: moving.withReadLock { _ in }
                 default: throw error

@@ -1,4 +1,4 @@
-// Protection classes as attributes: a file's class, a directory's default, the mount's state.
+// Protection classes as attributes: a file's class, a directory's default class, and the state of the mount.
 
 internal import BackingStore
 internal import Keybag
@@ -168,7 +168,7 @@ extension Volume {
     ///
     /// Where that tightens, the old inode takes the class first: who reads it through a handle of before is held to it.
     ///
-    /// - Parameter progress: told of the bytes done; false ends it with EINTR and nothing changed.
+    /// - Parameter progress: gets the bytes done; if it returns false the change ends with EINTR and changes nothing.
     /// - Throws: EBUSY while somebody has it open for writing, EMLINK for a file with several names.
     package func reencrypt(
         _ node: Node, to wanted: ProtectionClass, progress: (UInt64) -> Bool = { _ in true }
@@ -186,7 +186,7 @@ extension Volume {
                 let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
                     try content.reencrypt(into: made, class: wanted, explicit: true) { done in
-                        // Somebody writes: what was read may be of no use.
+                        // Somebody writes to the file: the copy may be outdated.
                         progress(done) && node.state.withLock { $0.writableOpens } == opens
                     }
                     try copyMetadata(from: content.backing, to: made)

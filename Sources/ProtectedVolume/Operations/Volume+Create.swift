@@ -1,4 +1,4 @@
-// Making files, directories, links and special files.
+// Creates files, directories, links and special files.
 
 internal import BackingStore
 internal import Keybag
@@ -105,7 +105,7 @@ extension Volume {
             try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
             let status = try below { () throws(Errno) in try made.status() }
             try renameNew(temporary, to: name, directory)
-            // Nothing may fail from here on: what follows a failure takes the record away.
+            // Nothing may fail from here on: the error path removes the record.
             return ((try? made.status()) ?? status, made)
         } catch {
             // Not opened anew: descriptors may be short.
@@ -204,7 +204,7 @@ extension Volume {
         return try entry(status, in: parent, encoded.entry)
     }
 
-    /// What every creation begins with: a directory with a record, and the name's encoding there.
+    /// Begins every creation: requires a directory with a record, and encodes the name there.
     func prepare(_ name: [UInt8], in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
         try requireWritable()
         let id = try idForCreating(in: parent)

@@ -1,13 +1,13 @@
-// Files that somebody else changes below the mount, such as a sync client: noticed when they are looked up or opened.
+// Notices at lookup and open that somebody else, such as a sync client, has changed a file below the mount.
 
 internal import BackingStore
 internal import HostSystem
 
 extension Volume {
-    /// Whether the kernel keeps what it knows of a file for so long that changes below have to be looked for.
+    /// Whether to look for outside changes: without `-o shared` the kernel keeps a file's pages and attributes for long.
     private var looksForChanges: Bool { !options.isShared }
 
-    /// Remembers what a closed file looks like below, where nothing is known yet.
+    /// Remembers the fingerprint of a closed file if none is known yet.
     func noteFingerprint(_ node: Node, _ status: Status) {
         guard looksForChanges, node.kind == .file else { return }
         node.state.withLock { state in
@@ -15,12 +15,12 @@ extension Volume {
         }
     }
 
-    /// Forgets what a file looks like while a change of our own is under way; `noteFingerprint` or the last release follows.
+    /// Forgets the fingerprint while our own change is under way; `noteFingerprint` or the last release follows.
     func forgetFingerprint(_ node: Node) {
         node.state.withLock { $0.fingerprint = nil }
     }
 
-    /// Leaves a closed file's node for good if the file below is not as it was left: true then.
+    /// Abandons a closed file's node, and returns true, if somebody else has changed the file.
     ///
     /// The kernel keeps the pages and the size of an inode that it knows. So the file gets a new node, and with it a new
     /// inode, and the old one cannot be opened any more: a lookup that follows ESTALE finds the new one.
@@ -43,7 +43,7 @@ extension Volume {
         return entry
     }
 
-    /// Leaves a known node that is not what it was; reads `status` once more, as a change of our own may have come between.
+    /// Abandons a known node whose file was changed. Reads `status` again first: our own change may have come between.
     private func compare(_ status: Status, in parent: Node, _ name: EntryName) throws(VolumeError) -> Status {
         guard looksForChanges, let node = nodes.known(InodeKey(status)), node.kind == .file,
             node.state.withLock({ $0.handles == 0 && $0.fingerprint.map { $0 != Fingerprint(status) } ?? false })

@@ -1,4 +1,4 @@
-// A name keeps its class, and a family of names shares the strongest: what saves, swap files and journals rest on.
+// Chooses the class of a new file from its directory, its name's family, and the last file of that name.
 
 internal import BackingStore
 internal import HostSystem
@@ -44,7 +44,7 @@ extension Volume {
 
     /// The class that a file passes on to what takes its place or belongs to it; nil where it has none to pass on.
     ///
-    /// What cannot be read or does not verify counts as the strongest: damage must not make a class weaker.
+    /// A file that cannot be read or does not verify counts as the strongest class: damage must not make a class weaker.
     private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         guard status.kind == .regular else { return nil }
         if !options.isShared, let node = nodes.known(InodeKey(status)),
@@ -75,7 +75,7 @@ extension Volume {
     private func patterns(
         for name: [UInt8], in parent: Node, _ directory: BackingDirectory
     ) -> NameFamily.Patterns {
-        // Names that other machines make are not told.
+        // The mount does not see names that other machines make.
         guard !options.isShared, let state = parent.directory else { return .all }
         let (start, known) = state.contents.withLock { ($0.families.next, $0.families.patterns(for: name)) }
         guard let start else { return known }

@@ -1,4 +1,4 @@
-// Open contents: one per inode, shared by its handles, and wiped where the lock says.
+// Opens, shares and closes the content of files, and wipes its keys at a lock.
 
 internal import BackingStore
 internal import Keybag

@@ -1,4 +1,4 @@
-// What `init` asks of a store and leaves in it, besides the keybag.
+// Tests whether a store can hold a volume, and writes the root's record.
 
 package import BackingStore
 internal import HostSystem

@@ -1,4 +1,4 @@
-// Late records as a mount sees them: before a lock, while locked, at an unlock.
+// Late records as a mount uses them: before a lock, while locked, and at an unlock.
 
 package import BackingStore
 package import Keybag
@@ -37,13 +37,13 @@ extension Volume {
     /// Late records of the lock in force.
     package var lateRecordCount: Int { late.current?.count ?? 0 }
 
-    /// What fsync(2) waits for: the file has what it is owed, or the records are durable.
+    /// fsync(2) waits for this: the file has its late records, or the records are durable.
     func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
         if let content, content.owesLateRecords, keys.state == .unlocked { try late.apply(to: content) }
         try late.synchronize()
     }
 
-    /// What a state file that is made anew lists: every late file there is, as nobody knows which of them were used.
+    /// The late files that a new state file lists: all of them, because it is not known which were used.
     package static func openLocks(of volume: VolumeID, in root: BackingDirectory) -> [StateFileLayout.OpenLock] {
         let own = LateRecords.numbers(in: root).filter { number in
             guard let file = try? root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readOnly),

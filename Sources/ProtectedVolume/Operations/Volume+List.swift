@@ -1,4 +1,4 @@
-// Listing a directory without a handle: every call says where it goes on, so that OPENDIR needs no answer.
+// Lists a directory without a handle: each call says where to continue, so OPENDIR needs no answer.
 
 internal import BackingStore
 internal import HostSystem
@@ -19,8 +19,8 @@ package struct ListedEntry: Sendable {
 }
 
 extension Volume {
-    /// Cookies 0 and 1 stand before `.` and `..`, 2 before the store's first entry; no store gives 1 or 2 itself, as
-    /// its own `.` and `..` come first there too.
+    /// Cookies 0 and 1 come before `.` and `..`, and 2 before the store's first entry. No store gives 1 or 2 itself: its own
+    /// `.` and `..` come first there too.
     private static let firstEntry: UInt64 = 2
 
     /// Calls `body` with each entry from `cookie` on (0: the start), `.` and `..` first, until it gives false.

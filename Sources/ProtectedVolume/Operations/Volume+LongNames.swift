@@ -1,4 +1,4 @@
-// Long names' companions: there before the entry, gone after it, one lock per directory.
+// Companions of long names: made before the entry and removed after it, under one lock per directory.
 
 internal import BackingStore
 internal import HostSystem

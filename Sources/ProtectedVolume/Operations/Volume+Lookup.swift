@@ -1,4 +1,4 @@
-// From a name to a backing entry and a node; names that do not decrypt are shown under a hash.
+// Looks names up. A name that does not decrypt appears as a hash.
 
 internal import BackingStore
 internal import SodiumKit
@@ -9,7 +9,7 @@ internal import VolumeFormat
 struct LocatedEntry {
     /// The name below.
     let name: EncodedName
-    /// What is there; nil: nothing.
+    /// The status of the entry; nil if there is none.
     let status: Status?
     /// The name does not decrypt.
     var isUndecryptable = false
@@ -39,7 +39,7 @@ extension Volume {
         }
     }
 
-    /// The backing entry that `name` stands for, and what is there.
+    /// The backing entry of `name`, and its status.
     func locate(
         _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> LocatedEntry {
@@ -99,7 +99,7 @@ extension Volume {
         }
     }
 
-    /// What a backing name means in a directory; without an ID, unverified.
+    /// Decodes a backing name; without the directory's ID the result is unverified.
     func decode(_ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> DecodedName {
         (try? decodeOrFail(entry, in: directory, id)) ?? .undecryptable
     }

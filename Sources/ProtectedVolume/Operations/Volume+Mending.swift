@@ -1,4 +1,4 @@
-// Mending in the background what a crash has left in the middle of long files, as long as programs have them open.
+// Repairs the middle of long files in the background after a crash, while programs have the files open.
 
 internal import BackingStore
 internal import HostSystem

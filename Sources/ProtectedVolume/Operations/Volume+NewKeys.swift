@@ -1,4 +1,4 @@
-// Whether a new file of a class can be made now.
+// Tests whether a new file of a class can be made now.
 
 internal import Keybag
 internal import HostSystem

@@ -1,4 +1,4 @@
-// Who owns a new object and what its permission bits are.
+// Sets the owner, group and permission bits of new objects.
 
 internal import BackingStore
 internal import HostSystem

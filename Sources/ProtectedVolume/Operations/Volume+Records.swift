@@ -1,4 +1,4 @@
-// Directory records: read and verified once, and put back after a crash. None is ever made up: without one nothing is created.
+// Reads and verifies directory records once, and restores those that a crash left aside. It never invents a record.
 
 internal import BackingStore
 internal import HostSystem
@@ -81,7 +81,7 @@ extension Volume {
         return found
     }
 
-    /// The record as it stands in the store; nil when missing (or an empty symlink, as f2fs leaves after a crash).
+    /// The record in the store; nil when missing or an empty symlink, as f2fs leaves after a crash.
     private func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
         let target: [UInt8]
         do throws(Errno) {
@@ -170,14 +170,14 @@ extension Volume {
         return true
     }
 
-    /// The record of a directory in which something is to be created. A missing one is never made up here: what the directory
-    /// had for a default class is not known then, and neither is the ID that its names belong to.
+    /// The record of a directory in which an entry will be created. A missing record is never invented: the directory's default
+    /// class and the ID of its names are not known.
     func recordForCreating(in node: Node) throws(VolumeError) -> VerifiedRecord {
         guard let record = try record(of: node) else { throw damaged(.missingRecord, node) }
         return record
     }
 
-    /// The ID of a directory in which something is to be created.
+    /// The ID of a directory in which an entry will be created.
     func idForCreating(in node: Node) throws(VolumeError) -> ObjectID {
         try recordForCreating(in: node).directoryID
     }

@@ -1,4 +1,4 @@
-// Removing names and directories; a directory's record is out of the way before, and back when the store refuses.
+// Removes names and directories. A directory's record is set aside first, and restored if the store refuses.
 
 internal import BackingStore
 internal import HostSystem

@@ -1,4 +1,4 @@
-// Renaming: over files and empty directories, without replacing, exchanging; a save by rename keeps the class.
+// Renames: over files and empty directories, without replacing, and exchanging. A save by rename keeps the class.
 
 package import BackingStore
 internal import HostSystem
@@ -13,7 +13,7 @@ private struct ResolvedRename {
     let newDirectory: BackingDirectory
     let name: EncodedName
     let status: Status
-    /// What is replaced or exchanged.
+    /// The object that is replaced or exchanged.
     let target: Status?
 
     var oldPlace: Place { Place(parent: parent, name: source.name.entry) }
@@ -26,7 +26,7 @@ extension Volume {
     ///
     /// A file that replaces one of a stronger class, and whose own class nobody set, takes the stronger class first;
     /// where the keys for that are not there the rename is refused and nothing changes.
-    /// - Returns: what has other names than before and is known.
+    /// - Returns: the known nodes whose names have changed.
     @discardableResult
     package func rename(
         _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode
@@ -187,7 +187,7 @@ extension Volume {
     }
 
     /// Before a rename over a file of a stronger class: gives the new file that class, unless someone set its own.
-    /// - Returns: what undoes it; nil when nothing was done.
+    /// - Returns: a closure that undoes it; nil when nothing was done.
     private func carryClass(_ move: ResolvedRename, over target: Status) throws(VolumeError) -> (() -> Void)? {
         guard move.status.kind == .regular, target.kind == .regular,
             let (wanted, new) = try classToCarry(move, over: target)
@@ -196,7 +196,7 @@ extension Volume {
     }
 
     /// Gives the file that moves, which is `new`, the class `wanted`.
-    /// - Returns: what undoes it.
+    /// - Returns: a closure that undoes it.
     private func strengthen(
         _ move: ResolvedRename, _ new: VerifiedClass, to wanted: ProtectionClass
     ) throws(VolumeError) -> () -> Void {
@@ -232,7 +232,7 @@ extension Volume {
             else { return nil }
             return (wanted, own)
         } catch {
-            // What is damaged can still be moved.
+            // A damaged file can still be moved.
             if case .locked = error { throw error }
             return nil
         }

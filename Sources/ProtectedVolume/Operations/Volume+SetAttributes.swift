@@ -1,4 +1,4 @@
-// Changing attributes: allowed in every state, but for the size, which the class decides.
+// Sets attributes: allowed in every state, except the size, which depends on the class.
 
 package import BackingStore
 internal import HostSystem
@@ -10,7 +10,7 @@ extension Volume {
         try requireWritable()
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
         if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
-            // A page 0 that is written later must not undo what is set here.
+            // Write a waiting page 0 first: later it would undo these times.
             if let content = content(of: node), change.changesTime { try? content.flushHeader() }
             let object = try backing(node)
             if change.changesTime { forgetFingerprint(node) }
@@ -39,7 +39,7 @@ extension Volume {
                 try content.truncate(to: size, access: .truncatePath)
             }
         }
-        // Set-ID bits depend on who asks, which the caller of this knows.
+        // Set-ID bits depend on the calling user, which only our caller knows.
         try? clearPrivileges(of: node, setID: false)
     }
 

@@ -1,4 +1,4 @@
-// Files whose backing length says another size than their last block: after a crash, or where somebody changed it.
+// Remembers the true size of files whose backing length disagrees with their last block, after a crash or an outside change.
 
 internal import BackingStore
 internal import HostSystem
@@ -8,7 +8,7 @@ internal import VolumeFormat
 struct TrueSize: Sendable {
     /// The backing file's length that said otherwise.
     var length: UInt64
-    /// What the last block says.
+    /// The size according to the last block.
     var size: UInt64
     /// Nodes from this number on were shown the true size from the beginning.
     var firstTruthful: UInt64
@@ -45,7 +45,7 @@ extension Volume {
         }
     }
 
-    /// Leaves the node for good, unless somebody has its content: two contents of one file would not know of each other.
+    /// Abandons the node unless its content is open: a file must never have two open contents.
     func leaveIfClosed(_ node: Node) {
         let isLeft = node.state.withLock { state in
             guard state.handles == 0 else { return false }

@@ -1,4 +1,4 @@
-// The class of a file as far as it is proven: what every decision that changes or carries a class rests on.
+// Proves the class of a file, for every decision that changes or passes on a class.
 
 internal import BackingStore
 internal import HostSystem

@@ -1,32 +1,13 @@
-// A mounted volume as plain Swift calls: what a mount, or any other front end, asks for.
+// A mounted volume as plain Swift calls, for a mount or any other front end.
 
 package import BackingStore
 internal import Glibc
 package import Keybag
 internal import HostSystem
 internal import SodiumKit
-package import VolumeFormat
+internal import VolumeFormat
 
-/// How a volume is opened: the one value that the words of `-o`, the volume and its files' contents share.
-package struct VolumeOptions: Sendable, Equatable {
-    /// Nothing is written below.
-    package var isReadOnly = false
-    /// Other machines write the same volume: records are read again, asides are left alone.
-    package var isShared = false
-    /// The class of new files in directories without a default.
-    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
-    /// Crash damage is never tolerated.
-    package var isStrict = false
-    /// Crash damage is tolerated in every file.
-    package var recovers = false
-    /// A new file takes the strongest class of its name's family, and of the file that had its name a moment ago.
-    package var keepsFamilyClass = true
-
-    /// The defaults: exclusive, writable, class C.
-    package init() {}
-}
-
-/// What a volume tells whoever keeps a log.
+/// An event of a volume, for the log.
 package enum VolumeNotice: Sendable {
     /// Crash damage in a file was tolerated.
     case crashEvidence(CrashEvidence)
@@ -60,7 +41,7 @@ package final class Volume: Sendable {
     package let options: VolumeOptions
     /// The volume's root.
     package var root: Node { nodes.root }
-    /// What open files share.
+    /// The state that open files share.
     package let content: ContentContext
 
     let names: NameCipher
@@ -128,7 +109,7 @@ package final class Volume: Sendable {
             directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }
 
-    /// A volume over what is opened already; `directory` is claimed by the caller.
+    /// A volume whose parts are open already. The caller has claimed `directory`.
     init(
         directory: BackingDirectory, keys: KeyRing, epochs: EpochLog, states: StateFileStore? = nil,
         options: VolumeOptions, report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
@@ -156,7 +137,7 @@ package final class Volume: Sendable {
             root: Node(
                 number: 1, kind: .directory, key: InodeKey(status), place: nil,
                 nodesWithCachedPages: NodesWithCachedPages()))
-        // Mounted with a passphrase, or without device key: there is no unlock to come.
+        // Mounted with a passphrase, or without device key: no unlock will follow.
         if keys.state == .unlocked { takeLateRecords() }
     }
 
@@ -188,7 +169,7 @@ package final class Volume: Sendable {
         if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
     }
 
-    /// The nodes of classes A and B that may have pages in the kernel's cache: those that a lock has to go through.
+    /// The nodes of classes A and B that may have pages in the kernel's cache. A lock visits them all.
     package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
 
     /// Nodes that the kernel knows now.

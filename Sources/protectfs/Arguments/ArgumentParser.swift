@@ -49,7 +49,7 @@ struct Arguments {
     func text(_ name: String) throws(CommandFailure) -> String? {
         guard let value = values[name]?.last else { return nil }
         guard let text = String(validating: value.bytes, as: UTF8.self) else {
-            throw .init(.usage, "--\(name): the value is not UTF-8 text")
+            throw .init(.usage, "--\(name): the value must be UTF-8 text")
         }
         return text
     }

@@ -1,14 +1,14 @@
-// Files that have another class than new files get beside them: what `class list` and `class set` warn of.
+// The warnings of `class list` and `class set` about files whose class differs from that of new files beside them.
 
 import HostSystem
 import VolumeFormat
 
 extension ClassCommands {
-    /// How a file's class stands to the one that new files get in its directory.
+    /// How a file's class compares with the class of new files in its directory.
     enum Difference {
         case same, weaker, stronger
 
-        /// Compares `entry` with what its directory gives. A directory whose default is stronger than that is no fault.
+        /// Compares `entry` with what its directory gives. A directory with a stronger default is not marked.
         init(_ entry: Entry, _ inherited: ProtectionClass?) {
             self = .same
             guard let own = entry.protectionClass, let inherited else { return }

@@ -147,7 +147,8 @@ enum ClassCommands {
     private static func explain(_ error: SystemError, _ path: HostPath) -> CommandFailure {
         switch error.code {
         case ENOTCONN:
-            return .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount")
+            return .init(
+                .notMounted, "\(path): the daemon of the mount has died; remove the mount with protectfs unmount")
         case EACCES:
             if let state = stateOfMount(path), state != .unlocked {
                 return .init(
@@ -157,7 +158,8 @@ enum ClassCommands {
             }
             return .init(.failure, "\(path): permission denied")
         case EOPNOTSUPP:
-            return .init(.unsupported, "\(path): has no protection class, or this class is not in this version")
+            return .init(
+                .unsupported, "\(path): this file cannot have a class, or this version does not support the class")
         case EROFS: return .init(.failure, "\(path): the mount is read-only")
         default: return .init(.failure, "\(path): \(error.reason)")
         }
@@ -219,12 +221,10 @@ enum ClassCommands {
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
         guard let wanted = ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) else {
-            throw .init(
-                .usage,
-                "\"\(word)\" is no class; give complete, unless-open, until-first-unlock or none (or A, B, C, D)")
+            throw ErrorMessages.unknownClass(word)
         }
         if arguments.has("reencrypt"), arguments.has("wrap-only") {
-            throw .init(.usage, "--reencrypt and --wrap-only exclude each other")
+            throw .init(.usage, "--reencrypt and --wrap-only cannot be used together")
         }
         let isRecursive = arguments.has("recursive")
         var warnings = DefaultWarnings()

@@ -1,10 +1,10 @@
-// Which names a person has confirmed for `fsck --repair`: given one by one, as a list in a file, or asked for.
+// The names that the user confirms for `fsck --repair`: one by one, as a list in a file, or when asked.
 
 import Glibc
 import HostSystem
 import ProtectedVolume
 
-/// Names that a person has seen and calls their own. Thread-safe.
+/// Names that the user has confirmed. Thread-safe.
 final class ConfirmedNames: Sendable {
     static let options = [
         Option(
@@ -20,19 +20,19 @@ final class ConfirmedNames: Sendable {
     private let paths: Set<[UInt8]>
     private let asks: Bool
     private let progress: Progress
-    /// The answers, so that nobody is asked twice; held while one is awaited.
+    /// The answers, so that each question is asked once. The lock is held while the user types.
     private let answers = Lock<[[UInt8]: Bool]>([:])
 
     init(_ arguments: Arguments, progress: Progress) throws(CommandFailure) {
         for name in ["accept-name", "accept-names-from", "accept-names"] where arguments.has(name) {
             guard arguments.has("repair") else {
-                throw .init(.usage, "--\(name) is part of a repair: give --repair too")
+                throw .init(.usage, "--\(name) needs --repair")
             }
         }
         asks = arguments.has("accept-names")
         guard !asks || Terminal.isTerminal(0) else {
             throw .init(
-                .usage, "--accept-names asks on a terminal, and there is none; in scripts use --accept-names-from")
+                .usage, "--accept-names asks, and there is no terminal; in scripts use --accept-names-from")
         }
         var given = arguments.all("accept-name").map(\.bytes)
         if let file = arguments.path("accept-names-from") {
@@ -50,13 +50,13 @@ final class ConfirmedNames: Sendable {
     /// Whether the name at `path`, as the check gives it, is confirmed.
     func isConfirmed(_ path: [UInt8]) -> Bool {
         if paths.contains(path) { return true }
-        // Asked for the one entry, not for whichever has the name.
+        // The question is about this entry, not about every entry with the name.
         guard asks, let name = CheckOptions.nameCarried(by: path) else { return false }
         return answers.withLock { answers in
             if let known = answers[path] { return known }
             progress.end()
             let question = Output.oneLine(
-                "/\(HostPath(bytes: path)): is \(HostPath(bytes: name)) its name? It is not verified. [y/N] ")
+                "/\(HostPath(bytes: path)): the name \(HostPath(bytes: name)) is not verified. Accept it? [y/N] ")
             let answer = (try? Terminal.ask(question)) ?? []
             let isYes = [Array("y".utf8), Array("yes".utf8), Array("Y".utf8)].contains(answer)
             answers[path] = isYes

@@ -1,4 +1,4 @@
-// The way from a mount to its daemon: sockets, and what their failures mean.
+// Connections to the daemon of a mount, and messages for their failures.
 
 import Control
 import Glibc
@@ -25,12 +25,14 @@ enum DaemonConnection {
             }
         }
         if MountLookup.isDead(entry) {
-            throw .init(.notMounted, "\(path): the mount's daemon has died; clean it with protectfs unmount \(path)")
+            throw .init(
+                .notMounted,
+                "\(path): the daemon of the mount has died; remove the mount with protectfs unmount \(path)")
         }
         if let owner = entry.owner, owner != geteuid() {
             throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")
         }
-        throw .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(reason))")
+        throw .init(.notMounted, "\(path): cannot connect to the daemon of the mount: \(reason)")
     }
 
     /// Runs a call on the daemon and explains its failure.
@@ -48,19 +50,21 @@ enum DaemonConnection {
             return .init(
                 code, failure.message.isEmpty ? "\(path): refused by the daemon (\(failure.code))" : failure.message)
         case .unreachable(let error):
-            return .init(.notMounted, "\(path): the mount's daemon cannot be reached (\(error.reason))")
-        case .timedOut: return .init(.failure, "\(path): the mount's daemon did not answer in time")
-        case .closed: return .init(.notMounted, "\(path): the mount's daemon has ended")
+            return .init(.notMounted, "\(path): cannot connect to the daemon of the mount: \(error.reason)")
+        case .timedOut: return .init(.failure, "\(path): the daemon of the mount did not answer in time")
+        case .closed: return .init(.notMounted, "\(path): the daemon of the mount has ended")
         case .protocolViolation:
-            return .init(.failure, "\(path): the mount's daemon is of another version of protectfs")
+            return .init(
+                .failure, "\(path): the daemon of the mount runs another version of protectfs; unmount and mount again")
         case .system(let error): return ErrorMessages.system(error)
-        case .unusableSecret: return .init(.authentication, "a passphrase has 1 to \(Credential.maximumLength) bytes")
+        case .unusableSecret:
+            return .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
         }
     }
 
     /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
     static func cleanAfterDead(_ entry: MountEntry) {
-        // What the daemon made, and not somebody who has made the directory in /tmp.
+        // Only what the daemon made: anyone can make the directory in /tmp.
         let owners = Set([geteuid(), entry.owner ?? geteuid()])
         for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
             let record = ControlService.modeRecord(socket)
@@ -76,8 +80,8 @@ enum DaemonConnection {
         }
     }
 
-    /// Where root cleans for somebody else, that user could have put a link or another's directory in the place of the
-    /// mount point: neither gets a mode.
+    /// When root cleans up for another user, that user could have replaced the mount point by a link or by the directory of a
+    /// third user: neither gets a mode.
     private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
         let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
         let owner = try directory.status().st_uid

@@ -1,4 +1,4 @@
-// `protectfs erase`: destroys the keys of a volume, so that nobody reads it any more.
+// `protectfs erase`: destroys the keys of a volume, so that nobody can read it.
 
 import BackingStore
 import Control
@@ -76,7 +76,7 @@ enum Erasing {
         } catch {
             let done =
                 report.destroyed.isEmpty
-                ? "nothing was destroyed" : "\(Report.list(report.destroyed)) destroyed already"
+                ? "nothing was destroyed" : "\(Report.list(report.destroyed)) already destroyed"
             throw .init(error.code, "\(error.message); \(done); run protectfs erase again")
         }
         withExtendedLifetime(lock) {}
@@ -90,12 +90,12 @@ enum Erasing {
             guard let other = try? VolumeAccess(mount.source), other.bag.volumeID == volume else { continue }
             throw .init(
                 .busy,
-                "\(target.path): \(mount.source), a copy of this volume with the same device key, is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"
+                "\(target.path): a copy of this volume with the same device key, \(mount.source), is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"
             )
         }
     }
 
-    /// What this machine has seen of the volume elsewhere, and is still there, would be lost with its device key.
+    /// Other stores of the volume that still exist would be lost with its device key.
     private static func refuseOtherStores(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume else { return }
         let own = try StateFileLayout.Store(target.directory, target.path)
@@ -107,27 +107,27 @@ enum Erasing {
             else { continue }
             throw .init(
                 .busy,
-                "\(target.path): \(other.path) is the same volume, and opens with the same device key: --device-key \(key) destroys it nevertheless, --device-key none leaves it alone. Nothing was destroyed"
+                "\(target.path): \(other.path) is a copy of this volume and needs the same device key; use --device-key \(key) to destroy the key, or --device-key none to keep it. Nothing was destroyed"
             )
         }
     }
 
     private static func confirm(_ target: Target) throws(CommandFailure) {
         let name = ((try? target.path.resolved()) ?? target.path).lastComponent
-        var question = ["This destroys the keys of \(target.path): nothing in it can be read again, by nobody."]
+        var question = ["This destroys the keys of \(target.path): nobody can read anything in it again."]
         for key in target.deviceKeys {
-            question.append("It destroys the device key \(key) too, which copies of the volume need as well.")
+            question.append("It also destroys the device key \(key), which copies of the volume need too.")
         }
-        for (key, reason) in target.spared { question.append("It leaves \(key) alone: \(reason).") }
-        question.append("Type the name of the volume's directory, \(name), to go on: ")
+        for (key, reason) in target.spared { question.append("It keeps \(key): \(reason).") }
+        question.append("To continue, type the name of the volume's directory, \(name): ")
         let answer: [UInt8]
         do throws(SystemError) {
             answer = try Terminal.ask(question.map(Output.oneLine).joined(separator: "\n"))
         } catch {
             throw .init(
-                .usage, "erase asks on a terminal whether you mean it, and there is none; in scripts give --yes")
+                .usage, "erase asks for confirmation, and there is no terminal; in scripts use --yes")
         }
-        guard answer == name.bytes else { throw .init(.usage, "that is not the name; nothing was destroyed") }
+        guard answer == name.bytes else { throw .init(.usage, "the name differs; nothing was destroyed") }
     }
 
     // MARK: doing it
@@ -165,7 +165,9 @@ enum Erasing {
     private static func destroy(
         _ path: HostPath, _ report: inout Report, holdsKeys: Bool = true
     ) throws(CommandFailure) {
-        guard let name = EntryName(path.lastComponent.bytes) else { throw .init(.usage, "\(path): no file's name") }
+        guard let name = EntryName(path.lastComponent.bytes) else {
+            throw .init(.usage, "\(path): not the path of a file")
+        }
         let parent = try VolumeAccess.text(path.parent)
         do throws(Errno) {
             report.note(
@@ -175,12 +177,12 @@ enum Erasing {
 
     private static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
 
-    /// Looks again, by the names and not by what was remembered.
+    /// Looks for the files again by their names.
     private static func verify(_ target: Target, _ report: Report) throws(CommandFailure) {
         let keybags = KeybagFile.allNames.map { target.path.appending(bytes: Array($0.bytes)) }
         for path in keybags + target.deviceKeys + target.states + target.links {
             for path in [path, LocalFile.beingErased(path)] where isThere(path) {
-                throw .init(.failure, "\(path): it is there again: something, a sync client perhaps, has put it back")
+                throw .init(.failure, "\(path): the file is back; stop what restores it, perhaps a sync client")
             }
         }
     }

@@ -1,4 +1,4 @@
-// What `erase` says: of every file what was done, and that nothing is left only where that was checked.
+// The report of `erase`: what was done to each file. It claims that nothing is left only if that was checked.
 
 import BackingStore
 import Control
@@ -28,13 +28,14 @@ extension Erasing {
         mutating func note(_ path: HostPath, _ outcome: ErasureOutcome, holdsKeys: Bool) {
             switch outcome {
             case .missing: break
-            case .removed: removed.append((path, "removed; it was a link, or no regular file"))
+            case .removed: removed.append((path, "removed; it was a link or not a regular file"))
             case .destroyed(let doubt):
                 destroyed.append(path)
                 if let doubt { unproven.append((path, doubt, holdsKeys)) }
             case .unlinked(let inode):
-                let name = "removed, but not overwritten: the file has another name (find -inum \(inode) finds it)"
-                if holdsKeys { left.append((path, name + ", and holds keys of the volume")) }
+                let name =
+                    "removed, but not overwritten, because the file has another name (find -inum \(inode) shows it)"
+                if holdsKeys { left.append((path, name + " and holds keys of the volume")) }
                 removed.append((path, name))
             }
         }
@@ -88,43 +89,44 @@ extension Erasing {
             for (path, what) in removed { lines.append("\(path): \(what)") }
             for (path, reason) in target.spared { lines.append("\(path): left alone: \(reason)") }
             if target.deviceKeys.isEmpty, target.spared.isEmpty {
-                lines.append("No device key was here. Destroy copies of it yourself, wherever they are.")
+                lines.append(
+                    "No device key was found here. If there are copies of it elsewhere, destroy them yourself.")
             }
             lines.append(verdict)
             lines.append(
-                "Solid-state disks, disk images and snapshots below the file system may keep old blocks of what was overwritten; copies and backups of the volume still open with its recovery code, a portable passphrase, or a copy of the device key."
+                "Solid-state disks, disk images and snapshots below the file system can keep old blocks of overwritten files. Copies and backups of the volume still open with its recovery code, a portable passphrase, or a copy of the device key."
             )
             return lines.map { Output.oneLine($0) + "\n" }.joined()
         }
 
         private var verdict: String {
-            let files = "Its encrypted files are; remove them when you like."
+            let files = "Its encrypted files are still there; remove them when you like."
             if isVerified { return "Verified: no key of \(target.path) is left here. \(files)" }
             if target.volume == nil {
                 return
-                    "Not verified: no keybag was left that names the volume, so its device key, if it had one, cannot be found. Look into \(SystemPaths.data)."
+                    "Not verified: no keybag was left to name the volume, so protectfs cannot find its device key. Look for it in \(SystemPaths.data)."
             }
             if !left.isEmpty {
                 return
                     "Not verified: \(Self.list(left.map(\.0))) may hold a key of \(target.path); destroy it yourself."
             }
             return
-                "Not verified: no file with a key of \(target.path) is left here, but the disk may keep what was in them. \(files)"
+                "Not verified: no file with a key of \(target.path) is left here, but the disk may still hold the old contents. \(files)"
         }
 
         /// Why overwriting proves nothing.
         static func reason(_ doubt: OverwriteDoubt) -> String {
             switch doubt.reason {
-            case .copyOnWrite: "\(doubt.fileSystem) writes to other blocks and keeps the old ones"
-            case .layered: "\(doubt.fileSystem) leaves it to another file system where bytes go"
-            case .network: "with \(doubt.fileSystem) another machine decides where bytes go"
-            case .memory: "\(doubt.fileSystem) lies in memory, which may have been swapped out"
+            case .copyOnWrite: "\(doubt.fileSystem) writes to new blocks and keeps the old ones"
+            case .layered: "\(doubt.fileSystem) passes writes on to another file system"
+            case .network: "\(doubt.fileSystem) stores files on another machine"
+            case .memory: "\(doubt.fileSystem) is in memory, which may have been swapped out"
             case .journal: "\(doubt.fileSystem) with data=journal keeps contents in its journal"
-            case .inline: "\(doubt.fileSystem) kept the file in its inode, of which the journal has copies"
+            case .inline: "\(doubt.fileSystem) kept the file in its inode, and the journal has copies of that"
             case .shared: "a snapshot or clone on \(doubt.fileSystem) shares the blocks"
-            case .moved: "\(doubt.fileSystem) has written to other blocks"
-            case .cache: "\(doubt.fileSystem) has no direct reads, so what was read back may come from memory"
-            case .unknown: "how \(doubt.fileSystem) overwrites this file is not known"
+            case .moved: "\(doubt.fileSystem) wrote to other blocks"
+            case .cache: "\(doubt.fileSystem) does not support direct reads, so the check may have read from memory"
+            case .unknown: "it is not known how \(doubt.fileSystem) overwrites this file"
             }
         }
     }

@@ -1,4 +1,4 @@
-// What `erase` destroys: the volume's keybags, whole or not, and the key files of its UUID that are certainly its own.
+// Finds what `erase` destroys: the keybags of the volume, whole or damaged, and the key files that certainly belong to it.
 
 import BackingStore
 import Control
@@ -22,7 +22,7 @@ extension Erasing {
         guard hasAny(names + names.compactMap(KeyFileEraser.marked)) else {
             throw .init(
                 .volume,
-                "\(path): not a protectfs volume (no .protectfs.keybag in it), or its keys are destroyed already")
+                "\(path): not a protectfs volume (.protectfs.keybag is missing), or its keys are already destroyed")
         }
         try claim(directory, path)
         let search = DeviceKeySearch(
@@ -32,7 +32,7 @@ extension Erasing {
         if target.volume == nil, hasAny(names), search.choice == .usual {
             throw .init(
                 .volume,
-                "\(path): the keybag is so damaged that it names no volume; give --device-key FILE to destroy its device key too (they are in \(SystemPaths.data)), or --device-key none. Nothing was destroyed"
+                "\(path): the keybag is too damaged to name its volume; use --device-key FILE to destroy the device key too (see \(SystemPaths.data)), or --device-key none to keep it. Nothing was destroyed"
             )
         }
         try search.run(&target)
@@ -146,7 +146,7 @@ private struct DeviceKeySearch {
             return
         }
         if choice == .none { return target.spared.append((path, "--device-key none was given")) }
-        // The link that stands where the key is looked for, to the key that was given.
+        // A link at the default path, to the key that was given.
         if !isGiven, isLink(path), target.deviceKeys.contains(where: { isSame($0, path) }) {
             return target.links.append(path)
         }
@@ -175,7 +175,7 @@ private struct DeviceKeySearch {
         if isRemembered, current.count == 1 { return true }
         throw .init(
             .volume,
-            "the keybag is damaged, so that it cannot be told whether \(path) is its device key: give --device-key \(path) to destroy it too, or --device-key none to leave it. Nothing was destroyed"
+            "the keybag is damaged, so protectfs cannot tell whether \(path) is its device key; use --device-key \(path) to destroy it too, or --device-key none to keep it. Nothing was destroyed"
         )
     }
 
@@ -212,13 +212,13 @@ private struct DeviceKeySearch {
     /// Overwriting a file that has other names destroys it under these too.
     private func refuseLinks(_ path: HostPath) throws(CommandFailure) {
         if isLink(path) {
-            let place = (try? path.resolved()).map { "give --device-key \($0)" } ?? "it leads nowhere; remove it"
+            let place = (try? path.resolved()).map { "use --device-key \($0)" } ?? "its target is missing; remove it"
             throw .init(.failure, "device key \(path): is a symbolic link; \(place). Nothing was destroyed")
         }
         guard let status = try? FileStatus.read(path), status.st_nlink > 1 else { return }
         throw .init(
             .failure,
-            "device key \(path): has \(status.st_nlink) names (hard links; find -inum \(status.st_ino) finds them); remove the others first. Nothing was destroyed"
+            "device key \(path): has \(status.st_nlink) hard links (find -inum \(status.st_ino) shows them); remove the others first. Nothing was destroyed"
         )
     }
 }

@@ -53,10 +53,10 @@ enum Fsck {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         if arguments.has("quarantine"), !arguments.has("repair") {
-            throw .init(.usage, "--quarantine is part of a repair: give --repair too")
+            throw .init(.usage, "--quarantine needs --repair")
         }
         if arguments.has("read-only"), arguments.has("repair") {
-            throw .init(.usage, "--read-only and --repair exclude each other")
+            throw .init(.usage, "--read-only and --repair cannot be used together")
         }
         do throws(CommandFailure) {
             return try check(path, arguments)
@@ -125,7 +125,7 @@ enum Fsck {
 
     private static func busy(_ path: HostPath) -> CommandFailure {
         guard let mount = MountLookup.of(volume: path).first else {
-            return .init(.busy, "\(path): the volume is in use by another command; wait until it has ended")
+            return .init(.busy, "\(path): the volume is in use by another command; wait until that ends")
         }
         return .init(
             .busy,
@@ -140,7 +140,7 @@ enum Fsck {
             return try CredentialInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
         }
         let deviceKey = try access.found.deviceKey(.init(arguments))
-        if let failure = deviceKey.missing("so without unlocking nothing can be checked") { throw failure }
+        if let failure = deviceKey.missing("so nothing can be checked without unlocking") { throw failure }
         return nil
     }
 }

@@ -100,17 +100,17 @@ final class FsckReport: Sendable {
         let target = HostPath(bytes: repair.target ?? [])
         switch repair.action {
         case .rebuilt:
-            line += "its record was made anew; new files in it get class "
+            line += "made a new record; new files in this directory get class "
             line += repair.protectionClass?.canonicalName ?? "of the volume"
-        case .header: line += "it is an empty file now"
-        case .renamed: line += "is /\(target) now"
+        case .header: line += "is now an empty file"
+        case .renamed: line += "renamed to /\(target)"
         case .moved: line += "moved to \(target) in the volume's directory"
         case .salvaged:
-            line += repair.isOld ? "was salvaged before, as /\(target)" : "what can be read of it is in /\(target)"
+            line += repair.isOld ? "was already salvaged, as /\(target)" : "copied what is readable to /\(target)"
             let shown = repair.unreadable.prefix(8).map { "\($0.lowerBound)-\($0.upperBound - 1)" }
             if !shown.isEmpty { line += ", without the bytes \(shown.joined(separator: ", "))" }
             if repair.unreadable.count > 8 {
-                line += " and \(repair.unreadable.count - 8) more stretches (--json has all)"
+                line += " and \(repair.unreadable.count - 8) more ranges (--json shows all)"
             }
         }
         return Output.oneLine(line + " [\(HostPath(bytes: repair.backingPath))]")
@@ -120,28 +120,32 @@ final class FsckReport: Sendable {
         var text =
             "\(summary.directories) directories, \(summary.files) files, \(summary.symlinks) symbolic links, \(summary.others) others; "
         text += "\(summary.bytes >> 20) MiB verified.\n"
-        text += "\(summary.errors) errors, \(summary.crashes) places of crash damage, \(summary.mended) files mended.\n"
+        text +=
+            "\(summary.errors) errors, \(summary.crashes) places of crash damage, \(summary.mended) unfinished files repaired.\n"
         if repairs {
             text += "\(summary.repaired) errors repaired, \(summary.salvaged) files salvaged, "
             text += "\(summary.tidied) leftovers moved; \(summary.remaining) errors left.\n"
         }
         if summary.unverified > 0 {
-            text += "\(summary.unverified) names are not verified, and marked: rename what you know in the mount, "
+            text +=
+                "\(summary.unverified) names are not verified; they are marked. Rename files that you recognise in the mount, "
             text += "or confirm names with --repair and --accept-name, --accept-names-from or --accept-names.\n"
         }
         for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             text +=
                 "\(count) files of class \(protectionClass.canonicalName) were not checked: the volume was not unlocked.\n"
         }
-        if summary.isInterrupted { text += "Interrupted: not everything was checked. What was done is in order.\n" }
+        if summary.isInterrupted {
+            text += "Interrupted before everything was checked. Finished repairs are complete.\n"
+        }
         if summary.remaining > 0 {
             text +=
                 repairs
-                ? "Damaged files stay beside their copies; --repair --quarantine moves what is left to .protectfs.lost+found.\n"
-                : "protectfs fsck --repair mends what can be mended, and copies what can be read of damaged files.\n"
+                ? "Damaged files stay beside their copies; fsck --repair --quarantine moves them to .protectfs.lost+found.\n"
+                : "protectfs fsck --repair repairs what it can, and copies what is readable of damaged files.\n"
         }
         if summary.closedEpochs {
-            text += "The volume is whole: damage like that of a crash is an error from now on.\n"
+            text += "The volume is undamaged. From now on, damage that looks like a crash is an error.\n"
         }
         return text
     }

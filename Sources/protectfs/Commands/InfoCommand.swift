@@ -60,22 +60,24 @@ enum Info {
         table.add("Cipher", bag.suite.name)
         table.add(
             "Keybag",
-            "serial \(bag.serial)" + (isAuthentic == true ? ", authentic" : ", not checked (needs the device key)"))
-        table.add("Device key", bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not here)" : "") : "none")
+            "serial \(bag.serial)" + (isAuthentic == true ? ", authentic" : ", not verified (needs the device key)"))
+        table.add(
+            "Device key",
+            bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not on this machine)" : "") : "none")
         for slot in bag.slots where slot.kind != .device {
             table.add(
                 "Opens with",
                 KeybagCommands.kindName(slot.kind) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
         }
-        if let original = place.original { table.add("Copy of", "\(original), or moved from there") }
+        if let original = place.original { table.add("Copy of", "\(original) (or moved from there)") }
         switch state?.layout {
         case nil: table.add("State", "not seen on this machine before: crash damage is tolerated until a complete fsck")
         case .some(let layout) where layout.toleratesEverything:
             table.add("State", "crash damage is tolerated until a complete fsck")
-        case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions open or ended by a crash")
+        case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions are open or ended with a crash")
         }
         if bag.hasDeviceKey, state?.layout.isPinned != true {
-            table.add("Class B", "takes no new files here before the first unlock, which verifies the public key")
+            table.add("Class B", "accepts new files here after the first unlock, which verifies the public key")
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
         Output.print(table.text)

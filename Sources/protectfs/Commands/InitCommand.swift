@@ -113,7 +113,7 @@ enum Initialisation {
         let text = try VolumeAccess.text(path)
         let isNew = unsafe path.withCString { unsafe mkdir($0, 0o700) } == 0
         if !isNew, errno != EEXIST {
-            throw .init(.failure, "\(path): cannot be made: \(SystemError.reason(of: errno))")
+            throw .init(.failure, "\(path): cannot make the directory: \(SystemError.reason(of: errno))")
         }
         do {
             let directory = try HostDirectory.open(path: text)
@@ -124,13 +124,13 @@ enum Initialisation {
                 if name == Array("lost+found".utf8) || name == Array(".".utf8) || name == Array("..".utf8) {
                     return true
                 }
-                if name == Array(".protectfs.keybag".utf8) { isVolume = true }
+                if name == Array("\(ReservedName.keybag)".utf8) { isVolume = true }
                 count += 1
                 return true
             }
-            if isVolume { throw CommandFailure(.usage, "\(path): is a protectfs volume already; nothing was changed") }
+            if isVolume { throw CommandFailure(.usage, "\(path): already a protectfs volume; nothing was changed") }
             guard count == 0 else {
-                throw CommandFailure(.usage, "\(path): not empty; give an empty or a new directory")
+                throw CommandFailure(.usage, "\(path): not empty; use a new or empty directory")
             }
             return (directory, isNew)
         } catch let error as Errno {
@@ -225,7 +225,7 @@ enum Initialisation {
             }
         } else {
             text +=
-                "There is no device key: mounting asks for the passphrase, and whoever has a copy of the volume may guess at it.\n"
+                "There is no device key: anyone with a copy of the volume can try to guess the passphrase.\n"
         }
         return Output.done(what, text + "\nNext: protectfs mount \(path) MOUNTPOINT\n")
     }

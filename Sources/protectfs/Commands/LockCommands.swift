@@ -17,7 +17,7 @@ extension Command {
             let credential = try CredentialInput.credential(arguments, prompt: "Passphrase for \(path): ")
             let client = try DaemonConnection.connect(entry, path)
             let outcome = try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
-            if outcome == .alreadyUnlocked { Output.note("protectfs: \(path) was unlocked already") }
+            if outcome == .alreadyUnlocked { Output.note("protectfs: \(path) was already unlocked") }
             return .success
         })
 
@@ -46,7 +46,8 @@ extension Command {
             let client = try DaemonConnection.connect(try MountLookup.at(path), path)
             let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
             let code = report.state == .sweeping ? ExitCode.sweeping : .success
-            let what = "\(path) is \(report.state == .sweeping ? "locked, but plaintext is left" : "locked")"
+            let what =
+                "\(path) is \(report.state == .sweeping ? "locked, but the kernel still holds plaintext" : "locked")"
             if arguments.has("json") { return Output.done(what, report.json.line + "\n", code) }
             var said = code
             if !report.wasLocked, report.cutOff > 0 {
@@ -60,7 +61,7 @@ extension Command {
             }
             if report.state == .sweeping {
                 Output.note(
-                    "protectfs: \(path): the keys are gone, but \(Statuses.plaintext(report.files)): the store does not answer. \"protectfs wait --locked\" waits until it is gone"
+                    "protectfs: \(path): the keys are wiped, but \(Statuses.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
                 )
             }
             FreedMemory.noteOnce()
@@ -82,7 +83,7 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
             let wanted = ["unlocked", "locked", "first-unlock"].filter { arguments.has($0) }
-            guard wanted.count == 1 else { throw .init(.usage, "give one of --unlocked, --locked and --first-unlock") }
+            guard wanted.count == 1 else { throw .init(.usage, "use one of --unlocked, --locked and --first-unlock") }
             let timeout = try arguments.seconds("timeout")
             let deadline = timeout.map { monotonicNanoseconds() + $0 * 1_000_000_000 }
             var client = try DaemonConnection.connect(try MountLookup.at(path), path)

@@ -15,6 +15,7 @@ extension Command {
                 help: "mount options, separated by commas"),
             Option("foreground", letter: "f", help: "stay in the foreground and log to standard error"),
             Option("log-names", help: "with --foreground, log names of files instead of inode numbers only"),
+            Option("trace", help: "with --foreground, print one line for each request to standard error"),
             Option(
                 "no-unlock", mountWord: .unlocking,
                 help: "mount without unlocking; until the first unlock, only files of class none can be opened"),
@@ -29,7 +30,7 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             if arguments.has("started-by-mount") {
                 guard DaemonStart.isStarted else {
-                    throw .init(.usage, "mount: --started-by-mount is for the daemon that protectfs mount starts")
+                    throw .init(.usage, "--started-by-mount is only for the daemon that protectfs mount starts")
                 }
                 // A shell's lock file, say, which the mount would keep locked.
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
@@ -91,10 +92,11 @@ extension Command {
             RunningMount.detach(entry.mountPoint)
             DaemonConnection.cleanAfterDead(entry)
             if MountLookup.all().contains(entry) {
-                throw .init(.failure, "\(path): the dead mount could not be taken away")
+                throw .init(
+                    .failure, "\(path): cannot remove the dead mount; close programs that use it, and try again")
             }
             Output.note(
-                "protectfs: \(path): the daemon had died; its mount is taken away, and the next mount reports what a crash left"
+                "protectfs: \(path): the daemon had died, so its mount was removed; the next mount reports what the crash left"
             )
             return .success
         }

@@ -1,4 +1,4 @@
-// Finds mounts of ours by what a person typed, without touching a mount whose daemon is dead.
+// Finds protectfs mounts by a path that the user typed, without touching a mount whose daemon is dead.
 
 import Glibc
 import HostSystem
@@ -22,10 +22,10 @@ enum MountLookup {
             if let entry = table.last(where: { $0.mountPoint == candidate }) { return entry }
         }
         throw .init(
-            .notMounted, "\(path): no protectfs volume is mounted there (protectfs status shows those that are)")
+            .notMounted, "\(path): no protectfs volume is mounted there; protectfs status shows the mounts")
     }
 
-    /// The mount that a path lies in, and the path below its root.
+    /// The mount that contains a path, and the path below its root.
     static func containing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
         let resolved: HostPath
         do throws(SystemError) {
@@ -35,13 +35,13 @@ enum MountLookup {
             throw .init(error.code == ENOTCONN ? .notMounted : .failure, "\(path): \(error.reason)")
         }
         guard let entry = try? MountTable.entry(containing: resolved), entry.isProtectfs else {
-            throw .init(.notMounted, "\(path): not on a mounted protectfs volume")
+            throw .init(.notMounted, "\(path): not in a mounted protectfs volume")
         }
         let rest = resolved.bytes.dropFirst(entry.mountPoint.bytes.count).drop { $0 == UInt8(ascii: "/") }
         return (entry, HostPath(bytes: rest))
     }
 
-    /// The absolute forms under which a path may stand in the table: by its text first, then with its parent resolved.
+    /// The absolute forms that a path can have in the table: by its text first, then with its parent resolved.
     private static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
         do throws(SystemError) {
             let absolute = simplified(try path.absolute())

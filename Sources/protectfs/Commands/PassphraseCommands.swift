@@ -56,7 +56,9 @@ extension KeybagCommands {
             }
         }
         guard let slot else {
-            throw .init(.usage, "--slot NUMBER says which passphrase to change (see protectfs passphrase list)")
+            throw .init(
+                .usage,
+                "several passphrases; choose one with --slot NUMBER (protectfs passphrase list shows the numbers)")
         }
         let isBound = opened.access.bag.slots.first { $0.id == slot }?.isBound ?? false
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
@@ -73,7 +75,7 @@ extension KeybagCommands {
         let code = try replace(opened, by: next, "the passphrase is not changed")
         return Output.done(
             "the passphrase is changed",
-            "The passphrase is changed. Copies of the volume made before still open with the old one.\n", code)
+            "The passphrase is changed. Older copies of the volume still open with the old one.\n", code)
     }
 
     private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
@@ -99,7 +101,7 @@ extension KeybagCommands {
         let path = arguments.operands[0]
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
-        if !isPortable, let failure = opened.deviceKey.missing("which only a --portable passphrase does without") {
+        if !isPortable, let failure = opened.deviceKey.missing("and only a --portable passphrase works without it") {
             throw failure
         }
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: !isPortable)
@@ -115,14 +117,15 @@ extension KeybagCommands {
         let code = try replace(opened, by: next, "the passphrase is not added")
         let count = next.slots.count { $0.kind == .passphrase }
         return Output.done(
-            "the passphrase is added", "Added a\(isPortable ? " portable" : "") passphrase; there are \(count) now.\n",
+            "the passphrase is added",
+            "Added a\(isPortable ? " portable" : "") passphrase; the volume now has \(count).\n",
             code)
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         guard let slot = try slotNumber(arguments) else {
-            throw .init(.usage, "--slot NUMBER says which passphrase (see protectfs passphrase list)")
+            throw .init(.usage, "--slot is missing; protectfs passphrase list shows the numbers")
         }
         let opened = try open(arguments, path)
         let next = try edit(path) { () throws(KeybagError) in
@@ -131,7 +134,7 @@ extension KeybagCommands {
         let code = try replace(opened, by: next, "the passphrase is not removed")
         return Output.done(
             "the passphrase is removed",
-            "Removed the passphrase in slot \(slot). Copies of the volume made before still open with it.\n", code)
+            "Removed the passphrase in slot \(slot). Older copies of the volume still open with it.\n", code)
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {

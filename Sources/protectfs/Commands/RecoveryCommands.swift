@@ -60,7 +60,9 @@ extension KeybagCommands {
         let path = arguments.operands[0]
         if let place = arguments.path("device-key") {
             if place == HostPath("none") {
-                throw .init(.usage, "--device-key none: say where to write the new device key, or leave it out")
+                throw .init(
+                    .usage,
+                    "--device-key none: recovery use writes a new device key; give a file, or leave the option out")
             }
             try DeviceKeyFile.refuseInside(place, path)
         }
@@ -113,8 +115,8 @@ extension KeybagCommands {
         }
         var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
         if let key { text += "New device key: \(key)\n" }
-        if let old { text += "The one before, which copies of the volume made before need: \(old)\n" }
+        if let old { text += "Old device key, which older copies of the volume need: \(old)\n" }
         return Output.done(
-            what, text + "The recovery code is still the same; protectfs recovery new makes another.\n", code)
+            what, text + "The recovery code is unchanged; protectfs recovery new makes a new one.\n", code)
     }
 }

@@ -72,10 +72,7 @@ enum SecretCommands {
         var wanted: ProtectionClass?
         if let word = try arguments.text("class") {
             guard let known = ProtectionClass(name: word) else {
-                throw .init(
-                    .usage,
-                    "\"\(HostPath(word))\" is no class; give complete, unless-open, until-first-unlock or none (or A, B, C, D)"
-                )
+                throw ErrorMessages.unknownClass(HostPath(word))
             }
             wanted = known
         }
@@ -129,7 +126,7 @@ enum SecretCommands {
             }
             Output.print(table.text)
         }
-        for path in found.damaged { Output.error("\(path): no item, or damaged (protectfs fsck shows damage)") }
+        for path in found.damaged { Output.error("\(path): not an item, or damaged; run protectfs fsck to see damage") }
         return found.damaged.isEmpty ? .success : .failure
     }
 
@@ -159,19 +156,19 @@ enum SecretCommands {
         var absent: Set<String> = []
         if let account {
             guard let text = String(validating: account.bytes, as: UTF8.self) else {
-                throw .init(.usage, "\(account): an account's name is UTF-8 text")
+                throw .init(.usage, "\(account): the account must be UTF-8 text")
             }
             found["account"] = .text(text)
         }
         for word in arguments.all("attribute") {
             guard let text = String(validating: word.bytes, as: UTF8.self), let equals = text.firstIndex(of: "=") else {
-                throw .init(.usage, "--attribute: \"\(word)\" is not of the form K=V")
+                throw .init(.usage, "--attribute: \"\(word)\" must have the form K=V")
             }
             let name = String(text[..<equals])
             let value = String(text[text.index(after: equals)...])
             let isName = name.utf8.allSatisfy { (0x61...0x7A).contains($0 | 0x20) || (0x30...0x39).contains($0) }
             guard !name.isEmpty, name.utf8.count <= 64, isName else {
-                throw .init(.usage, "--attribute: \"\(HostPath(name))\" is no name; letters and digits make one")
+                throw .init(.usage, "--attribute: \"\(HostPath(name))\" is not a name; use letters and digits")
             }
             guard found[name] == nil, !absent.contains(name) else {
                 throw .init(.usage, "--attribute: \(name) is given twice")
@@ -180,7 +177,7 @@ enum SecretCommands {
                 absent.insert(name)
             } else if name == "port" {
                 guard let port = UInt16(value) else {
-                    throw .init(.usage, "--attribute: port is a number up to 65535")
+                    throw .init(.usage, "--attribute: port must be a number up to 65535")
                 }
                 found[name] = .number(Int64(port))
             } else {
@@ -196,7 +193,7 @@ enum SecretCommands {
 
     private static func refuseSeveral(_ count: Int, _ account: HostPath) -> ExitCode {
         Output.error(
-            "\(account): \(count) items match; give more attributes (--attribute, --internet; protectfs secret list shows them)"
+            "\(account): \(count) items match; give more attributes to choose one (protectfs secret list shows them)"
         )
         return .failure
     }
@@ -234,21 +231,24 @@ enum SecretCommands {
         case .locked(let protectionClass):
             .init(
                 .locked,
-                "\(account): the volume is locked, and class \(protectionClass.canonicalName) is closed; unlock it first (protectfs unlock \(mount))"
+                "\(account): the volume is locked, which closes class \(protectionClass.canonicalName); unlock it first (protectfs unlock \(mount))"
             )
-        case .duplicate: .init(.failure, "\(account): there is such an item already; without --new it is replaced")
+        case .duplicate: .init(.failure, "\(account): the item exists; leave out --new to replace it")
         case .notFound:
-            .init(.failure, "\(account): there is no such item (protectfs secret list \(mount) shows those that are)")
-        case .tooLong: .init(.failure, "\(account): a secret has at most \(SecretStore.largestSecret) bytes")
+            .init(.failure, "\(account): no such item; protectfs secret list \(mount) shows the items")
+        case .tooLong: .init(.failure, "\(account): too long; a secret can have \(SecretStore.largestSecret) bytes")
         case .tooManyAttributes:
-            .init(.failure, "\(account): the attributes have more than 3 KiB; use fewer or shorter ones")
+            .init(.failure, "\(account): the attributes exceed 3 KiB; use fewer or shorter ones")
         case .notOwn(let path):
             .init(
                 .failure,
-                "\(path): not a directory of yours that only you can write to; see to its owner and mode first")
+                "\(path): not a directory that belongs to you and that only you can write to; correct its owner and mode first"
+            )
         case .system(let error):
             switch error.code {
-            case ENOTCONN: .init(.notMounted, "\(mount): the mount's daemon has died; clean it with protectfs unmount")
+            case ENOTCONN:
+                .init(
+                    .notMounted, "\(mount): the daemon of the mount has died; remove the mount with protectfs unmount")
             case EROFS: .init(.failure, "\(mount): the mount is read-only")
             default: ErrorMessages.system(error)
             }

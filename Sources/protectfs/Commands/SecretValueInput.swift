@@ -1,4 +1,4 @@
-// Where a secret that is to be stored comes from: standard input, a file, or a terminal without echo.
+// Reads a secret for `secret set` from standard input, a file, or a terminal without echo.
 
 import Glibc
 import HostSystem
@@ -59,7 +59,8 @@ enum SecretValueInput {
         let length = try fill(&whole, from: count, input, source)
         guard length <= SecretStore.largestSecret else {
             throw .init(
-                .failure, "\(source): longer than \(SecretStore.largestSecret) bytes; keep it in a file of the mount")
+                .failure,
+                "\(source): longer than \(SecretStore.largestSecret) bytes; store it as a file of the mount instead")
         }
         whole.shorten(to: length)
         return whole

@@ -100,11 +100,12 @@ enum Statuses {
         if report.isReadOnly { table.add("Access", "read-only") }
         if report.damage > 0 {
             table.add(
-                "Crash damage", "\(report.damage) places tolerated since mounting; see the log, and run protectfs fsck")
+                "Crash damage", "\(report.damage) places tolerated since mounting; see the log and run protectfs fsck")
         }
         if report.unlockFailures > 0 {
             table.add(
-                "Wrong attempts", "\(report.unlockFailures), next one in \(Int(report.retryAfter.rounded(.up))) s")
+                "Wrong attempts",
+                "\(report.unlockFailures), next attempt possible in \(Int(report.retryAfter.rounded(.up))) s")
         }
         table.add("Daemon", "process \(report.processID)")
         return table.text

@@ -1,4 +1,4 @@
-// Where passphrases and recovery codes come from: terminal, file or command; never arguments or environment.
+// Reads passphrases and recovery codes from the terminal, a file or a command; never from arguments or the environment.
 
 import Glibc
 import HostSystem
@@ -14,7 +14,7 @@ enum CredentialInput {
     /// What unlocks an existing volume, by the options or the terminal.
     static func credential(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> Credential {
         let given = ["passphrase-file", "passphrase-command", "recovery-file"].filter { arguments.has($0) }
-        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) exclude each other") }
+        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
         if let path = arguments.path("recovery-file") {
             return .recoveryCode(try line(ofFile: path, option: "recovery-file"))
         }
@@ -29,8 +29,7 @@ enum CredentialInput {
 
     /// A passphrase that is to be set; asked for twice on the terminal, and again where it is too easy to guess.
     ///
-    /// - Parameter isBound: it works only together with a device key, so that a copy of the volume is not enough to guess
-    ///   at it.
+    /// - Parameter isBound: it works only together with a device key, so a copy of the volume is not enough to guess it.
     static func newPassphrase(
         _ arguments: Arguments, isBound: Bool, prompt: String = "New passphrase: ", orPlain: Bool = false
     ) throws(CommandFailure) -> SecretBytes {
@@ -41,7 +40,7 @@ enum CredentialInput {
             commands.append("passphrase-command")
         }
         let given = (files + commands).filter { arguments.has($0) }
-        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) exclude each other") }
+        if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
         let mayBeWeak = isBound || arguments.has("weak-passphrase")
         for option in files {
             guard let path = arguments.path(option) else { continue }
@@ -61,7 +60,7 @@ enum CredentialInput {
             try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase"), isBound, mayBeWeak)
     }
 
-    /// Refuses or warns where a passphrase is easy to guess.
+    /// Refuses a passphrase that is easy to guess, or warns of it.
     private static func judged(
         _ passphrase: consuming SecretBytes, _ isBound: Bool, _ mayBeWeak: Bool
     ) throws(CommandFailure) -> SecretBytes {
@@ -73,15 +72,15 @@ enum CredentialInput {
         if strength < .minimum, !mayBeWeak {
             throw .init(
                 .authentication,
-                "the passphrase is too easy to guess, and whoever has a copy of the volume can try: \(advice), or --weak-passphrase takes it as it is; nothing was changed"
+                "the passphrase is too easy to guess for anyone with a copy of the volume; \(advice). --weak-passphrase accepts it. Nothing was changed"
             )
         }
         if strength < .minimum {
-            let who = isBound ? "whoever has the volume and the device key" : "whoever has a copy of the volume"
-            Output.note("protectfs: warning: the passphrase is easy to guess for \(who): \(advice)")
+            let who = isBound ? "anyone with the volume and the device key" : "anyone with a copy of the volume"
+            Output.note("protectfs: warning: the passphrase is easy to guess for \(who); \(advice)")
         } else if strength < .comfortable, !isBound {
             Output.note(
-                "protectfs: warning: the passphrase could be guessed with much effort by whoever has a copy of the volume: \(advice)"
+                "protectfs: warning: the passphrase can be guessed, with much effort, by anyone with a copy of the volume; \(advice)"
             )
         }
         return passphrase
@@ -92,11 +91,11 @@ enum CredentialInput {
         let first = try secret(prompt: prompt, option: option, what: what)
         let second = try secret(prompt: "Once more: ", option: option, what: what)
         let isSame = first.withBytes { one in second.withBytes { other in constantTimeEqual(one, other) } }
-        guard isSame else { throw .init(.authentication, "the two \(what)s are not the same; nothing was changed") }
+        guard isSame else { throw .init(.authentication, "the two \(what)s differ; nothing was changed") }
         return first
     }
 
-    /// Asks on the terminal; `option` is named as the way without one.
+    /// Asks on the terminal. Without one the error names `option`, and the command beside it.
     static func secret(
         prompt: String, option: String, what: String = "passphrase"
     ) throws(CommandFailure) -> SecretBytes {
@@ -108,11 +107,12 @@ enum CredentialInput {
             throw error
         } catch {
             guard let error = error as? SystemError else { throw .init(.failure, "the terminal could not be read") }
+            let command = option.hasSuffix("passphrase-file") ? " or --" + option.dropLast(4) + "command" : ""
             switch error.code {
             case ENXIO, ENOTTY, EIO, ENODEV, ENOENT, EACCES:
                 throw .init(
                     .authentication,
-                    "there is no terminal to ask for the \(what); give --\(option) or its command twin")
+                    "cannot ask for the \(what) without a terminal; use --\(option)\(command)")
             case EINTR: throw .init(.authentication, "interrupted; nothing was changed")
             default: throw ErrorMessages.system(error)
             }
@@ -129,7 +129,7 @@ enum CredentialInput {
             if status.st_mode & S_IFMT == S_IFREG, status.st_size > largestFile {
                 throw CommandFailure(
                     .authentication,
-                    "--\(option) \(path): \(status.st_size) bytes are no passphrase file; give one whose first line is the passphrase"
+                    "--\(option) \(path): too large for a passphrase file (\(status.st_size) bytes); the first line must be the passphrase"
                 )
             }
             return try fill(source: "--\(option) \(path)") { span throws(SystemError) in
@@ -158,7 +158,7 @@ enum CredentialInput {
                     try Terminal.readLine(from: reading, into: &span)
                 }
             } catch {
-                // What it says about itself comes before our view of its output.
+                // Its exit code explains more than its missing output.
                 if case .exited(let code) = try child.wait(), code != 0 {
                     throw CommandFailure(.authentication, "--\(option): the command failed with exit code \(code)")
                 }
@@ -212,11 +212,11 @@ enum CredentialInput {
             case E2BIG:
                 throw CommandFailure(
                     .authentication, "\(source): the first line is longer than \(Credential.maximumLength) bytes")
-            case EPIPE: throw CommandFailure(.authentication, "\(source): empty, and a \(what) must not be")
+            case EPIPE: throw CommandFailure(.authentication, "\(source): empty; a \(what) cannot be empty")
             default: throw error
             }
         }
-        guard count > 0 else { throw CommandFailure(.authentication, "\(source): empty, and a \(what) must not be") }
+        guard count > 0 else { throw CommandFailure(.authentication, "\(source): empty; a \(what) cannot be empty") }
         secret.shorten(to: count)
         return secret
     }

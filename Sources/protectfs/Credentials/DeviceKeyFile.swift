@@ -1,4 +1,4 @@
-// The device key: 32 random bytes in a file outside of the volume.
+// The device key: 32 random bytes in a file outside the volume.
 
 import Glibc
 import HostSystem
@@ -21,7 +21,7 @@ enum DeviceKeyFile {
             throw .init(.authentication, "device key \(path): \(error.reason)")
         }
         guard count == SecretKey.byteCount else {
-            throw .init(.authentication, "device key \(path): not a device key, which is a file of 32 bytes")
+            throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
         }
         return key
     }
@@ -44,7 +44,7 @@ enum DeviceKeyFile {
         } catch {
             throw .init(.authentication, "device key \(path): \(error.reason)")
         }
-        throw .init(.authentication, "device key \(path): not a device key, which is a file of 32 bytes")
+        throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
     }
 
     /// Writes a new device key durably with mode 0600; an existing file is never overwritten.
@@ -75,17 +75,17 @@ enum DeviceKeyFile {
                 guard found.isInside(volume) else { return }
                 throw .init(
                     .usage,
-                    "--device-key \(key): lies inside the volume, where it would protect nothing; choose another place")
+                    "--device-key \(key): is inside the volume, where it would protect nothing; choose another place")
             }
             guard directory.parent != directory else { return }
             directory = directory.parent
         }
     }
 
-    /// Takes away a key that was written for something that then failed.
+    /// Removes a key that was written for a change that then failed.
     static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
 
-    /// Moves a key that is to be replaced aside, under a name at which nothing lies: copies of the volume may need it.
+    /// Renames a key that is about to be replaced to a free name: copies of the volume may need it.
     ///
     /// - Returns: its new name; nil where there was none.
     static func setAside(_ path: HostPath) throws(CommandFailure) -> HostPath? {
@@ -99,6 +99,6 @@ enum DeviceKeyFile {
                 guard error.code == EEXIST else { throw .init(.failure, "device key \(path): \(error.reason)") }
             }
         }
-        throw .init(.failure, "device key \(path): a thousand old ones lie beside it; remove some")
+        throw .init(.failure, "device key \(path): there are a thousand old device keys beside it; remove some")
     }
 }

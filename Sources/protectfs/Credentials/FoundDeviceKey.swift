@@ -1,4 +1,4 @@
-// Finding the device key of a volume among those that lie on this machine: the one that opens its keybag.
+// Finds the device key of a volume: of the keys on this machine, the one that opens its keybag.
 
 import Glibc
 import HostSystem
@@ -6,13 +6,13 @@ import Keybag
 import SodiumKit
 import VolumeFormat
 
-/// The device key that opens a keybag, or why there is none.
+/// The device key that opens a keybag, or the reason why it is missing.
 struct FoundDeviceKey: ~Copyable {
     /// Nil where the volume has none, or it is not here.
     let key: SecretKey?
-    /// Where it lies; nil without one.
+    /// Its path; nil without a key.
     let path: HostPath?
-    /// What is wrong with a key that lies here and does not open the keybag; it is set aside.
+    /// Why a key on this machine does not open the keybag; that key is ignored.
     let problem: CommandFailure?
 
     /// No device key.
@@ -32,7 +32,8 @@ struct FoundDeviceKey: ~Copyable {
     /// The failure of a command that needs the device key; nil where it is here.
     func missing(_ what: String) -> CommandFailure? {
         guard path == nil else { return nil }
-        return problem ?? .init(.authentication, "the device key is not here, \(what); give it with --device-key")
+        return problem
+            ?? .init(.authentication, "the device key is not on this machine, \(what); give it with --device-key")
     }
 }
 
@@ -91,7 +92,7 @@ extension VolumeAccess {
     }
 
     /// Where a new device key of this store is written by default: in place of the one that opens the keybag now, or of a file
-    /// that is no key; never in place of another store's.
+    /// that is not a key; never in place of another store's key.
     func newDeviceKeyPath() throws(CommandFailure) -> HostPath {
         let (volume, place) = (bag.volumeID, try place())
         let own = place.deviceKey(volume)
@@ -99,7 +100,7 @@ extension VolumeAccess {
         return LocalFile.deviceKey(of: volume, number: (LocalFile.deviceKeyNumbers(of: volume).last ?? 1) + 1)
     }
 
-    /// Nil for a key that is this keybag's, even if the keybag is damaged: that is found out by who uses it.
+    /// Nil for a key of this keybag, even if the keybag is damaged: using the keybag shows that.
     private func opens(with key: borrowing SecretKey) -> CommandFailure? {
         do throws(KeybagError) {
             _ = try bag.open(deviceKey: key)

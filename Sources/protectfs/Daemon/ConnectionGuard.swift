@@ -1,6 +1,6 @@
 // What a dying daemon leaves behind: programs that get errors, and do not hang.
 
-import CLinuxShim
+import CConnectionGuard
 import HostSystem
 
 /// A small process beside the daemon that aborts the mount's connection when the daemon dies, however it does.

@@ -1,4 +1,4 @@
-// Answers the control socket of one mount.
+// The control socket of one mount, and what it is asked for.
 
 import Control
 import FuseFrontend
@@ -8,15 +8,13 @@ import Keybag
 import ProtectedVolume
 import VolumeFormat
 
-/// What other programs may ask of the daemon.
-final class ControlService: ControlHandler, Sendable {
-    private let mount: RunningMount
-    private let server = Lock<ControlServer?>(nil)
+/// The socket, from its making to its end.
+final class ControlService: Sendable {
+    private let server: ControlServer
     private let socket: HostPath
 
-    /// Binds the socket that is named by the mount's device numbers.
-    init(_ mount: RunningMount, modeBefore: mode_t) throws(CommandFailure) {
-        self.mount = mount
+    /// Binds the socket that is named by the mount's device numbers, and begins to answer.
+    init(_ mount: RunningMount, _ events: EventHub, modeBefore: mode_t) throws(CommandFailure) {
         try Self.checkPlace()
         do throws(SystemError) {
             socket = SystemPaths.controlSocket(of: mount.entry)
@@ -25,8 +23,8 @@ final class ControlService: ControlHandler, Sendable {
             let record = Self.modeRecord(socket)
             try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
                 String(modeBefore, radix: 8))
-            let server = try ControlServer(socket: socket, handler: self, limits: Self.limits)
-            self.server.withLock { $0 = server }
+            server = try ControlServer(
+                socket: socket, handler: MountHandler(mount), events: events, limits: Self.limits)
             try server.start()
         } catch {
             throw .init(.failure, "the control socket cannot be made: \(error)")
@@ -56,16 +54,17 @@ final class ControlService: ControlHandler, Sendable {
 
     /// Ends all connections and takes the socket away.
     func stop() {
-        server.withLock { $0 }?.stop()
+        server.stop()
         let record = Self.modeRecord(socket)
         _ = unsafe record.withCString { unsafe unlink($0) }
     }
+}
 
-    /// Tells subscribers that a lock comes, and waits for those that asked for it.
-    func announceLock(grace: Double?) { _ = server.withLock { $0 }?.announceLock(grace: grace) }
+/// What other programs may ask of the daemon.
+private final class MountHandler: ControlHandler {
+    private let mount: RunningMount
 
-    /// Tells subscribers what has happened.
-    func publish(_ event: ControlEvent) { server.withLock { $0 }?.publish(event) }
+    init(_ mount: RunningMount) { self.mount = mount }
 
     func status() -> StatusReport { mount.status() }
 

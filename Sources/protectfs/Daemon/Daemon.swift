@@ -28,8 +28,9 @@ enum Daemon {
         let report = DaemonReport(isStarted: isStarted)
         let log = DaemonLog(request.volume.description)
         let mount: RunningMount
+        let control: ControlService
         do throws(CommandFailure) {
-            mount = try start(request, credential, log)
+            (mount, control) = try start(request, credential, log)
         } catch {
             report.failed(error)
             return error.code
@@ -53,7 +54,7 @@ enum Daemon {
         // Not kept: it ends with the process.
         _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
         if watcher == nil { log.write("no thread for signals: SIGTERM will neither lock nor unmount", .warning) }
-        let code = mount.serve()
+        let code = mount.serve(control)
         // Not before: the guard takes the end of the pipe for the end of the daemon.
         _ = consume connectionGuard
         return code
@@ -61,7 +62,7 @@ enum Daemon {
 
     private static func start(
         _ request: MountRequest, _ credential: consuming Credential?, _ log: DaemonLog
-    ) throws(CommandFailure) -> RunningMount {
+    ) throws(CommandFailure) -> (RunningMount, ControlService) {
         try checkLockedMemory()
         try checkDescriptors()
         let access = try request.check()
@@ -104,7 +105,14 @@ enum Daemon {
         } catch {
             throw ErrorMessages.volume(error, request.volume)
         }
-        return try RunningMount(request, access, volume, damage, log)
+        let events = MountEvents()
+        let mount = try RunningMount(request, access, volume, damage, log, events)
+        do throws(CommandFailure) {
+            return (mount, try ControlService(mount, events.hub, modeBefore: mount.point.makeUnwritable()))
+        } catch {
+            mount.abandon()
+            throw error
+        }
     }
 
     /// Else programs would be refused memory in the middle of their work.

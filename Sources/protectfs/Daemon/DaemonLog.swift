@@ -1,5 +1,6 @@
 // The daemon's log: standard error in the foreground, syslog otherwise.
 
+import Glibc
 import HostSystem
 
 /// Where lines of the daemon go.
@@ -22,4 +23,12 @@ final class DaemonLog: Sendable {
             Output.note("protectfs: \(text)")
         }
     }
+}
+
+/// Where lines of `--trace` go: standard error as it is now, also while `ErrorCapture` holds the stream.
+final class TraceOutput: Sendable {
+    private let stream = Descriptor(taking: fcntl(2, F_DUPFD_CLOEXEC, 10))
+
+    /// One line.
+    func write(_ line: String) { try? stream.write(Output.oneLine(line) + "\n") }
 }

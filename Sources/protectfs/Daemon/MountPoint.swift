@@ -32,22 +32,22 @@ final class MountPoint: Sendable {
             throw .init(.mountPoint, "\(path): is the volume itself; choose another directory as mount point")
         }
         if resolved.isInside(source) {
-            throw .init(.mountPoint, "\(path): lies inside the volume; choose a mount point outside of it")
+            throw .init(.mountPoint, "\(path): is inside the volume; choose a mount point outside it")
         }
         if source.isInside(resolved) {
             throw .init(
                 .mountPoint,
-                "\(volume): lies inside the mount point and would be hidden by its own mount; choose another mount point"
+                "\(volume): is inside the mount point, so its own mount would hide it; choose another mount point"
             )
         }
         if let mounted = try? MountTable.entry(at: resolved), mounted.isProtectfs {
             if MountLookup.isDead(mounted) { throw dead(path) }
-            throw .init(.busy, "\(path): a protectfs volume (\(mounted.source)) is mounted there already")
+            throw .init(.busy, "\(path): a protectfs volume (\(mounted.source)) is already mounted there")
         }
         do {
             guard try FileStatus.names(in: resolved).isEmpty else {
                 throw CommandFailure(
-                    .mountPoint, "\(path): the mount point is not empty; what is in it would be hidden")
+                    .mountPoint, "\(path): the mount point is not empty; choose an empty directory")
             }
         } catch let error as CommandFailure {
             throw error
@@ -61,7 +61,7 @@ final class MountPoint: Sendable {
     private static func dead(_ path: HostPath) -> CommandFailure {
         .init(
             .mountPoint,
-            "\(path): a mount whose daemon has died is still there; clean it with protectfs unmount \(path)")
+            "\(path): the daemon of the mount there has died; remove the mount with protectfs unmount \(path)")
     }
 
     /// Opens the mount point before it is mounted on.

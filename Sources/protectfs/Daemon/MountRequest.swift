@@ -15,6 +15,8 @@ struct MountRequest {
     let mountPoint: HostPath
     /// What follows `-o`.
     private(set) var options: MountOptions
+    /// Each request becomes a line on standard error.
+    let traces: Bool
     /// Stays before first unlock.
     let noUnlock: Bool
     /// Where the device key is.
@@ -33,7 +35,7 @@ struct MountRequest {
         var lists: [String] = []
         for list in arguments.all("option") {
             guard let text = String(validating: list.bytes, as: UTF8.self) else {
-                throw .init(.usage, "-o: the options are not UTF-8 text")
+                throw .init(.usage, "-o: the options must be UTF-8 text")
             }
             lists.append(text)
         }
@@ -43,23 +45,27 @@ struct MountRequest {
         } catch {
             switch error {
             case .unknown(let word):
-                throw .init(.usage, "-o \(HostPath(word)): unknown option (see protectfs mount --help)")
+                throw .init(.usage, "-o \(HostPath(word)): unknown option; see protectfs help mount")
             case .badValue(let option, let value, let expected):
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
         }
         if options.volume.isStrict, options.volume.recovers {
-            throw .init(.usage, "-o strict and -o recover exclude each other")
+            throw .init(.usage, "-o strict and -o recover cannot be used together")
         }
         if arguments.has("log-names"), !arguments.has("foreground") {
             throw .init(
                 .usage, "--log-names needs --foreground: names of files do not belong in the system log")
         }
         options.logsNames = arguments.has("log-names")
+        if arguments.has("trace"), !arguments.has("foreground") {
+            throw .init(.usage, "--trace needs --foreground: its lines go to standard error")
+        }
+        traces = arguments.has("trace")
         if noUnlock,
             let option = ["passphrase-file", "passphrase-command", "recovery-file"].first(where: arguments.has)
         {
-            throw .init(.usage, "--no-unlock and --\(option) exclude each other")
+            throw .init(.usage, "--no-unlock and --\(option) cannot be used together")
         }
     }
 

@@ -10,9 +10,6 @@ import ProtectedVolume
 import VolumeFormat
 
 extension RunningMount {
-    /// Notes when the state changed.
-    func stateChanged() { changed.withLock { $0 = WallClock.seconds } }
-
     /// The report of `status`.
     func status() -> StatusReport {
         let statistics = frontend.statistics
@@ -23,7 +20,7 @@ extension RunningMount {
         report.volumeID = "\(access.bag.volumeID)"
         report.state = volume.keys.state
         if report.state == .sweeping { report.sweepingFiles = statistics.sweepingFiles }
-        report.since = changed.withLock { $0 }
+        report.since = events.lastChange
         report.openHandles = statistics.openHandles
         report.defaultClass = volume.usualClass
         report.isReadOnly = volume.options.isReadOnly

@@ -25,9 +25,8 @@ final class RunningMount: Sendable {
     let point: MountPoint
     /// Delays after wrong credentials.
     let throttle = UnlockThrottle()
-    /// When the state last changed, in seconds since 1970.
-    let changed = Lock(WallClock.seconds)
-    private let relay = EventRelay()
+    /// Takes what happens to the mount.
+    let events: MountEvents
     /// Departures and damage reported since mounting.
     let damage: DamageCount
     /// The mount's line in the mount table.
@@ -42,13 +41,15 @@ final class RunningMount: Sendable {
 
     /// Mounts, and returns when the mount answers.
     init(
-        _ request: MountRequest, _ access: CheckedVolume, _ volume: Volume, _ damage: DamageCount, _ log: DaemonLog
+        _ request: MountRequest, _ access: CheckedVolume, _ volume: Volume, _ damage: DamageCount, _ log: DaemonLog,
+        _ events: MountEvents
     ) throws(CommandFailure) {
         self.request = request
         self.access = access
         self.volume = volume
         self.log = log
         self.damage = damage
+        self.events = events
         // A record that cannot be read is met, and said, at the first use.
         try? volume.readUsualClass()
         point = try MountPoint(request.mountPoint)
@@ -56,7 +57,7 @@ final class RunningMount: Sendable {
         do throws(SystemError) { source = try request.volume.absolute() } catch { throw ErrorMessages.system(error) }
         frontend = Frontend(
             volume: volume, options: request.options, source: MountLookup.simplified(source).description,
-            log: { log.write($0) }, events: { [relay] in relay.take($0) })
+            log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
         // Not the description, which is for people.
         let place = try VolumeAccess.text(point.path)
         let capture = ErrorCapture()
@@ -80,23 +81,7 @@ final class RunningMount: Sendable {
                     .failure, "\(request.mountPoint): the mount does not answer: \(SystemError.reason(of: errno))")
             }
         } catch {
-            // A program may have got in already, and keep what nobody can reach any more.
-            _ = frontend.lock()
-            Self.detach(point.path)
-            frontend.wait()
-            frontend.close()
-            throw error
-        }
-        do throws(CommandFailure) {
-            let mode = point.makeUnwritable()
-            try relay.begin(self, ControlService(self, modeBefore: mode))
-        } catch {
-            // A program may have got in already, and keep what nobody can reach any more.
-            _ = frontend.lock()
-            Self.detach(point.path)
-            frontend.wait()
-            frontend.close()
-            point.restore()
+            Self.abandon(frontend, point)
             throw error
         }
     }
@@ -116,14 +101,39 @@ final class RunningMount: Sendable {
         }
     }
 
+    /// Takes a mount away that could not be made whole.
+    func abandon() { Self.abandon(frontend, point) }
+
+    private static func abandon(_ frontend: Frontend, _ point: MountPoint) {
+        // A program may have got in already, and keep what nobody can reach any more.
+        _ = frontend.lock()
+        detach(point.path)
+        frontend.wait()
+        frontend.close()
+        point.restore()
+    }
+
     /// Serves until the mount has ended, then closes everything in order.
-    func serve() -> ExitCode {
+    func serve(_ control: ControlService) -> ExitCode {
+        let idleLock = request.options.idleSeconds.flatMap { _ in
+            BackgroundThread(name: "idle lock") { [self] in
+                events.locksWhenIdle {
+                    log.write("idle: locking")
+                    _ = lock(grace: nil)
+                }
+            }
+        }
+        if request.options.idleSeconds != nil, idleLock == nil {
+            log.write("no thread for -o idle: the volume will not lock by itself", .warning)
+        }
         frontend.wait()
         serving.withWriteLock { $0 = false }
         // Who waits for his turn after wrong passphrases would hold the end up.
         throttle.close()
         // Commands that wait see the end by the end of the process, so the socket goes first.
-        relay.service?.stop()
+        control.stop()
+        events.end()
+        idleLock?.join()
         frontend.close()
         // An aborted connection leaves the mount in the table, dead; another mount may be there by now.
         if MountLookup.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
@@ -147,12 +157,12 @@ final class RunningMount: Sendable {
 
     /// Locks after the grace; the caller's thread is blocked meanwhile.
     func lock(grace: Double?) -> LockReport {
-        if volume.keys.state == .unlocked { relay.service?.announceLock(grace: grace) }
+        if volume.keys.state == .unlocked { _ = events.hub.announceLock(grace: grace) }
         return frontend.lock()
     }
 
     /// Tells subscribers that an unlock comes.
-    func announceUnlock() { relay.service?.publish(.willUnlock) }
+    func announceUnlock() { events.hub.publish(.willUnlock) }
 
     /// Unlocks by a credential, with growing delays after wrong ones.
     func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {

@@ -1,4 +1,4 @@
-// The sentences for every kind of error: what happened, why, and what to do. The only place where they are made.
+// The messages for errors of the other modules: what went wrong, and what to do.
 
 import BackingStore
 import Glibc
@@ -15,21 +15,29 @@ enum ErrorMessages {
         .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")
     }
 
-    /// No directory for control sockets that this user can trust.
+    /// A word that names no protection class.
+    static func unknownClass(_ word: HostPath) -> CommandFailure {
+        let names = ProtectionClass.allCases.map(\.shortName).joined(last: "or")
+        let letters = ProtectionClass.allCases.map { String($0.letter) }.joined(separator: ", ")
+        return .init(.usage, "unknown class \"\(word)\"; use \(names) (or \(letters))")
+    }
+
+    /// The directory of control sockets cannot be trusted.
     static func runtime(_ error: RuntimeDirectoryError) -> CommandFailure {
-        let way = "set XDG_RUNTIME_DIR to a directory of your own with mode 0700, also for the commands that follow"
+        let way =
+            "set XDG_RUNTIME_DIR to a directory of your own with mode 0700, and keep it set for the commands that follow"
         return switch error {
         case .system(let error): system(error)
         case .notADirectory(let path):
-            .init(.failure, "\(path): not a directory, so control sockets cannot be made in it; remove it, or \(way)")
+            .init(.failure, "\(path): not a directory, so it cannot hold control sockets; remove it, or \(way)")
         case .foreign(let path, let owner):
             .init(
                 .failure,
-                "\(path): belongs to another user (\(owner)), who could answer in the mount's place; \(way)")
+                "\(path): belongs to user \(owner), who could impersonate the mount; \(way)")
         case .open(let path):
-            .init(.failure, "\(path): other users may enter this directory of control sockets; chmod 700 \(path)")
+            .init(.failure, "\(path): other users can enter this directory of control sockets; run chmod 700 \(path)")
         case .replaceable(let path):
-            .init(.failure, "\(path.parent): other users may replace what is in it; \(way)")
+            .init(.failure, "\(path.parent): other users can replace files in this directory; \(way)")
         }
     }
 
@@ -40,7 +48,7 @@ enum ErrorMessages {
         case .wrong(let primitive):
             .init(
                 .unsupported,
-                "\(primitive) gives a wrong result on this machine; nothing was done, as it would destroy data. Install the library anew, and test the machine's memory and processor"
+                "\(primitive) gives a wrong result on this machine, which would destroy data; nothing was done. Reinstall the library, and test the machine's memory and processor"
             )
         }
     }
@@ -51,14 +59,14 @@ enum ErrorMessages {
         case .lockLimit(let bytes):
             .init(
                 .failure,
-                "the limit of locked memory, \(bytes / 1024) KiB, is too low to keep keys out of swap; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
+                "the limit of locked memory (\(bytes / 1024) KiB) is too low to keep keys out of swap; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
             )
         case .outOfMemory: .init(.failure, "not enough memory")
         case .invalidPublicKey: .init(.volume, "the keybag's public key is not valid; the keybag has been changed")
         case .passwordHashMemory:
             .init(
                 .unsupported,
-                "the passphrase's password hash needs more memory than this machine can give; use the recovery code (--recovery-file)"
+                "this machine has too little memory for the password hash of the passphrase; use the recovery code (--recovery-file)"
             )
         }
     }
@@ -71,9 +79,9 @@ enum ErrorMessages {
         case .ENOSPC: .init(.failure, "\(path): no space left on the backing file system; nothing was changed")
         case .EDQUOT: .init(.failure, "\(path): the disk quota is used up; nothing was changed")
         case .EACCES, .EPERM:
-            .init(.failure, "\(path): permission denied; the volume's directory must be readable and writable for you")
+            .init(.failure, "\(path): permission denied; you need read and write permission for the volume's directory")
         case .ENOENT: .init(.volume, "\(path): no such directory")
-        case .ENOTDIR: .init(.volume, "\(path): not a directory, so it cannot be a volume")
+        case .ENOTDIR: .init(.volume, "\(path): not a directory, so not a volume")
         case .EAGAIN:
             .init(
                 .busy,
@@ -82,7 +90,7 @@ enum ErrorMessages {
         case .EOPNOTSUPP, .ENOSYS:
             .init(
                 .unsupported,
-                "\(path): this file system lacks symbolic links, sparse files or extended attributes, which a volume needs"
+                "\(path): this file system does not support volumes, which need symbolic links, sparse files and extended attributes; use another one"
             )
         default: .init(.failure, "\(path): \(error)")
         }
@@ -98,7 +106,8 @@ enum ErrorMessages {
         case .format(.unsupported(let field)):
             .init(
                 .unsupported,
-                "\(volume): uses a feature that this version does not know (\(field)); install a newer protectfs")
+                "\(volume): uses a feature that this version of protectfs does not support (\(field)); install a newer version"
+            )
         case .format(let error):
             .init(
                 .volume,
@@ -107,39 +116,40 @@ enum ErrorMessages {
         case .deviceMACMismatch, .unlockMACMismatch, .publicKeyMismatch, .bundleMismatch, .malformedBundle:
             .init(
                 .volume,
-                "\(volume): the keybag has been changed or belongs to another volume; restore .protectfs.keybag, or try --previous-keybag"
+                "\(volume): the keybag has been changed, or belongs to another volume; restore .protectfs.keybag, or try --previous-keybag"
             )
         case .wrongDeviceKey:
-            .init(.authentication, "the device key is not this volume's; give the right one with --device-key")
+            .init(.authentication, "the device key belongs to another volume; give this volume's with --device-key")
         case .noDeviceSlot:
-            .init(.authentication, "this volume has no device key; it needs the passphrase or the recovery code")
+            .init(.authentication, "this volume has no device key; use a passphrase or the recovery code")
         case .wrongPassphrase: .init(.authentication, "wrong passphrase")
         case .deviceKeyNeeded:
             .init(
                 .authentication,
-                "the passphrase works only together with the device key, which is not here: give it with --device-key, or use the recovery code (--recovery-file)"
+                "the passphrase works only together with the device key, which is not on this machine; give it with --device-key, or use the recovery code (--recovery-file)"
             )
         case .noPassphraseSlot:
             .init(.authentication, "the volume has no passphrase; use the recovery code (--recovery-file)")
         case .recoveryCodeTypo:
             .init(
                 .authentication,
-                "this is no recovery code: there is a typing error in it (30 letters and digits in 6 groups)")
-        case .wrongRecoveryCode: .init(.authentication, "the recovery code is not this volume's current one")
-        case .unusablePassphrase: .init(.authentication, "a passphrase has 1 to \(Credential.maximumLength) bytes")
+                "invalid recovery code; check it for typing errors (it has 30 letters and digits in 6 groups)")
+        case .wrongRecoveryCode: .init(.authentication, "wrong recovery code; give this volume's current one")
+        case .unusablePassphrase:
+            .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
         case .passwordHashRefused(let passes, let memory):
             .init(
                 .unsupported,
-                "the passphrase's password hash wants \(passes) passes over \(memory >> 20) MiB, more than this machine accepts; use the recovery code (--recovery-file)"
+                "the password hash of the passphrase takes \(passes) passes over \(memory >> 20) MiB, more than protectfs accepts here; use the recovery code (--recovery-file)"
             )
         case .passwordHashesRefused(let slots):
             .init(
                 .volume,
-                "the password hashes of the keybag's \(slots) portable passphrases would take too long together, and without the device key nothing shows that they are the owner's: give the device key (--device-key), or use the recovery code (--recovery-file)"
+                "checking \(slots) portable passphrases would take too long, and without the device key protectfs cannot tell whether the keybag is genuine; give the device key (--device-key), or use the recovery code (--recovery-file)"
             )
-        case .noSuchSlot(let slot): .init(.usage, "there is no slot \(slot) (see protectfs passphrase list)")
+        case .noSuchSlot(let slot): .init(.usage, "no such slot: \(slot); protectfs passphrase list shows the slots")
         case .notAPassphraseSlot(let slot):
-            .init(.usage, "slot \(slot) is not a passphrase's (see protectfs passphrase list)")
+            .init(.usage, "slot \(slot) does not hold a passphrase; protectfs passphrase list shows the slots")
         case .lastPassphrase: .init(.usage, "this is the only passphrase; add another one first")
         case .full: .init(.failure, "\(volume): the keybag has no room for another passphrase; remove one first")
         case .memory(let error): memory(error)
@@ -154,8 +164,8 @@ enum ErrorMessages {
         case .version(let version): "version \(version)"
         case .reservedClass, .unknownClass: "unknown class"
         case .suite: "unknown cipher"
-        case .unsupported(let field): "\(field) not known"
-        case .inconsistent(let field): "\(field) contradictory"
+        case .unsupported(let field): "unknown \(field)"
+        case .inconsistent(let field): "inconsistent \(field)"
         case .encoding: "wrong encoding"
         }
     }
@@ -166,11 +176,11 @@ enum ErrorMessages {
         case .locked(let protectionClass):
             .init(
                 .locked,
-                "\(path): the volume is locked, and class \(protectionClass.canonicalName) is closed; unlock it first (protectfs unlock)"
+                "\(path): the volume is locked, which closes class \(protectionClass.canonicalName); unlock it first (protectfs unlock)"
             )
         case .store(let code): store(code, path)
         case .damaged(let damage):
-            .init(.volume, "\(path): the volume is damaged (\(damage.rawValue)); protectfs fsck shows where")
+            .init(.volume, "\(path): the volume is damaged (\(damage.rawValue)); run protectfs fsck to see where")
         case .refused(let code): store(code, path)
         }
     }

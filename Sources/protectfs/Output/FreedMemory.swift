@@ -3,8 +3,8 @@
 import Glibc
 import HostSystem
 
-/// What a lock cannot do: frames of the page cache that the kernel has dropped keep their bytes until they are used again.
-/// No program can reach them to wipe them; the kernel does so itself with `init_on_free=1`.
+/// A lock cannot wipe freed memory: frames of the page cache that the kernel has dropped keep their bytes until they are used
+/// again. No program can reach them; the kernel wipes them itself with `init_on_free=1`.
 enum FreedMemory {
     /// What a kernel does with memory that is freed.
     enum Wiping: Equatable {
@@ -14,7 +14,7 @@ enum FreedMemory {
         case unknown
     }
 
-    /// Says once for each user, until the next boot or login, that freed memory is not wiped; on standard error.
+    /// Tells each user once, until the next boot or login, that freed memory is not wiped; on standard error.
     static func noteOnce() {
         let text: String
         switch wiping() {
@@ -22,10 +22,10 @@ enum FreedMemory {
         case .off: text = "this kernel does not wipe memory when it is freed"
         case .unknown: text = "protectfs cannot tell whether this kernel wipes memory when it is freed"
         }
-        // Where that cannot be remembered it would be said at every lock: then the manual alone says it.
+        // If this cannot be remembered, the note would come at every lock: then only the manual has it.
         guard isFirst() else { return }
         Output.note(
-            "protectfs: note: \(text). What was read of locked files may stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note comes once after each boot or login."
+            "protectfs: note: \(text). Plaintext of locked files can stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note appears once after each boot or login."
         )
     }
 
@@ -67,7 +67,7 @@ enum FreedMemory {
         return result
     }
 
-    /// What the kernel does where its command line says nothing; nil where this is no whole configuration.
+    /// What the kernel does where its command line says nothing; nil if the configuration is incomplete.
     static func fromConfiguration(_ text: [UInt8]) -> Wiping? {
         var isWhole = false
         for line in text.split(separator: UInt8(ascii: "\n")) {

@@ -28,28 +28,28 @@ enum Output {
         if let failure { throw failure }
     }
 
-    /// Has what was written reach its file: where it does not fit, some file systems say so only now.
+    /// Makes what was written reach its file: some file systems report only now that it does not fit.
     static func flush() throws(SystemError) {
         guard fsync(1) != 0 else { return }
         // Terminals, pipes and sockets have nothing to be synchronised.
         if ![EINVAL, ENOTSUP, EROFS].contains(errno) { throw .last("fsync", "standard output") }
     }
 
-    /// Ends a command that has changed something: writes `text`. Where that cannot be written, standard error says what was
-    /// done, and the exit code says that it was.
+    /// Ends a command that has changed something: writes `text`. If that fails, standard error says what was done, and the exit
+    /// code says that it was done.
     static func done(_ what: String, _ text: String, _ code: ExitCode = .success) -> ExitCode {
         do throws(SystemError) {
             try write(text)
             try flush()
             return code
         } catch {
-            Self.error("\(what); standard output cannot be written: \(error.reason)")
+            Self.error("\(what), but standard output cannot be written: \(error.reason)")
             return .unsaid
         }
     }
 
     private static func end(_ error: SystemError) -> Never {
-        // A reader that went away has seen what it wanted.
+        // A reader that closed the pipe has read what it wanted.
         if error.code != EPIPE { Self.error("cannot write to standard output: \(error.reason)") }
         exit(ExitCode.failure.number)
     }
@@ -69,12 +69,12 @@ enum Output {
         } catch {
             throw .init(
                 .failure,
-                "the new recovery code cannot be written to standard output (\(error.reason)) and is not valid; \(kept)"
+                "the new recovery code cannot be written to standard output (\(error.reason)), so it is not valid; \(kept)"
             )
         }
     }
 
-    /// Refuses before anything is asked for where standard output is closed: for what is shown once and never again.
+    /// Refuses early if standard output is closed: for text that is shown only once.
     static func requireOpen() throws(CommandFailure) {
         let flags = fcntl(1, F_GETFL)
         guard flags < 0 || flags & O_ACCMODE == O_RDONLY else { return }

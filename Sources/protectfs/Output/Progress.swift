@@ -3,7 +3,7 @@
 import Glibc
 import HostSystem
 
-/// One line that is overwritten, at most ten times a second; says nothing when standard error is no terminal.
+/// One line that is overwritten, at most ten times a second; shows nothing if standard error is not a terminal.
 final class Progress: Sendable {
     private let isShown = Terminal.isTerminal(2)
     private let last = Lock<UInt64>(0)

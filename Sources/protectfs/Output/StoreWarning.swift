@@ -1,19 +1,19 @@
-// What a person should know of the file system below a volume before relying on it.
+// A warning about the file system below a volume.
 
 import BackingStore
 import HostSystem
 import VolumeFormat
 
-/// A warning, and no refusal: such a volume works as long as power does not fail.
+/// Such a volume works, so this is only a warning: it can lose a page when power fails.
 enum StoreWarning {
-    /// A sentence where pages of the volume may be torn by a power cut; nil where they are not, or nobody can tell.
+    /// The warning if a power cut can tear pages of the volume; nil if it cannot, or if that is unknown.
     ///
-    /// File systems that are not local say any number, and may mean anything by it.
+    /// The block size of a file system that is not local proves nothing.
     static func smallBlocks(below directory: HostDirectory, _ path: HostPath) -> String? {
         guard directory.keepsOrder, let block = try? directory.statistics().fragmentSize,
             (1..<UInt64(PageGeometry.pageSize)).contains(block)
         else { return nil }
         return
-            "\(path): the file system has blocks of \(block) bytes: a power cut may tear a page of \(PageGeometry.pageSize) that is being overwritten, which is lost then (blocks of \(PageGeometry.pageSize): mkfs.ext4 -b \(PageGeometry.pageSize))"
+            "\(path): the file system has blocks of \(block) bytes, so a power cut can destroy a page of \(PageGeometry.pageSize) bytes that is being overwritten; use a file system with larger blocks (mkfs.ext4 -b \(PageGeometry.pageSize))"
     }
 }

@@ -1,4 +1,4 @@
-// A volume whose keybag is to be used: read once, compared with what this machine remembers, and used as it was read.
+// A volume whose keybag has been compared with what this machine remembers. Commands use the bytes that were compared.
 
 import BackingStore
 import HostSystem
@@ -7,13 +7,13 @@ import ProtectedVolume
 import SodiumKit
 import VolumeFormat
 
-/// A volume and its keybag, which this machine does not refuse. Keys come from no other keybag.
+/// A volume and its keybag, which this machine accepts. All keys come from this keybag.
 struct CheckedVolume {
-    /// What a person accepts of a keybag.
+    /// Which keybags the user accepts.
     struct Terms {
         /// `--previous-keybag`: the one from before the last change.
         var usePrevious: Bool
-        /// `--accept-keybag`: one that is older or other than the one seen before.
+        /// `--accept-keybag`: one that is older than, or differs from, the one last seen.
         var accept: Bool
 
         /// Reads the command line.
@@ -27,7 +27,7 @@ struct CheckedVolume {
     let found: VolumeAccess
     /// Whether the keybag is the one from before the last change.
     let isPrevious: Bool
-    /// How the keybag stands to what this machine remembers.
+    /// The result of comparing the keybag with what this machine remembers.
     let outcome: StateFile.Outcome
     /// Whether the keybag's public key is the one that this machine has pinned.
     let isPublicKeyPinned: Bool
@@ -127,13 +127,13 @@ struct CheckedVolume {
         do throws(CommandFailure) {
             try LocalState.pin(VolumeAccess(found, holding: next), accept: outcome == .accepted)
         } catch {
-            Output.error("the keybag is changed, but this machine could not note it: \(error.message)")
+            Output.error("the keybag is changed, but this machine could not record it: \(error.message)")
             code = .failure
         }
         return code
     }
 
     private func leftBehind(_ error: Errno) -> String {
-        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): with .protectfs.keybag.old the volume opens as before that change; the next unlock tries again, or remove the file yourself"
+        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): .protectfs.keybag.old still opens the volume as before that change. The next unlock tries again; or remove the file yourself"
     }
 }

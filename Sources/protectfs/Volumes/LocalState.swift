@@ -1,4 +1,4 @@
-// What this machine remembers of a volume, outside of it: the state file beside the device keys.
+// What this machine remembers of a volume: the state file beside the device keys.
 
 import BackingStore
 import Glibc
@@ -23,7 +23,7 @@ enum LocalState {
             let directory = try HostDirectory.open(path: text)
             return StateFileStore(directory: directory, volumeID: volume, number: number)
         } catch {
-            throw .init(.failure, "\(path): \(error); the state file of the volume lies there")
+            throw .init(.failure, "\(path): \(error); this directory holds the state file of the volume")
         }
     }
 
@@ -40,11 +40,11 @@ enum LocalState {
         do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
     }
 
-    /// How a keybag stands to what this machine remembers, and whether its public key is the one that is pinned. Refuses one
-    /// that is older or other than the one pinned, unless `accept`.
+    /// Compares a keybag with what this machine remembers, and says whether its public key is the pinned one. Refuses a
+    /// keybag that is older than, or differs from, the pinned one, unless `accept`.
     ///
-    /// A copy for which nothing is pinned is measured by the highest serial that is pinned for any store of its UUID: who can
-    /// change the store can make it look like a new copy.
+    /// A copy for which nothing is pinned is compared with the highest serial pinned for any store of its UUID: an attacker who
+    /// can change the store can make it look like a new copy.
     static func standing(
         of access: VolumeAccess, accept: Bool
     ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
@@ -111,7 +111,7 @@ enum LocalState {
         } catch {
             throw explain(error, volume, place.number)
         }
-        if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is just being opened; try again") }
+        if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is being opened; try again") }
     }
 
     /// Makes the state file of a volume that `init` has just made.
@@ -133,7 +133,7 @@ enum LocalState {
         guard case .damaged = error else { return ErrorMessages.volume(error, path) }
         return .init(
             .volume,
-            "\(path): this state file, in which the machine remembers the volume, is damaged; remove it to accept the volume as it is: then an older keybag is not noticed, and crash damage is tolerated until a complete fsck"
+            "\(path): this state file, with what the machine remembers of the volume, is damaged; remove it to accept the volume as it is. An older keybag is then not noticed, and crash damage is tolerated until a complete fsck"
         )
     }
 
@@ -147,17 +147,17 @@ enum LocalState {
         case .rolledBack(let serial, let pinned):
             .init(
                 .volume,
-                "\(volume): the keybag is older (\(serial)) than one seen before (\(pinned)): a restored backup, or somebody put it back; --accept-keybag accepts it"
+                "\(volume): the keybag (\(serial)) is older than the one last seen (\(pinned)): someone restored a backup or replaced it; use --accept-keybag to accept it"
             )
         case .otherPublicKey:
             .init(
                 .volume,
-                "\(volume): the keybag has another public key than the one seen before; --accept-keybag accepts it if you know why"
+                "\(volume): the keybag's public key differs from the one last seen; if you know why, use --accept-keybag"
             )
         case .otherContents:
             .init(
                 .volume,
-                "\(volume): the keybag differs from the one seen before under the same number; --accept-keybag accepts it if you know why"
+                "\(volume): the keybag differs from the one last seen with the same serial number; if you know why, use --accept-keybag"
             )
         }
     }

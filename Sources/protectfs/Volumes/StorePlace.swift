@@ -1,4 +1,4 @@
-// Which state file and which device key are a store's own: a copy of a volume has its UUID, and must not change them.
+// Finds the state file and the device key of a store. A copy of a volume has the same UUID, and must not change them.
 
 import BackingStore
 import HostSystem
@@ -13,7 +13,7 @@ struct StorePlace {
     let number: Int
     /// The store as it is now.
     let store: StateFileLayout.Store
-    /// Where the store that was seen first lay, if this is another.
+    /// Where the store that was seen first was, if this is another.
     let original: HostPath?
     /// Whether this machine sees the store for the first time, and knows another of its UUID.
     let isNewCopy: Bool
@@ -41,24 +41,24 @@ struct StorePlace {
         original = number == 1 ? nil : first.map { HostPath(bytes: $0) }
     }
 
-    /// Where a device key that is made for this store lies.
+    /// The path of a new device key for this store.
     func deviceKey(_ volume: VolumeID) -> HostPath { LocalFile.deviceKey(of: volume, number: number) }
 
-    /// What a person has to know before this store's keys are changed; nil where there is nothing.
+    /// A note for the user before this store's keys are changed; nil for the store seen first.
     func note(_ path: HostPath) -> String? {
         guard let original else { return nil }
         return """
-            protectfs: \(path) is not the store that lay at \(original), but a copy of it, or moved from another file system: \
-            its passphrases and its device key are changed here alone, and what this machine knows of it is kept apart.
+            protectfs: \(path) is a copy of the volume at \(original), or was moved from another file system: its passphrases \
+            and its device key are changed here only, and what this machine knows of it is kept apart.
             """
     }
 
-    /// What a person has to know when this store is mounted for the first time; nil where there is nothing.
+    /// A warning for the user when a copy is mounted for the first time; nil otherwise.
     func warning(_ path: HostPath) -> String? {
         guard isNewCopy else { return nil }
-        let place = original.map { " that lay at \($0)" } ?? " seen before"
+        let place = original.map { "at \($0)" } ?? "seen before"
         return """
-            protectfs: warning: \(path) is not the store\(place), but a copy of it, or moved from another file system: \
+            protectfs: warning: \(path) is a copy of the volume \(place), or was moved from another file system: \
             crash damage is tolerated in it until a complete protectfs fsck.
             """
     }

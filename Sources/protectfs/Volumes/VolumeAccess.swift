@@ -1,4 +1,4 @@
-// A volume found by its path: its directory and its keybag, of which nothing is believed yet.
+// A volume found by its path: its directory and its keybag, which is not verified yet.
 
 import BackingStore
 import HostSystem
@@ -17,7 +17,7 @@ struct VolumeAccess {
     let store: StateFileLayout.Store
     /// Its path without following what may be a link that somebody has put in its place.
     let typedPath: HostPath?
-    /// Its keybag as it lies there.
+    /// Its keybag, unverified.
     let bag: Keybag
 
     /// Opens the directory and parses the keybag.
@@ -48,15 +48,15 @@ struct VolumeAccess {
         } catch .ENOENT {
             throw .init(.volume, "\(path): \(Self.reason(ofMissing: usePrevious, in: directory))")
         } catch .EINVAL {
-            let name = usePrevious ? ".protectfs.keybag.old" : ".protectfs.keybag"
-            throw .init(.volume, "\(path): its \(name) is no regular file; somebody has replaced it")
+            let name = "\(usePrevious ? ReservedName.previousKeybag : ReservedName.keybag)"
+            throw .init(.volume, "\(path): \(name) is not a regular file; someone has replaced it")
         } catch {
             throw ErrorMessages.store(error, path)
         }
         do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
     }
 
-    /// Says, for a command that only shows the keybag, that this machine would not use it.
+    /// Warns, for a command that only shows the keybag, if this machine would refuse it.
     func warnIfRefused() {
         do throws(CommandFailure) { _ = try LocalState.standing(of: self, accept: false) } catch {
             Output.error(error.message)
@@ -64,11 +64,11 @@ struct VolumeAccess {
     }
 
     private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
-        if isPrevious { return "there is no keybag from before the last change (no .protectfs.keybag.old in it)" }
+        if isPrevious { return "there is no keybag from before the last change (.protectfs.keybag.old is missing)" }
         if KeybagFile.hasPrevious(in: directory) {
-            return "its .protectfs.keybag is missing; --previous-keybag uses the one from before the last change"
+            return ".protectfs.keybag is missing; use --previous-keybag for the one from before the last change"
         }
-        return "not a protectfs volume (no .protectfs.keybag in it); make one with protectfs init"
+        return "not a protectfs volume (.protectfs.keybag is missing); make one with protectfs init"
     }
 
     /// An absolute path in its shortest form, links left alone.

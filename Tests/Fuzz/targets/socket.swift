@@ -57,7 +57,7 @@ func fuzz(_ bytes: Span<UInt8>) {
     shutdown(ends[0], Int32(SHUT_WR))
     let channel = Channel(Descriptor(taking: ends[1]))
     server.serve(channel)
-    server.subscribers.remove(channel)
+    server.events.remove(channel)
     close(ends[0])
 }
 

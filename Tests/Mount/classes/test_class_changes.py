@@ -1,10 +1,10 @@
-"""Every cell of the table "changing the class", and everything around setxattr of user.protection."""
+"""Changes of class: every cell of the table, and every way to set user.protection."""
 
 import json
 import mmap
 import os
 
-from harness import CLASSES, PAGE, Skip, as_user, get_class, in_child, outcome, pattern, read_file, set_class, write_file
+from harness import CLASSES, PAGE, Skip, as_user, get_class, in_child, make_file, outcome, pattern, read_file, set_class, write_file
 
 # The second table of the semantics, row by row; "UNL only" is EACCES before first unlock (BFU) and while locked (LCK).
 TABLE = {
@@ -25,23 +25,16 @@ def expected(source, target, state):
     return "works" if state == "UNL" else TABLE[source, state][target]
 
 
-def make(path, letter, content=CONTENT):
-    """A file whose class was set by someone."""
-    write_file(path, b"")
-    set_class(path, letter)
-    write_file(path, content)
-
-
 def change_all(environment, state):
     mount = environment.mount()
     pairs = [(source, target, length) for source in "ABCD" for target in "ABCD" for length in (0, len(CONTENT))]
     for source, target, length in pairs:
-        make(mount / f"{source}{target}{length}", source, CONTENT[:length])
+        make_file(mount / f"{source}{target}{length}", source, CONTENT[:length])
     held = {}
     if state == "LCK":
         for source, target in [(s, t) for s in "ABCD" for t in "ABCD"]:
             path = mount / f"{source}{target}-open"
-            make(path, source)
+            make_file(path, source, CONTENT)
             held[source, target] = os.open(path, os.O_RDWR)
         mount.lock()
     elif state == "BFU":
@@ -121,7 +114,7 @@ def test_values(environment):
 def test_remove_while_locked(environment):
     mount = environment.mount()
     for letter in "ABCD":
-        make(mount / letter, letter)
+        make_file(mount / letter, letter, CONTENT)
     mount.lock()
     for letter in "ABCD":
         environment.cell(f"[removexattr {letter}]", "works", outcome(os.removexattr, mount / letter, "user.protection"))
@@ -240,7 +233,7 @@ def test_open_handles_move_between_classes(environment):
     moves = [(source, target) for source in "ABCD" for target in "ABCD"]
     for source, target in moves:
         path = mount / f"{source}{target}"
-        make(path, source)
+        make_file(path, source, CONTENT)
         handles[source, target] = os.open(path, os.O_RDWR)
         maps[source, target] = mmap.mmap(handles[source, target], len(CONTENT))
         maps[source, target][0:10]
@@ -268,7 +261,7 @@ def test_open_handles_move_between_classes(environment):
 def test_class_b_key_goes_with_its_last_handle(environment):
     """Class B, locked: each handle works until closed, and after the last one nothing opens it."""
     mount = environment.mount()
-    make(mount / "file", "B")
+    make_file(mount / "file", "B", CONTENT)
     first = os.open(mount / "file", os.O_RDWR)
     second = os.open(mount / "file", os.O_RDWR)
     mount.lock()

@@ -1,4 +1,4 @@
-"""`protectfs class` as a person or a script uses it."""
+"""`protectfs class`, as a person or a script uses it."""
 
 import json
 import mmap

@@ -1,9 +1,10 @@
-"""Classes through renames: a save by rename keeps the class, and a staging directory gives one before the first byte."""
+"""Classes and renames: a save by rename keeps the class; a staging directory gives one before the first byte."""
 
 import os
 
-from harness import CLASSES, PAGE, get_class, outcome, pattern, read_file, set_class, write_file
-from test_class_changes import CONTENT, make
+from harness import CLASSES, PAGE, get_class, make_file, outcome, pattern, read_file, set_class, write_file
+
+CONTENT = pattern(2 * PAGE + 50, seed=3)
 
 
 def replace(mount, name, content):
@@ -18,20 +19,20 @@ def test_save_by_rename(environment):
     mount = environment.mount()
     new = pattern(PAGE + 5, seed=8)
     for letter in "ABCD":
-        make(mount / letter, letter)
+        make_file(mount / letter, letter, CONTENT)
         replace(mount, letter, new)
         kept = letter if letter in "AB" else "C"
         environment.cell(f"[inherited C over {letter}]", CLASSES[kept], get_class(mount / letter))
         environment.cell(f"[inherited C over {letter}: content]", True, read_file(mount / letter) == new)
     for letter in "ABCD":
         for chosen in "ABCD":
-            make(mount / "old", letter)
-            make(mount / "new", chosen, new)
+            make_file(mount / "old", letter, CONTENT)
+            make_file(mount / "new", chosen, new)
             os.rename(mount / "new", mount / "old")
             environment.cell(f"[chosen {chosen} over {letter}]", CLASSES[chosen], get_class(mount / "old"))
             environment.cell(f"[chosen {chosen} over {letter}: content]", True, read_file(mount / "old") == new)
     # The file replaced is open and goes on under its own class; the new one is open as well.
-    make(mount / "old", "A")
+    make_file(mount / "old", "A", CONTENT)
     old = os.open(mount / "old", os.O_RDWR)
     write_file(mount / "new", new)
     fresh = os.open(mount / "new", os.O_RDWR)
@@ -50,7 +51,7 @@ def test_save_by_rename_while_locked(environment):
     mount = environment.mount()
     new = pattern(PAGE + 5, seed=8)
     for letter in "ABCD":
-        make(mount / letter, letter)
+        make_file(mount / letter, letter, CONTENT)
     mount.lock()
     for letter, wanted in {"A": "EACCES", "B": "works", "C": "works", "D": "works"}.items():
         environment.cell(f"[inherited C over {letter} at LCK]", wanted, outcome(replace, mount, letter, new))
@@ -65,7 +66,7 @@ def test_save_by_rename_while_locked(environment):
     os.mkdir(mount / "d")
     set_class(mount / "d", "D")
     for letter in "ABCD":
-        make(mount / f"d/{letter}", letter)
+        make_file(mount / f"d/{letter}", letter, CONTENT)
     mount = environment.remount(mount, unlock=False)
     for letter, wanted in {"A": "EACCES", "B": "works", "C": "EACCES", "D": "works"}.items():
         environment.cell(f"[inherited D over {letter} at BFU]", wanted, outcome(replace, mount, f"d/{letter}", new))

@@ -1,4 +1,4 @@
-"""Every cell of the table "what each class allows, in each state", through system calls on a mount."""
+"""The class × state table: every cell, through system calls on a mount."""
 
 import errno
 import json
@@ -9,7 +9,7 @@ import operations_on_names  # noqa: its rows come with it
 from operations import ROWS, Subject
 
 # The table of the semantics: what happens before first unlock (BFU) and while locked (LCK). Unlocked, and for class D
-# always, everything works; class C is closed at BFU only. "-": there is no such handle.
+# always, everything works; class C is closed at BFU only. "-": such a handle cannot exist.
 TABLE = """
 row                        C at BFU   B at BFU/LCK   A at BFU/LCK
 open                       EACCES     EACCES         EACCES

@@ -1,4 +1,4 @@
-"""A name keeps its class, and a family of names shares the strongest: with the programs that people save with."""
+"""Saves by everyday programs: a name keeps its class, and a family of names shares the strongest."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Bad input: one clear line, the documented exit code, nothing changed, nothing left mounted or behind."""
+"""Bad input: one clear line, the documented exit code, no change, no mount."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Every command as a person or a script uses it: what it prints, what --json says, and the exit codes."""
+"""Every command as a person or a script uses it: output, --json, exit codes."""
 
 import json
 import os
@@ -208,7 +208,7 @@ def test_idle(environment):
             mount.unlock()
     status = mount.status()
     assert status["idleLimit"] == 2 and status["idleFor"] <= time.monotonic() - last, status
-    # Asking for the status is no use of it.
+    # A request for the status does not count as use.
     wait_until(lambda: mount.status()["state"] == "locked", what="the idle lock")
     assert outcome(read_file, mount / "a") == "EACCES"
 

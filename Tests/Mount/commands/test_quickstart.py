@@ -1,4 +1,4 @@
-"""mount-scripts/quickstart: twice in a row, as root and as an ordinary user, in a directory whose path has spaces."""
+"""mount-scripts/quickstart, twice in a row, as root and as an ordinary user, in a directory with spaces in its path."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""The runner itself: what a test leaves behind is a failure and is removed; what others have mounted is not looked at."""
+"""The runner: a mount or daemon that a test leaves is a failure and is removed; those of others are left alone."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""`protectfs secret`: in every state of the volume, by several at once, and after a writer was killed."""
+"""`protectfs secret`: in every state of the volume, several at once, and after a writer was killed."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import time
 import harness
 import kills
 from harness import CLASSES
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 
 def command(mount, *words, secret=b"", **more):
@@ -34,7 +34,7 @@ def accounts(mount):
 
 
 def tree(mount):
-    """Where the files are: (names of items, what lies in staging)."""
+    """Where the files are: (names of items, names in staging)."""
     return sorted(os.listdir(mount / ".secrets/items")), os.listdir(mount / ".secrets/staging")
 
 
@@ -56,7 +56,7 @@ def test_states(environment):
             environment.cell(f"{state} {letter} get", wanted, (code, output))
             if code:
                 environment.cell(f"{state} {letter} says why", (1, True),
-                                 (len(error.splitlines()), f"class {CLASSES[letter]} is closed" in error))
+                                 (len(error.splitlines()), f"closes class {CLASSES[letter]}" in error))
             found = listed(mount, "-a", "service=mail")
             row = next(item for item in found if item["attributes"]["account"] == letter)
             environment.cell(f"{state} {letter} list", CLASSES[letter], row["class"])
@@ -123,7 +123,7 @@ def test_what_is_stored(environment):
         (("set", "-a", "comment", mount.path, "x"), 2), (("set", "-a", "port=65536", mount.path, "x"), 2),
         (("set", "-a", "=x", mount.path, "x"), 2), (("list", mount.path, "x", "y"), 2)):
         environment.cell(f"exit code of {words[0]} {words[1]}", code, command(mount, *words)[0])
-    # What is no item is said, and hides no other.
+    # A file that is not an item is reported, and hides no other.
     harness.write_file(mount / ".secrets/items/stray", b"")
     code, output, error = command(mount, "list", "--json", mount.path)
     environment.cell("a stray file", (1, True, 8), (code, "stray" in error, len(json.loads(output))))
@@ -183,7 +183,7 @@ def test_typed(environment):
     environment.cell("what was typed", b"tipp tapp", command(mount, "get", mount.path, "typed")[1])
     answers = [("Secret for typed", "one\n"), ("Once more", "another\n")]
     code, shown, _ = at_terminal(words, mount.volume.environment, answers)
-    environment.cell("two different ones", (3, True), (code, "secrets are not the same" in shown))
+    environment.cell("two different ones", (3, True), (code, "secrets differ" in shown))
     environment.cell("nothing was changed", b"tipp tapp", command(mount, "get", mount.path, "typed")[1])
 
 

@@ -1,4 +1,4 @@
-"""What mount-scripts puts into a system: the installed files, the mount(8) helper, the systemd units."""
+"""The files that mount-scripts/install puts into a system: modes, mount(8) helper, systemd units."""
 
 import filecmp
 import os

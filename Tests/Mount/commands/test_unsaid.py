@@ -1,4 +1,4 @@
-"""Standard output that cannot be written: what was done and what was not is told all the same, and no code is lost."""
+"""Standard output that cannot be written: the command still reports its result, and no recovery code is lost."""
 
 import json
 import os

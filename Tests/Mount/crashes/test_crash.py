@@ -1,22 +1,13 @@
-"""What a crash leaves is tolerated and reported, until fsck has looked at it; then it is tampering again."""
+"""Damage by a crash is tolerated and reported until fsck has run; after that it counts as tampering."""
 
 import mmap
 import os
 import random
-import signal
 import time
 
 import harness
 import reader
 from damage import Tree, is_detected
-
-
-def crash(mount):
-    """Ends the daemon as a power cut would end the machine: nothing is closed."""
-    pid = mount.pid
-    os.kill(pid, signal.SIGKILL)
-    harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
-    harness.detach(mount.path)
 
 
 def test_crash_and_tampering(environment):
@@ -33,7 +24,7 @@ def test_crash_and_tampering(environment):
     os.fsync(handle)
     os.close(handle)
     harness.sync(tree.mount.path)
-    crash(tree.mount)
+    tree.mount.crash()
     with open(reader.state_file(tree.mount.volume), "rb") as file:
         environment.cell("the crashed mount's epoch is open", 1, len(State(file.read()).open_epochs))
     volume = reader.unlock(tree.mount.volume)
@@ -130,7 +121,7 @@ def test_daemon_killed_while_writing(environment):
                     os._exit(0)
             children.append(child)
         time.sleep(0.3 + 0.2 * turn)
-        crash(mount)
+        mount.crash()
         for child in children:
             os.waitpid(child, 0)
         mount = environment.mount(mount.volume, path=mount.path)
@@ -145,7 +136,7 @@ def test_daemon_killed_while_writing(environment):
             rest = contents[length:]
             strange = [at for at in range(0, len(rest), 512)
                        if rest[at:at + 512] != whole[length + at:length + at + 512] and rest[at:at + 512].strip(b"\0")]
-            # The page in which the synced end lies, and each later one, is there as it was written once, or not at all.
+            # The page with the synced end, and each later one, is as it was once written, or missing.
             environment.cell(f"{name}: nothing strange behind", True, len(strange) <= len(rest) // 4048 + 1)
             with open(mount / name, "ab") as file:
                 file.write(b"goes on")

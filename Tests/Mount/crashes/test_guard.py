@@ -1,4 +1,4 @@
-"""A daemon that dies takes its connection with it: programs on the mount get errors, and nobody hangs."""
+"""A daemon that dies takes its connection with it: programs on the mount get errors and do not hang."""
 
 import contextlib
 import os

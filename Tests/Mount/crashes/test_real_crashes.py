@@ -1,4 +1,4 @@
-"""Real crashes, twenty rounds of mount-scripts/measure/crash-test: kill -9 of the daemon, and a disk cut off under each file system."""
+"""Real crashes, some rounds of mount-scripts/measure/crash-test: kill -9 of the daemon, and a disk cut off."""
 
 import os
 

@@ -1,7 +1,6 @@
-"""The control socket against clients that mean harm: whatever they send, the mount goes on working."""
+"""The control socket against hostile clients: the mount continues to work whatever they send."""
 
 import contextlib
-import json
 import os
 import random
 import resource
@@ -9,80 +8,8 @@ import socket
 import struct
 import time
 
-from harness import PATIENCE, Skip, as_user, get_class, mount_table, outcome, pattern, read_file, wait_until, write_file
-
-
-def socket_path(mount):
-    device = next(row[0] for row in mount_table() if row[1] == mount.path)
-    if os.geteuid() == 0:
-        return f"/run/protectfs/{device}"
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return f"{base}/protectfs/{device}" if base else f"/tmp/protectfs-{os.geteuid()}/{device}"
-
-
-def connect(mount, timeout=PATIENCE):
-    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    client.settimeout(timeout)
-    client.connect(socket_path(mount))
-    return client
-
-
-def frame(value):
-    text = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return struct.pack("<I", len(text)) + text
-
-
-def receive(client):
-    """The next message, None when the connection has ended."""
-    data = b""
-    wanted = 4
-    while len(data) < wanted:
-        try:
-            part = client.recv(wanted - len(data))
-        except ConnectionResetError:
-            return None
-        if not part:
-            return None
-        data += part
-        if len(data) == 4:
-            wanted = 4 + struct.unpack("<I", data)[0]
-            assert wanted <= 4 + 65536
-    return json.loads(data[4:])
-
-
-def ask(client, value, secret=b""):
-    client.sendall(frame(value) + secret)
-    return receive(client)
-
-
-def ends(client):
-    """True when the other end closes the connection."""
-    try:
-        while client.recv(65536):
-            pass
-        return True
-    except ConnectionResetError:
-        return True
-    except TimeoutError:
-        return False
-
-
-def works(mount, content=pattern(20_000)):
-    """The mount and its socket still do what they are for."""
-    write_file(mount / "still", content, os.O_TRUNC)
-    assert read_file(mount / "still") == content
-    assert mount.state() == "unlocked"
-
-
-def answers(mount):
-    """The socket answers an honest client, at the latest when idle connections have been closed."""
-    def status():
-        with contextlib.suppress(OSError, TimeoutError):
-            with connect(mount, 15) as client:
-                answer = ask(client, {"request": "status"})
-                return answer is not None and answer["ok"]
-        return False
-    wait_until(status, what="an answer of the control socket")
+from control_socket import answers, ask, connect, ends, frame, receive, socket_path, works
+from harness import PATIENCE, Skip, as_user, get_class, outcome, read_file, write_file
 
 
 def resident(mount):
@@ -138,7 +65,7 @@ def test_events(environment):
         assert [receive(watching)["event"] for _ in range(2)] == ["willLock", "locked"]
         mount.unlock()
         assert [receive(watching)["event"] for _ in range(2)] == ["willUnlock", "unlocked"]
-        # One who never answers holds a lock up for the grace and no longer.
+        # A client that never answers delays a lock for the grace and no longer.
         started = time.monotonic()
         with connect(mount) as another:
             assert ask(another, {"request": "lock", "grace": 1})["ok"]
@@ -280,7 +207,7 @@ def test_other_user(environment):
             raise AssertionError("another user was answered")
 
     environment.cell("the directory keeps others out", "EACCES", as_user(65534, attempt))
-    # Even where the permissions have been opened, the kernel says who it is.
+    # The socket's permissions are open here; the kernel still names the user.
     os.chmod(directory, 0o755)
     os.chmod(path, 0o666)
     try:

@@ -1,4 +1,4 @@
-"""Clients of the control socket that are slow, that go away in the middle, or that ask and never read."""
+"""Clients of the control socket that are slow, disconnect in the middle of a request, or never read."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import threading
 import time
 
 from harness import GRACE, PATIENCE, get_class, pattern, read_file, set_class, wait_until, write_file
-from test_control import answers, ask, connect, ends, frame, receive, works
+from control_socket import answers, ask, connect, ends, frame, receive, works
 
 
 def test_slow_writers(environment):

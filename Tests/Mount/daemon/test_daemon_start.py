@@ -1,4 +1,4 @@
-"""The daemon's start as cron, ssh and other daemons do it: with standard input, output or error closed."""
+"""The daemon's start with standard input, output or error closed, as cron, ssh and other daemons do it."""
 
 import itertools
 import json

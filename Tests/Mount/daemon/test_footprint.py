@@ -1,4 +1,4 @@
-"""What the daemon weighs: idle after unlock, and per file that the kernel knows."""
+"""The daemon's memory: idle after unlock, and per file that the kernel knows."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A daemon that is told to end, or whose mount is taken away, while files are open: it locks first, and keeps no keys."""
+"""A daemon that is told to end, or whose mount is detached, while files are open: it locks first and keeps no keys."""
 
 import contextlib
 import os
@@ -106,13 +106,12 @@ def test_lock_comes_first(environment):
 SUBSCRIBER = """
 import sys, time
 sys.path[:0] = sys.argv[2:]
-import harness, test_control
+from subscriber import Subscriber
 class Mount: path = sys.argv[1]
-client = test_control.connect(Mount)
-test_control.ask(client, {"request": "subscribe", "wait": True})
+subscriber = Subscriber(Mount, wait=True)
 print("subscribed", flush=True)
 while True:
-    print(test_control.receive(client)["event"], flush=True)
+    print(subscriber.receive()["event"], flush=True)
 """
 
 
@@ -149,7 +148,7 @@ def test_detached_by_somebody_else(environment):
     harness.wait_until(lambda: gone(pid), what="the end of the daemon")
     mount = environment.mount(mount.volume, path=mount.path)
     environment.cell("what was written", b"saved at the end", harness.read_file(mount / "C")[:16])
-    # A mount that nobody uses ends at once, whoever unmounts it.
+    # An unused mount ends at once when any program unmounts it.
     pid = mount.pid
     harness.run(*words, mount.path)
     harness.wait_until(lambda: gone(pid), what="the end of an unused mount")

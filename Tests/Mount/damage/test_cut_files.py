@@ -1,4 +1,4 @@
-"""Backing files cut at every place that matters: an error or the right bytes, and never fewer without an error."""
+"""Truncated backing files: every cut gives an error or the right bytes, never fewer bytes without an error."""
 
 import errno
 import json
@@ -25,7 +25,7 @@ def judge(environment, mount, tree, cuts):
     """Each file by what is left of it: `cuts` maps names to (length before, length after)."""
     for name, (before, after) in cuts.items():
         seen = inspect(mount / name, tree.contents[name])
-        # What lies behind the last whole page only tells how long the last block is, which the block tells too.
+        # Bytes after the last whole page only give the length of the last block, which the block has as well.
         if before // PAGE == after // PAGE:
             environment.cell(f"{name}: nothing of its pages is gone", {"right"}, seen or {"right"})
         else:

@@ -1,4 +1,4 @@
-"""Tampering below the mount: everything that is changed gives its defined error, and never wrong data."""
+"""Tampering below the mount: every change gives its defined error, never wrong data."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""The frozen volumes of Tests/Fixtures, which every version has to read as the one that made them."""
+"""The frozen volumes of Tests/Fixtures: every version reads them as the one that made them."""
 
 import os
 import sys

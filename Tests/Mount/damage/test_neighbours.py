@@ -1,4 +1,4 @@
-"""A volume that a sync client changes while it is mounted: nothing crashes, and nobody is given what belongs to another file."""
+"""A sync client changes a volume while it is mounted: nothing crashes, and no file gets content of another."""
 
 import json
 import os
@@ -168,7 +168,7 @@ def test_versions_shared(environment):
 
 
 def test_changed_beside_a_reader(environment):
-    """A program reads a file while it is replaced in place, and closes it: who opens it then is given what is there."""
+    """A program reads a file while it is replaced in place, and closes it: the next open gets the new content."""
     below = Below(environment)
     below.make("file", SIZES["middle"], seed=1)
     below.look()
@@ -254,7 +254,7 @@ def names_come_and_go(environment, options):
     mount = environment.remount(below.mount)
     listed = os.listdir(mount.path)
     strange = [name for name in listed if name.startswith(".undecryptable-")]
-    # A directory and what is no name of ours at all are shown as well: nothing is hidden.
+    # A directory and names that protectfs did not make are shown as well: nothing is hidden.
     below.cell("mounted again: strange names are shown", len(copies) + 1, len(strange))
     for name in strange:
         if stat.S_ISREG(os.lstat(mount / name).st_mode):

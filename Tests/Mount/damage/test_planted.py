@@ -1,4 +1,4 @@
-"""Links, FIFOs, sockets and devices that somebody plants in the backing store: never followed, never waited for."""
+"""Links, FIFOs, sockets and devices planted in the backing store: never followed, never waited for."""
 
 import os
 import shutil
@@ -207,7 +207,7 @@ def test_planted_for_what_the_volume_keeps(environment):
         os.remove(keybag)
     os.rename(keybag + ".kept", keybag)
     mount.unlock()
-    # What stands under the names that a change of the keybag uses is removed, and not written through.
+    # Objects at the temporary names of a keybag change are removed; nothing is written through them.
     for name, plant in ((name, plants[name]) for name in FEW):
         for path in (keybag + ".old", os.path.join(volume.path, ".protectfs.tmp.keybag")):
             if os.path.lexists(path):
@@ -292,7 +292,7 @@ def test_another_mount_over_the_mount_point(environment):
 
 
 def moved_outside(environment, options, remount):
-    """A link to the very object that stood there: who follows it finds everything right, and must not."""
+    """A link to the original object, moved away: following it would give the right content, but it must not be followed."""
     reader.load()
     mount = environment.mount(options=options)
     outside = environment.new_path("outside")
@@ -346,7 +346,7 @@ def moved_outside(environment, options, remount):
 
 
 def contents_below(place):
-    """Path → content, size, mode, attributes of all that lies there."""
+    """Path → content, size, mode and attributes of every object there."""
     found = {}
     for directory, _, files in os.walk(place):
         for path in [directory, *(os.path.join(directory, name) for name in files)]:

@@ -1,13 +1,13 @@
-"""A store without any key takes no class from new files and presents no name of its choice: lost records, laid-over headers."""
+"""A store without keys cannot weaken the class of new files or present a name of its choice: lost records, replaced headers."""
 
 import base64
 import os
 import shutil
 
 import reader
+from checks import fsck, kinds, report
 from harness import CLASSES, get_class, outcome, read_file, set_class, write_file
-from test_repair import fsck, kinds, report
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 RECORD = b".protectfs.dir"
 HEADER = 128
@@ -150,7 +150,7 @@ def test_chosen_names(environment):
     report(volume, "--repair", "--accept-name", "ssh/seen")
     words = ["fsck", "--repair", "--accept-names", "--recovery-file", volume.code_file, volume.path]
     code, shown, _ = at_terminal(words, volume.environment, [("[y/N]", "n\n"), ("[y/N]", "n\n")])
-    environment.cell("asked about each", (True, True), (f"-{'n' * 20}" in shown, "-authorized_keys2: is authorized_keys2 its name?" in shown))
+    environment.cell("asked about each", (True, True), (f"-{'n' * 20}" in shown, "-authorized_keys2: the name authorized_keys2 is not verified" in shown))
     mount = environment.mount(volume, path=mount.path)
     left = sorted(os.listdir(mount / "ssh"))
     environment.cell("those confirmed are signed", ["known", "new", "seen"], left[2:])
@@ -192,7 +192,7 @@ def test_a_name_claimed_twice(environment):
     mount.unmount()
     words = ["fsck", "--repair", "--accept-names", "--recovery-file", volume.code_file, volume.path]
     _, shown, _ = at_terminal(words, volume.environment, [("[y/N]", "y\n")])
-    environment.cell("asked about the entry", True, f"/d/{marked['evil']}: is good its name?" in shown)
+    environment.cell("asked about the entry", True, f"/d/{marked['evil']}: the name good is not verified" in shown)
     mount = environment.mount(volume, path=mount.path)
     environment.cell("answered", b"evil", read_file(mount / "d/good"))
 

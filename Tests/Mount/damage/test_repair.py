@@ -1,4 +1,4 @@
-"""fsck on a damaged volume: what it says, what --repair and --quarantine do, and that it may be interrupted."""
+"""fsck on a damaged volume: its report, --repair, --quarantine, and interruptions."""
 
 import json
 import os
@@ -11,26 +11,12 @@ import time
 
 import harness
 import reader
-from test_terminal import at_terminal
+from checks import everything, fsck, kinds, report
+from terminal import at_terminal
 
 # The second too long to decrypt to text by chance once its encoding is damaged.
 WHOLE = "whole, and a name with many characters"
 NAMES = ["damaged", WHOLE, "header", "cut", "weak"]
-
-
-def fsck(volume, *words, ok=False):
-    return harness.protectfs("fsck", *words, volume.path, env=volume.environment, ok=ok)
-
-
-def report(volume, *words):
-    """Exit code and report of a check of everything."""
-    done = fsck(volume, "--json", "--recovery-file", volume.code_file, *words)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
-
-
-def kinds(answer):
-    return sorted(finding["kind"] for finding in answer["findings"])
 
 
 def damaged(environment, size=60_000):
@@ -66,19 +52,6 @@ def damaged(environment, size=60_000):
     os.unlink(volume.backing_path("link"))
     os.symlink("A" * 80, volume.backing_path("link"))
     return mount, contents
-
-
-def everything(path):
-    """Contents and targets of everything below the volume's directory."""
-    found = []
-    for place, directories, files in os.walk(path):
-        for name in directories + files:
-            full = os.path.join(place, name)
-            if os.path.islink(full):
-                found.append(os.readlink(full).encode())
-            elif os.path.isfile(full):
-                found.append(harness.read_file(full))
-    return found
 
 
 def test_repair(environment):
@@ -176,7 +149,7 @@ def test_refusals(environment):
 
 
 def test_progress_on_a_terminal(environment):
-    """Objects, bytes, and how much is left, on one line that is overwritten; nothing of it where there is no terminal."""
+    """Objects, bytes, and how much is left, on one line that is overwritten; nothing of it without a terminal."""
     mount = environment.mount()
     volume = mount.volume
     words = ["fsck", "--recovery-file", volume.code_file, volume.path]
@@ -196,7 +169,7 @@ def test_progress_on_a_terminal(environment):
         environment.cell("with an estimate", True, max(percents) <= 100)
     else:
         environment.skip("with an estimate", "a gigabyte is checked within a tenth of a second here")
-    environment.cell("the end", True, shown.rstrip().endswith("error from now on."))
+    environment.cell("the end", True, shown.rstrip().endswith("damage that looks like a crash is an error."))
     done = fsck(volume, "--recovery-file", volume.code_file)
     environment.cell("not without a terminal", (0, ""), (done.returncode, done.stderr))
 
@@ -271,5 +244,5 @@ def test_a_signal_ends_it_soon(environment):
     # Before it has begun to check it ends as any program does.
     environment.cell("exit code", True, process.returncode in (32, -signal.SIGINT))
     if process.returncode == 32:
-        environment.cell("says so", True, "Interrupted" in out and "error from now on" not in out)
+        environment.cell("says so", True, "Interrupted" in out and "From now on" not in out)
     environment.cell("and then", 0, fsck(volume, "--recovery-file", volume.code_file).returncode)

@@ -1,4 +1,4 @@
-"""A volume with every kind of object, made through the mount and read by the second reader."""
+"""A volume with every kind of object, written through the mount and read by the second reader."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""erase: the keys are destroyed, nothing opens the volume any more, and half of it is finished by a second run."""
+"""erase destroys the keys: nothing opens the volume any more, and a second run completes an interrupted one."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import subprocess
 import harness
 import reader
 from refusals import code_of
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 
 def made(environment):
@@ -70,7 +70,7 @@ def test_erase(environment):
     environment.cell("before", ["--previous-keybag", "--recovery-file", "--passphrase-file", "--no-unlock"],
                      opens(environment, volume))
     leave_previous(volume)
-    # What held the keys, held open: the very blocks, as somebody who undeletes finds them.
+    # The files with the keys, kept open: the same blocks that an undelete would find.
     handles = [(path, open(path, "rb"), harness.read_file(path)) for path in files]
     done = harness.protectfs("erase", "--yes", "--json", volume.path, env=volume.environment)
     answer = json.loads(done.stdout)
@@ -106,14 +106,14 @@ def test_asks_on_a_terminal(environment):
     before = [harness.read_file(path) for path in files]
     words = ["erase", volume.path]
     for label, typed in (("another name", "something else\n"), ("nothing", "\n"), ("yes", "yes\n"), ("^C", "\x03")):
-        code, shown, _ = at_terminal(words, volume.environment, [("to go on", typed)])
+        code, shown, _ = at_terminal(words, volume.environment, [("To continue", typed)])
         environment.cell(f"{label}: refused", True, code != 0)
         environment.cell(f"{label}: names the device key", True, os.path.basename(files[0]) in shown)
         environment.cell(f"{label}: nothing was destroyed", before, [harness.read_file(path) for path in files])
     done = harness.protectfs(*words, env=volume.environment, start_new_session=True, ok=False)
     environment.cell("without a terminal", (2, True), (done.returncode, "--yes" in done.stderr))
     environment.cell("without a terminal: nothing was destroyed", before, [harness.read_file(path) for path in files])
-    code, shown, _ = at_terminal(words, volume.environment, [("to go on", "volume\n")])
+    code, shown, _ = at_terminal(words, volume.environment, [("To continue", "volume\n")])
     environment.cell("the name", (0, True), (code, "erified: no" in shown))
     environment.cell("then they are gone", [], [path for path in files if os.path.exists(path)])
 
@@ -129,7 +129,7 @@ def test_refuses_what_is_in_use(environment):
     done = harness.protectfs("erase", "--yes", copy, env=volume.environment, ok=False)
     environment.cell("a copy is mounted", (6, True), (done.returncode, mount.path in done.stderr))
     code, shown, _ = at_terminal(["erase", volume.path], volume.environment, [])
-    environment.cell("before it asks", (6, False), (code, "to go on" in shown))
+    environment.cell("before it asks", (6, False), (code, "To continue" in shown))
     environment.cell("all is there", [], [path for path in files if not os.path.exists(path)])
     environment.cell("and works", b"secret contents", harness.read_file(mount / "file"))
 

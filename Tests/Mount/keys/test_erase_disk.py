@@ -1,4 +1,4 @@
-"""erase, as somebody sees it who reads the disk: the bytes of the keys are searched for in the image of the file system."""
+"""erase, seen from the disk: the test searches the image of the file system for the bytes of the keys."""
 
 import contextlib
 import json
@@ -89,7 +89,7 @@ def test_images(environment):
 
 
 def test_other_file_systems(environment):
-    """What lies elsewhere than on a disk of its own is named, too."""
+    """Stores that are not on a disk of their own are named, too."""
     if os.geteuid() != 0:
         raise harness.Skip("mounting needs root")
     base = environment.new_path("layers")

@@ -1,61 +1,15 @@
-"""Keybags that were rolled back, swapped or cut, passphrases of every kind, and a volume taken to a new machine."""
+"""Keybags that were rolled back, swapped or cut, all kinds of passphrases, and a volume on a new machine."""
 
 import json
 import os
 import shutil
 import time
 
-from harness import PASSPHRASE, Mount, Volume, outcome, protectfs, read_file, set_class, write_file
+import reader
+from harness import PASSPHRASE, Volume, outcome, protectfs, read_file, set_class, write_file
+from keybags import change, mount, refused, secret_file, slots
 
 USAGE, AUTHENTICATION, DAMAGED = 2, 3, 4
-
-
-def keybag(volume):
-    return os.path.join(volume.path, ".protectfs.keybag")
-
-
-def secret_file(volume, name, text):
-    path = os.path.join(os.path.dirname(volume.path), name)
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text + "\n")
-    return path
-
-
-def state_file(volume):
-    names = [name for name in os.listdir(os.path.join(volume.data, "protectfs")) if name.endswith(".state")]
-    assert len(names) == 1, names
-    return os.path.join(volume.data, "protectfs", names[0])
-
-
-def mount(environment, volume, *words, ok=True):
-    """Mounts with the words given; a failure leaves nothing mounted and says why in one line."""
-    path = environment.new_path("mount")
-    os.makedirs(path)
-    done = protectfs("mount", *words, volume.path, path, env=volume.environment, ok=ok)
-    result = Mount(volume, path, None)
-    result.result = done
-    if done.returncode == 0:
-        environment.mounts.append(result)
-    else:
-        assert not result.is_mounted, done.stderr
-        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-        assert not os.listdir(path)
-    return result
-
-
-def refused(environment, volume, code, *words):
-    done = mount(environment, volume, *words, ok=False).result
-    assert done.returncode == code, f"exit code {done.returncode}: {done.stderr}"
-    return done.stderr
-
-
-def change(volume, *words, ok=True):
-    """A command that changes the keybag."""
-    return protectfs(*words, volume.path, env=volume.environment, ok=ok)
-
-
-def slots(volume):
-    return json.loads(change(volume, "passphrase", "list", "--json").stdout)
 
 
 def add(volume, text, *words):
@@ -79,10 +33,10 @@ def another_machine(environment, volume, copy_keys=False):
 
 def test_rolled_back(environment):
     volume = environment.volume()
-    with open(keybag(volume), "rb") as file:
+    with open(reader.keybag_file(volume), "rb") as file:
         old = file.read()
     add(volume, "second")
-    write_file(keybag(volume), old, os.O_TRUNC)
+    write_file(reader.keybag_file(volume), old, os.O_TRUNC)
     message = refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
     assert "--accept-keybag" in message, message
     refused(environment, volume, DAMAGED, "--no-unlock")
@@ -97,42 +51,42 @@ def test_rolled_back(environment):
 
 def test_every_field_changed(environment):
     volume = environment.volume()
-    with open(keybag(volume), "rb") as file:
+    with open(reader.keybag_file(volume), "rb") as file:
         whole = file.read()
     step = 1 if environment.mode == "soak" else 7
     offsets = sorted({*range(0, 104, 3), *range(104, len(whole), step * 5), len(whole) - 64, len(whole) - 1})
     for offset in offsets:
         changed = bytearray(whole)
         changed[offset] ^= 1
-        write_file(keybag(volume), bytes(changed), os.O_TRUNC)
+        write_file(reader.keybag_file(volume), bytes(changed), os.O_TRUNC)
         done = mount(environment, volume, "--recovery-file", volume.code_file, ok=False).result
         environment.cell(f"byte {offset}", True, done.returncode in (AUTHENTICATION, DAMAGED, 5))
-    write_file(keybag(volume), whole, os.O_TRUNC)
+    write_file(reader.keybag_file(volume), whole, os.O_TRUNC)
     mount(environment, volume, "--recovery-file", volume.code_file).unmount()
 
 
 def test_another_public_key(environment):
     volume = environment.volume()
-    with open(keybag(volume), "rb") as file:
+    with open(reader.keybag_file(volume), "rb") as file:
         whole = bytearray(file.read())
     whole[64:96] = os.urandom(32)
-    write_file(keybag(volume), bytes(whole), os.O_TRUNC)
+    write_file(reader.keybag_file(volume), bytes(whole), os.O_TRUNC)
     refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
-    # Nor is it believed by who has never seen the right one, or was told to accept.
+    # A machine that has never seen the right one, or was told to accept, does not believe it either.
     refused(environment, volume, DAMAGED, "--accept-keybag", "--recovery-file", volume.code_file)
     refused(environment, another_machine(environment, volume, copy_keys=True), DAMAGED, "--no-unlock")
 
 
 def test_half_a_keybag(environment):
     volume = environment.volume()
-    with open(keybag(volume), "rb") as file:
+    with open(reader.keybag_file(volume), "rb") as file:
         whole = file.read()
     for part in (b"", whole[:7], whole[:128], whole[:len(whole) // 2], whole[:-1], whole + b"\0", b"\0" * len(whole)):
-        write_file(keybag(volume), part, os.O_TRUNC)
+        write_file(reader.keybag_file(volume), part, os.O_TRUNC)
         refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
-        with open(keybag(volume), "rb") as file:
+        with open(reader.keybag_file(volume), "rb") as file:
             assert file.read() == part, "a damaged keybag is evidence, and is not to be touched"
-    os.unlink(keybag(volume))
+    os.unlink(reader.keybag_file(volume))
     refused(environment, volume, DAMAGED, "--recovery-file", volume.code_file)
 
 
@@ -148,7 +102,7 @@ def test_another_volumes_keybag(environment):
     one = mount(environment, volume, "--recovery-file", volume.code_file)
     write_file(one / "name", b"content")
     one.unmount()
-    shutil.copyfile(keybag(other), keybag(volume))
+    shutil.copyfile(reader.keybag_file(other), reader.keybag_file(volume))
     # The device key of this volume does not open it.
     done = mount(environment, volume, "--recovery-file", volume.code_file, ok=False).result
     assert done.returncode in (AUTHENTICATION, DAMAGED), done.stderr
@@ -166,12 +120,12 @@ def test_state_file_missing(environment):
     one = mount(environment, volume, "--recovery-file", volume.code_file)
     write_file(one / "file", b"content")
     one.unmount()
-    path = state_file(volume)
+    path = reader.state_file(volume)
     os.unlink(path)
     two = mount(environment, volume, "--recovery-file", volume.code_file)
     assert read_file(two / "file") == b"content"
     two.unmount()
-    assert state_file(volume) == path
+    assert reader.state_file(volume) == path
     # Cut short: it says nothing that could be believed, and is not passed over in silence.
     with open(path, "rb") as file:
         whole = file.read()
@@ -208,7 +162,7 @@ def test_passphrases(environment):
     done = change(volume, "passphrase", "remove", "--slot", numbers[0], "--recovery-file", volume.code_file, ok=False)
     assert done.returncode != 0 and "only passphrase" in done.stderr, done.stderr
     mount(environment, volume, "--passphrase-file", volume.passphrase_file).unmount()
-    # Nothing half-written lies about.
+    # Nothing half-written is left.
     assert [name for name in os.listdir(volume.path) if name.startswith(".protectfs.tmp")] == []
 
 
@@ -307,7 +261,7 @@ def test_no_device_key(environment):
     volume, made = initialise(environment, "--device-key", "none")
     assert made["deviceKey"] is None, made
     assert [slot["kind"] for slot in slots(volume)] == ["passphrase", "recovery code"]
-    # There is no state before first unlock: mounting asks.
+    # Such a volume has no state before first unlock: mounting asks.
     assert "has no device key" in refused(environment, volume, USAGE, "--no-unlock")
     one = mount(environment, volume, "--passphrase-file", volume.passphrase_file)
     assert one.state() == "unlocked"
@@ -363,7 +317,7 @@ def test_delays_grow(environment):
 
 def test_keybag_is_a_link_or_a_fifo(environment):
     volume = environment.volume()
-    path = keybag(volume)
+    path = reader.keybag_file(volume)
     os.rename(path, path + ".away")
     os.symlink(path + ".away", path)
     refused(environment, volume, DAMAGED, "--no-unlock")

@@ -1,4 +1,4 @@
-"""A change of the passphrase that is killed, or loses power, at any of its calls: the old passphrase opens or the new one."""
+"""A passphrase change, killed or without power at any of its calls: the old passphrase opens or the new one."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_killed(environment):
 
 
 def test_power_cut(environment):
-    """Killed there, and the disk is gone: the device key and the state file, which lie elsewhere, are as they were left."""
+    """Killed there, and the disk is gone: device key and state file, which are elsewhere, stay as they were."""
     wanted = calls(environment, CALLS)
     for kind in ("ext4", "xfs", "btrfs") if environment.mode == "soak" else ("ext4",):
         try:

@@ -1,4 +1,4 @@
-"""Passphrases that are easy to guess, and keybags that ask for more work than anybody has time for."""
+"""Passphrases that are easy to guess, and keybags that demand too much work."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import time
 
 import harness
 import reader
-from test_terminal import at_terminal
+from terminal import at_terminal
 
 AUTHENTICATION, VOLUME = 3, 4
 WEAK, MIDDLING, STRONG = "a", "tr0ub4dor&3", "cargo plum violet ankle"
@@ -81,7 +81,7 @@ def test_terminal(environment):
 
 
 def swollen(keybag, count):
-    """The keybag with slots of the highest cost in front of the others, as somebody adds them who has the store."""
+    """The keybag with slots of the highest cost before the others, as an attacker with the store can add them."""
     slots, extensions = struct.unpack_from("<HH", keybag, 100)
     added = b""
     for number in range(count):

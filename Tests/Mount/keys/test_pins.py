@@ -1,15 +1,12 @@
-"""What this machine remembers of a keybag: only what an unlock has verified, and never less than before."""
+"""The pins of this machine: only values that an unlock has verified, and never lower than before."""
 
-import contextlib
 import json
 import os
 import random
-import signal
-import subprocess
 
-import harness
 import reader
-from harness import outcome, read_file, set_class, wait_until, write_file
+from foreground import Foreground
+from harness import outcome, read_file, set_class, write_file
 from keybags import REFUSED, Keybags
 
 
@@ -44,29 +41,6 @@ def test_rolled_back_while_mounted(environment):
     mount.unmount()
 
 
-@contextlib.contextmanager
-def foreground(environment, volume):
-    """A mount before first unlock whose log is in a file."""
-    path = environment.new_path("mount")
-    os.makedirs(path)
-    log = path + ".log"
-    with open(log, "wb") as file:
-        process = subprocess.Popen([harness.binary(), "mount", "-f", "--no-unlock", volume.path, path],
-                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=volume.environment)
-    mount = harness.Mount(volume, path, log)
-    try:
-        wait_until(lambda: process.poll() is not None or mount.is_mounted, what="the mount")
-        if process.poll() is not None:
-            raise AssertionError(f"mounting failed: {read_file(log).decode()}")
-        wait_until(lambda: outcome(mount.state) == "works", what="an answer")
-        yield mount
-        mount.unmount()
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(harness.PATIENCE)
-
-
 def test_public_key_of_somebody_else(environment):
     """Store and device key together put a public key of their own there; no file is ever made for it."""
     bags = Keybags(environment)
@@ -81,12 +55,12 @@ def test_public_key_of_somebody_else(environment):
         bags.cell("where it is known", True, done.returncode == REFUSED and "public key" in done.stderr)
         home, bags.volume = bags.volume, bags.new_machine()
         try:
-            with foreground(environment, bags.volume) as mount:
+            with Foreground(environment, bags.volume, "--no-unlock") as mount:
                 bags.cell("nothing is pinned", (True, None), (bags.state() is not None, bags.pinned()))
                 bags.cell("a file of class D", "works", make(mount, "none"))
                 bags.cell("a new file of class B", "EACCES", make(mount, "completeUnlessOpen"))
                 bags.cell("a file moved into class B", "EACCES", outcome(set_class, mount / "none.dir/file", "B"))
-                bags.cell("the log says why", 1, read_file(mount.log).count(b"has not verified the volume's public key"))
+                bags.cell("the log says why", 1, mount.said().count("has not verified the volume's public key"))
                 done = mount.command("unlock", "--recovery-file", bags.volume.code_file, mount.path, ok=False)
                 bags.cell("unlock", REFUSED, done.returncode)
                 write_file(bags.current, whole, os.O_TRUNC)

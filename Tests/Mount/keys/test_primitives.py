@@ -1,4 +1,4 @@
-"""A library whose results are wrong is used for nothing: no volume is made, mounted, changed or checked with it."""
+"""A cryptographic library with wrong results: no command makes, mounts, changes or checks a volume with it."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ BROKEN = {"BLAKE": "BLAKE2b", "IPSEC_MB": "AES-256-GCM (Intel IPsec-MB)"}
 
 
 def library(environment, macro):
-    """The library that stands in front of the real one."""
+    """The library that is loaded before the real one."""
     compiler = next(filter(None, map(shutil.which, ("cc", "clang"))), None)
     if not compiler:
         raise harness.Skip("no C compiler")

@@ -1,4 +1,4 @@
-"""Keybags that were replaced: what was revoked opens nothing, and one that opens is always there."""
+"""Replaced keybags: revoked ones open nothing, and one that opens is always there."""
 
 import json
 import os

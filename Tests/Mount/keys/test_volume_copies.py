@@ -1,4 +1,4 @@
-"""Copies of a volume on one machine: what is done to one leaves the keys, and what is known, of the other alone."""
+"""Copies of a volume on one machine: a change of one leaves the keys and pins of the other alone."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import shutil
 
 import harness
 from harness import protectfs, read_file, set_class, write_file
-from test_keybags import change, mount, refused, secret_file, slots
+from keybags import change, mount, refused, secret_file, slots
 
 AUTHENTICATION, DAMAGED = 3, 4
 
@@ -146,7 +146,7 @@ def test_restored_in_place(environment):
 
 
 def test_recovery_code_alone(environment):
-    """The recovery code opens a volume whatever lies where its device key should: damaged, cut off, another key."""
+    """The recovery code opens a volume whose device key is damaged, cut off or another key."""
     volume = filled(environment)
     code = ["--recovery-file", volume.code_file]
     key = key_file(volume)
@@ -170,7 +170,7 @@ def test_recovery_code_alone(environment):
 
 
 def test_recovery_with_a_damaged_key(environment):
-    """What is no key is replaced, and what was replaced stays for copies of before, however often."""
+    """A file that is not a key is replaced, and the replaced file stays for older copies, however often."""
     volume = filled(environment)
     old = copy_of(environment, volume)
     key = key_file(volume)
@@ -249,7 +249,7 @@ def test_damaged_state_of_a_copy(environment):
     put(damaged, b"damaged")
     opens(environment, volume)
     said = refused(environment, copy, DAMAGED, "--passphrase-file", volume.passphrase_file)
-    assert damaged in said and "remove it" in said and "shows where" not in said, said
+    assert damaged in said and "remove it" in said and "to see where" not in said, said
     os.unlink(damaged)
     opens(environment, copy)
     put(key_file(volume, "state"), b"damaged")

@@ -1,4 +1,4 @@
-"""Programs that create, save, append, cut and change classes while the volume is locked and unlocked: nothing told is lost."""
+"""Programs create, save, append, truncate and change classes across locks and unlocks: no acknowledged write is lost."""
 
 import errno
 import os

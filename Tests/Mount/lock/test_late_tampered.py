@@ -1,14 +1,13 @@
-"""Late files that somebody else has made or changed: none of what is false reaches a file, and it is told of."""
+"""Late files that an attacker has made or changed: none is applied, and each is reported."""
 
-import contextlib
 import errno
 import os
 import shutil
-import signal
-import subprocess
 
 import harness
 import reader
+from checks import fsck
+from foreground import Foreground
 
 FIRST = 1_700_000_000_000_000  # the first lock number; each case has its own
 SIZE = 20_000
@@ -105,52 +104,33 @@ class Cases:
         return harness.Volume(place + "/volume", place + "/data", self.volume.code_file, self.volume.passphrase_file)
 
 
-@contextlib.contextmanager
-def foreground(environment, volume):
-    """A mount whose log is in a file: (mount, function that gives the log)."""
-    path = environment.new_path("mount")
-    os.makedirs(path)
-    log = path + ".log"
-    with open(log, "wb") as file:
-        process = subprocess.Popen([harness.binary(), "mount", "-f", "--recovery-file", volume.code_file, volume.path, path],
-                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=volume.environment)
-    mount = harness.Mount(volume, path, log)
-    try:
-        harness.wait_until(lambda: process.poll() is not None or mount.is_mounted, what="the mount")
-        if process.poll() is not None:
-            raise AssertionError(f"mounting failed: {harness.read_file(log).decode()}")
-        harness.wait_until(lambda: harness.outcome(mount.state) == "works" and mount.state() == "unlocked", what="an answer")
-        yield mount, lambda: harness.read_file(log).decode(errors="replace")
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.wait(harness.PATIENCE)
+def unlocked(environment, volume):
+    return Foreground(environment, volume, "--recovery-file", volume.code_file)
 
 
 def judge(environment, cases):
     """The same volume mounted, and first checked by fsck; nothing false is applied either way, and each is told of."""
     cases.list_locks()
     checked = cases.copy()
-    with foreground(environment, cases.volume) as (mount, log):
+    with unlocked(environment, cases.volume) as mount:
         environment.cell("nothing is listed in the root", [], [name for name in os.listdir(mount.path) if "protectfs" in name])
         cases.compare(mount, "unlocked")
-        said = log()
+        said = mount.said()
     for name, label in cases.reported.items():
         environment.cell(f"the log tells of {label}", True, name in said)
     # What was not applied is not applied later either; nor what was, over what the file got since.
     since = {}
-    with foreground(environment, cases.volume) as (mount, log):
+    with unlocked(environment, cases.volume) as mount:
         cases.compare(mount, "mounted again")
         for name, wanted in cases.wanted.items():
             harness.write_file(mount / name, b"changed since")
             since[name] = b"changed since" + wanted[13:]
-    with foreground(environment, cases.volume) as (mount, log):
+    with unlocked(environment, cases.volume) as mount:
         cases.compare(mount, "changed since", since)
-    done = harness.protectfs("fsck", "--json", "--recovery-file", checked.code_file, checked.path, env=checked.environment,
-                             ok=False)
+    done = fsck(checked, "--json", "--recovery-file", checked.code_file)
     for name, label in cases.reported.items():
         environment.cell(f"fsck tells of {label}", True, name in done.stdout)
-    with foreground(environment, checked) as (mount, log):
+    with unlocked(environment, checked) as mount:
         cases.compare(mount, "after fsck")
 
 
@@ -221,9 +201,9 @@ def test_no_state_file(environment):
     from secondreader.late import overlay
     cases.wanted[cases.name(0)] = overlay(cases.wanted[cases.name(0)], [(offset, data)])
     os.unlink(reader.state_file(cases.volume))
-    with foreground(environment, cases.volume) as (mount, _):
+    with unlocked(environment, cases.volume) as mount:
         cases.compare(mount, "without a state file")
-    with foreground(environment, cases.volume) as (mount, _):
+    with unlocked(environment, cases.volume) as mount:
         cases.compare(mount, "mounted again")
 
 
@@ -234,7 +214,7 @@ def test_put_back(environment):
         cases.put(number, cases.good(number), 3, "used")
     cases.list_locks()
     saved = cases.copy()
-    with foreground(environment, cases.volume) as (mount, _):
+    with unlocked(environment, cases.volume) as mount:
         cases.compare(mount, "used")
     left = [name for name in os.listdir(cases.volume.path) if name.startswith(".protectfs.late.")]
     environment.cell("late files once all were opened", [], left)
@@ -242,15 +222,14 @@ def test_put_back(environment):
     for when in ("put back", "put back, and changed since"):
         for _, path in late_names(saved.path):
             shutil.copy(path, os.fsencode(cases.volume.path))
-        with foreground(environment, cases.volume) as (mount, log):
+        with unlocked(environment, cases.volume) as mount:
             cases.compare(mount, when)
             for number, path in late_names(saved.path):
-                environment.cell(f"{when}: the log tells of {number - FIRST}", True, os.path.basename(path).decode() in log())
+                environment.cell(f"{when}: the log tells of {number - FIRST}", True, os.path.basename(path).decode() in mount.said())
             for name in cases.wanted:
                 harness.write_file(mount / name, b"changed since")
                 cases.wanted[name] = b"changed since" + cases.wanted[name][13:]
-    done = harness.protectfs("fsck", "--json", "--recovery-file", cases.volume.code_file, cases.volume.path,
-                             env=cases.volume.environment, ok=False)
+    done = fsck(cases.volume, "--json", "--recovery-file", cases.volume.code_file)
     for _, path in late_names(saved.path):
         name = os.path.basename(path).decode()
         environment.cell(f"fsck tells of {name[-4:]}", True, name in done.stdout)

@@ -1,4 +1,4 @@
-"""What a lock has to go through in the kernel's cache, and how: by counts, never by times."""
+"""The work of a lock in the kernel's cache, measured by counts, never by times."""
 
 import json
 import mmap

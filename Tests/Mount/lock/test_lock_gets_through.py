@@ -1,4 +1,4 @@
-"""A lock gets through: whatever others of the same user do with the control socket, and without threads to spare."""
+"""A lock gets through although other programs crowd the control socket or no thread is left."""
 
 import os
 import resource
@@ -6,8 +6,9 @@ import signal
 import socket
 import time
 
+import cgroups
 import harness
-from test_control import ask, connect, frame, receive, socket_path
+from control_socket import ask, connect, frame, receive, socket_path
 
 # A lock takes a tenth of a second; this leaves room for a busy machine, and none for the 10 s of an idle connection.
 SOON = 8
@@ -147,27 +148,13 @@ def test_thousand_that_come_again(environment):
 
 def test_no_threads(environment):
     """The system gives the daemon no thread more: lock and status have theirs already."""
-    group = "/sys/fs/cgroup/pids/protectfs-test-%d" % os.getpid()
-    try:
-        os.mkdir(group)
-        with open(group + "/pids.max", "r+", encoding="ascii"):
-            pass
-    except OSError as error:
-        raise harness.Skip(f"no cgroup of process numbers here: {error}") from error
-    mount = environment.mount()
-    try:
-        with open(group + "/cgroup.procs", "w", encoding="ascii") as file:
-            file.write(str(mount.pid))
-        with open(group + "/pids.current", encoding="ascii") as file:
-            current = int(file.read())
-        with open(group + "/pids.max", "w", encoding="ascii") as file:
-            file.write(str(current))
+    with cgroups.group("pids", "pids.max") as group:
+        mount = environment.mount()
+        group.write("cgroup.procs", mount.pid)
+        group.write("pids.max", int(group.read("pids.current")))
         gets_through(environment, mount, "no threads", unlocks=False)
         code, _ = timed(mount, "unlock", "--recovery-file", mount.volume.code_file)
         environment.cell("all else is told to come again", 6, code)
-        with open(group + "/pids.max", "w", encoding="ascii") as file:
-            file.write("max")
+        group.write("pids.max", "max")
         environment.cell("with threads: unlock", 0, timed(mount, "unlock", "--recovery-file", mount.volume.code_file)[0])
         mount.unmount()
-    finally:
-        harness.wait_until(lambda: harness.outcome(os.rmdir, group) == "works", what="the end of the cgroup")

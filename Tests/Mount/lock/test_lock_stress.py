@@ -1,8 +1,7 @@
-"""33 programs write in eight ways under hogs, stops, class changes and a frozen store: a lock loses none of their bytes."""
+"""33 programs write in eight ways under load, stops, class changes and a frozen store: a lock loses none of their bytes."""
 
 import contextlib
 import glob
-import json
 import os
 import random
 import time
@@ -13,6 +12,7 @@ import harness
 import reader
 import stress
 import uring
+from checks import errors
 from harness import PATIENCE, wait_until
 
 CYCLES = {"quick": 6, "full": 15, "soak": 300}
@@ -171,13 +171,7 @@ def run(environment, test):
     left = [name for name in os.listdir(mount.volume.path) if name.startswith(".protectfs.late.")]
     environment.cell("[late files in the end]", [], left)
     mount.unmount()
-    done = harness.protectfs("fsck", "--json", "--recovery-file", mount.volume.code_file, mount.volume.path,
-                             env=mount.volume.environment, ok=False)
-    try:
-        errors = [one for one in json.loads(done.stdout)["findings"] if one["severity"] == "error"]
-    except ValueError:
-        errors = done.stderr
-    environment.cell("[errors that fsck finds]", [], errors)
+    environment.cell("[errors that fsck finds]", [], errors(mount.volume))
 
 
 test_thirty_three_writers.time_limit = 7200

@@ -344,7 +344,7 @@ def test_events(environment):
 
 
 def test_grace(environment):
-    """During the grace everything is open; the lock waits for those who asked to be waited for, and not longer."""
+    """During the grace everything is open; the lock waits until every waiting subscriber has answered, and no longer."""
     mount = environment.mount()
     write_file(mount / "file", b"content")
     set_class(mount / "file", "A")
@@ -372,7 +372,7 @@ def test_grace(environment):
     mount.unlock()
     environment.cell("[written during the grace, after unlock]", b"CONTENT", os.pread(handle, 7, 0))
 
-    # One who never answers, and one who goes away.
+    # One client that never answers, and one that goes away.
     begun = time.monotonic()
     mount.lock("--grace", "1")
     environment.cell("[the grace runs out]", True, time.monotonic() - begun >= 1)

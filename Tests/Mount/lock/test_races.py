@@ -1,4 +1,4 @@
-"""Commands that meet: lock and unlock from many places, re-encryption and unmounting while the volume is being locked."""
+"""Commands at the same time: lock, unlock, re-encryption and unmount."""
 
 import collections
 import os

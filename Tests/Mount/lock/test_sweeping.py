@@ -1,4 +1,4 @@
-"""A lock under which a store hangs ends at once, says that it sweeps, and leaves no clean file readable."""
+"""A lock with a store that hangs: it ends at once, reports `sweeping`, and leaves no clean file readable."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ def cached(path, seed):
 
 
 def load(mapped):
-    """'works' where a page can be read through the mapping, else the signal that ends who tries."""
+    """'works' where a page can be read through the mapping, else the signal that ends the reader."""
     return in_child(lambda: mapped[5 * PAGE], seconds=60)
 
 

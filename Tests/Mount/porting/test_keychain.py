@@ -1,4 +1,4 @@
-"""SecItemAdd and its like in a program, on a mount before first unlock, unlocked and locked."""
+"""SecItemAdd and the other keychain calls on a mount before first unlock, unlocked and locked."""
 
 import os
 import subprocess

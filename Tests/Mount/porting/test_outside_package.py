@@ -1,4 +1,4 @@
-"""A program in a package of its own that depends on this one, as docs/porting.md shows it; and the check of its imports."""
+"""A program in a package of its own that depends on this one, as docs/porting.md shows it; and the import check."""
 
 import os
 import re

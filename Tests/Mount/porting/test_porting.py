@@ -1,28 +1,11 @@
-"""Programs that import FileProtection, beyond the documents' examples: trees, policies, many writers, what dead ones leave."""
+"""Programs with FileProtection, beyond the documents' examples: trees, policies, many writers, leftovers of killed ones."""
 
 import os
 
-import harness
-from harness import CLASSES, get_class, read_file, run, write_file
+from harness import read_file, run, write_file
+from porting import Examples
 
 A, B = "NSFileProtectionComplete", "NSFileProtectionCompleteUnlessOpen"
-
-
-class Examples:
-    def __init__(self, environment, mount):
-        self.environment, self.mount, self.program = environment, mount, harness.program("porting-examples")
-
-    def says(self, state, expected, name, *words, directory=None, **more):
-        done = run(self.program, name, directory or self.mount.path, *words, ok=False, **more)
-        assert done.returncode == 0, (name, done.returncode, done.stderr)
-        self.environment.cell(f"{state} {name} {' '.join(words)}", expected, done.stdout.splitlines())
-
-    def class_of(self, name, letter):
-        self.environment.cell(f"class of {name}", CLASSES[letter], get_class(self.mount / name))
-
-    def no_debris(self):
-        left = [name for _, folders, _ in os.walk(self.mount.path) for name in folders if "staging" in name]
-        self.environment.cell("staging directories left", [], left)
 
 
 def test_key_exposed(environment):

@@ -1,11 +1,11 @@
-"""Programs that import FileProtection, at the edges of Foundation's promises: nothing is lost that Foundation would keep."""
+"""Programs with FileProtection at the limits of Foundation's promises: nothing is lost that Foundation would keep."""
 
 import os
 import shutil
 
 from harness import CLASSES, get_class, read_file, run, set_class, write_file
 from porting_table import A
-from test_porting import Examples
+from porting import Examples
 
 
 def place(mount, files):
@@ -45,7 +45,7 @@ def test_backups(environment):
 
 
 def test_copies(environment):
-    """Names that are no text are copied; no tree goes into itself; a delegate is asked; a name that is too long is said."""
+    """Names that are not text are copied; no tree goes into itself; a delegate is asked; a name that is too long is said."""
     mount = environment.mount()
     examples = Examples(environment, mount)
     root = os.fsencode(mount.path)
@@ -108,7 +108,7 @@ def test_permissions(environment):
         os.chmod(mount / name, mode)
     identity = {}
     if root:
-        # Where the repository lies he may not look.
+        # The other user cannot read the repository.
         examples.program = shutil.copy(examples.program, os.path.join(environment.base, "examples"))
         identity = {"user": 1234, "group": 1234, "extra_groups": []}
         for folder, folders, files in os.walk(mount.path):

@@ -1,4 +1,4 @@
-"""The documents' examples, as programs that import FileProtection, on a mount that is unlocked, locked, not yet unlocked."""
+"""The documents' examples as programs, on a mount that is unlocked, locked, or not yet unlocked."""
 
 import os
 import shutil
@@ -232,12 +232,12 @@ def test_application_that_asks_first(environment):
 
 
 def test_permissions(environment):
-    """A problem of permissions is told from a lock, by a user who needs permission: root is made one for this."""
+    """Missing permission is told apart from a lock; root becomes an ordinary user for this."""
     mount = environment.mount(options=["allow_other"] if os.geteuid() == 0 else [])
     os.chmod(mount.path, 0o755)
     examples, identity = program(), {}
     if os.geteuid() == 0:
-        # Where the repository lies he may not look.
+        # The other user cannot read the repository.
         examples = shutil.copy(examples, os.path.join(environment.base, "examples"))
         identity = {"user": 1234, "group": 1234, "extra_groups": []}
     for folder in ("open", "denied"):

@@ -1,8 +1,8 @@
-"""A program killed at every system call of a write through FileProtection: nothing is in part, or in a weaker class.
+"""A program killed at every system call of a write through FileProtection: no partial file, and no weaker class.
 
-Each case says what is there before the call and after it. At whatever call the program is killed, every path has to be as
-before or as after, with its class; only where Foundation writes in place may the content be the beginning of the new one.
-What lies in staging has its class before its first byte, and is gone after the next write beside it.
+Each case has the files before the call and after it. At whichever call the program is killed, every path must be as before
+or as after, with its class. Only where Foundation writes in place may the content be the beginning of the new one. A file
+in staging has its class before its first byte, and is gone after the next write beside it.
 """
 
 import os
@@ -10,9 +10,9 @@ import shutil
 
 import harness
 import kills
+from checks import everything, report
 from harness import CLASSES, get_class, read_file, set_class, write_file
 from talk import Program
-from test_repair import everything, report
 
 OLD, NEW = b"old" * 3000, b"new" * 3000
 STRENGTH = "DCBA"
@@ -25,7 +25,7 @@ class Directory:
 
 
 class Begun:
-    """The new content or its beginning, as whoever writes in place leaves it."""
+    """The new content or its beginning, as a write in place leaves it."""
 
 
 class Case:
@@ -72,7 +72,7 @@ class Case:
 
 
 def look(folder):
-    """(what lies in the folder by path, what lies in staging directories)."""
+    """(objects in the folder by path, objects in staging directories)."""
     found, staged = {}, []
     for place, directories, files in os.walk(folder):
         for name in directories + files:

@@ -1,4 +1,4 @@
-"""Programs that import FileProtection write where the protection is: links, `..`, and names that somebody else has taken."""
+"""Programs with FileProtection write only inside the mount: links, `..`, and names that others have taken."""
 
 import os
 
@@ -47,7 +47,7 @@ def test_links_into_the_mount(environment):
 
 
 def test_links_out_of_the_mount(environment):
-    """Atomically the link is replaced, as Foundation replaces it, by a file in the mount; in place there is no protection."""
+    """An atomic write replaces the link by a file in the mount, as Foundation does; a write in place is not protected."""
     mount, out = environment.mount(), outside(environment)
     for verb, expected in {"complete": "complete: ok", "in-place": "in-place: notProtected"}.items():
         target = os.path.join(out, verb)
@@ -104,7 +104,7 @@ def test_without_overwriting(environment):
 
 
 def test_attributes_outside(environment):
-    """A copied attribute off a mount is no class."""
+    """A copied attribute outside of a mount is not a class."""
     path = os.path.join(outside(environment), "copied")
     write_file(path, b"x")
     if harness.outcome(set_class, path, "A") != "works":

@@ -1,4 +1,4 @@
-"""What a mount's root says and keeps for programs: its state for other users, the volume's default class, raw values."""
+"""The root of a mount for programs: its state for other users, the volume's default class, raw values."""
 
 import os
 
@@ -12,7 +12,7 @@ RESERVED = "NSFileProtectionCompleteWhenUserInactive"
 
 
 def test_state_for_other_users(environment):
-    """A user who cannot reach the control socket reads the state wherever he may read the directory."""
+    """A user without access to the control socket reads the state if they may read the directory."""
     if os.geteuid() != 0:
         environment.skip("[another user]", "needs root")
         return

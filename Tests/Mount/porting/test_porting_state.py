@@ -1,4 +1,4 @@
-"""ProtectedData and UIKitCompat against real mounts: state, events, answers to willLock, and a daemon that goes and comes."""
+"""ProtectedData and UIKitCompat on real mounts: state, events, answers to willLock, daemons that end and restart."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def test_answers(environment):
         dies.process.kill()
         environment.cell("[nobody listens any more]", 0, locking.wait(PATIENCE))
         mount.unlock()
-    # Who does not answer costs the grace and no more; who does not ask costs nothing.
+    # An observer that does not answer costs the grace and no more; one that does not ask costs nothing.
     with state("answer", mount.path) as late, state("events", mount.path) as stopped:
         assert late.line() == stopped.line() == "connected unlocked"
         os.kill(stopped.process.pid, signal.SIGSTOP)
@@ -248,7 +248,7 @@ def test_downloader(environment):
 
 
 def edited(environment, *words):
-    """What is typed before, during and after a lock stands in the document, whole and in order."""
+    """Text typed before, during and after a lock is in the document, whole and in order."""
     mount = environment.mount()
     path = mount / "document"
     set_class(mount.path, "A")

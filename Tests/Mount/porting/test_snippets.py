@@ -1,4 +1,4 @@
-"""Every Swift snippet of the documents compiles against the libraries as they are."""
+"""Every Swift snippet of the documents compiles with the libraries."""
 
 import glob
 import os

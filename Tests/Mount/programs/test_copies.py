@@ -1,4 +1,4 @@
-"""Copies of files that are open for writing, with what was written in the kernel's page cache only: never a hole."""
+"""Copies of files that are open for writing, whose data is only in the page cache: never a hole."""
 
 import contextlib
 import errno
@@ -316,6 +316,6 @@ def test_cannot_be_known(environment):
         environment.cell("[full]", {"EINVAL"}, {
             outcome(os.lseek, handle, 2 * FIRST, whence)
             for handle in handles.values() for whence in (os.SEEK_DATA, os.SEEK_HOLE)})
-        # The flush that found out has not taken the error from those who wrote.
+        # The flush that met the error has not taken it from the writers.
         time.sleep(0.1)
         environment.cell("[close says so]", ["ENOSPC"] * 2, [outcome(os.close, handle) for handle in handles.values()])

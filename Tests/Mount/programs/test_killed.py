@@ -1,4 +1,4 @@
-"""Programs killed while they change a file: the next one that opens it notices nothing of that."""
+"""Programs killed while they change a file: the next program that opens it notices nothing."""
 
 import os
 import random
@@ -27,7 +27,7 @@ def changer(path):
 
 
 def test_killed_while_changing(environment):
-    """The kernel keeps EIO for whoever reads or closes the file next, where the changed time went with the program."""
+    """A killed program's pending time update leaves EIO for the next reader or closer; nobody may see it."""
     mount = environment.mount()
     choice = random.Random(20_251_122)
     rounds = int(os.environ.get("PROTECTFS_KILLS", "150"))

@@ -1,4 +1,4 @@
-"""Random operations on a mount and on an ordinary file system beside it: the same answers, the same tree."""
+"""Random operations on a mount and on an ordinary file system: the same answers, the same tree."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Mount options that change what is shown, and those that are passed to the kernel."""
+"""Mount options: those that change the view, and those that go to the kernel."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Ordinary programs on a mount, compared with the same on the file system below."""
+"""Ordinary programs on a mount, compared with the same programs on the file system below."""
 
 import dbm.dumb
 import hashlib
@@ -21,7 +21,7 @@ def need(*programs):
 
 
 def tree(root, attributes=True, times=True):
-    """Everything that can be compared of a tree: path → what stands there."""
+    """Everything that can be compared of a tree: path → attributes and content."""
     found = {}
     links = {}
     for directory, directories, files in os.walk(root):

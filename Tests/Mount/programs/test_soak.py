@@ -1,4 +1,4 @@
-"""A short soak, and that its verdict can be a bad one: growth and differences are seen."""
+"""A short soak, and its verdict: growth and differences are found."""
 
 import os
 import shutil

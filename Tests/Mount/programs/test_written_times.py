@@ -1,4 +1,4 @@
-"""Modification times of class A, whose writes pass the page cache by: what else happens to the file does not undo them."""
+"""Modification times of class A, whose writes bypass the page cache: later calls do not undo them."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What a lock cannot wipe, freed frames of the page cache: it is said once, and only where the kernel does not wipe them."""
+"""The lock's note about freed page cache: printed once, and only if the kernel does not wipe freed memory."""
 
 import os
 

@@ -1,14 +1,14 @@
-"""What others could learn without any key: names in the log, commands in the list of processes, copies in the guard."""
+"""Leaks that need no key: names in the log, commands in the process list, copies in the guard."""
 
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 
 import harness
 import scan
+from foreground import Foreground
 from harness import outcome, read_file, set_class, write_file
 from namespaces import own_devices, own_namespace
 from users import OrdinaryUser
@@ -105,42 +105,21 @@ def test_no_names_in_the_system_log(environment):
         environment.cell("no line has a name", [], lines)
 
 
-def foreground(environment, mount, *words):
-    """Starts a daemon in the foreground; gives the process and the file that has its log."""
-    path = environment.new_path("log")
-    with open(path, "wb") as log:
-        process = subprocess.Popen([harness.binary(), "mount", "--foreground", *words, mount.volume.path, mount.path],
-                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=mount.volume.environment)
-    return process, path
-
-
-@contextlib.contextmanager
-def served(environment, mount, *words):
-    """A mount whose daemon runs in the foreground, until it is told to end; gives the process and its log."""
-    process, path = foreground(environment, mount, *words)
-    try:
-        harness.wait_until(lambda: mount.command("status", mount.path, ok=False).returncode == 0, what="the mount")
-        yield process, path
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(harness.PATIENCE)
-
-
 def test_names_in_the_foreground(environment):
     """Standard error may be the journal's: names are there only where --log-names asks for them."""
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
+    mount = harness.Mount(volume, environment.new_path("mount"))
     os.mkdir(mount.path)
     credential = ["--recovery-file", volume.code_file]
     for words in ([], ["--log-names"]):
-        with served(environment, mount, *credential, *words) as (_, log):
+        with Foreground(environment, volume, *credential, *words, path=mount.path) as mount:
             path = mount / f"{MARK} file{len(words)}"
             write_file(path, b"x")
             set_class(path, "A")
             mount.lock()
             assert outcome(read_file, path) == "EACCES"
-            harness.wait_until(lambda: b"refused to open" in read_file(log), what="the line of the refusal")
-        environment.cell(f"{words}: a name in the log", bool(words), MARK.encode() in read_file(log))
+            harness.wait_until(lambda: "refused to open" in mount.said(), what="the line of the refusal")
+        environment.cell(f"{words}: a name in the log", bool(words), MARK in mount.said())
     done = mount.command("mount", "--log-names", *credential, volume.path, mount.path, ok=False)
     environment.cell("--log-names without --foreground", (2, True), (done.returncode, "--foreground" in done.stderr))
 
@@ -152,13 +131,13 @@ def arguments(pid):
 def test_commands_are_hidden(environment):
     """The text of --passphrase-command may hold a secret: nobody reads it in the list of processes."""
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
+    mount = harness.Mount(volume, environment.new_path("mount"))
     os.mkdir(mount.path)
     command = f"cat {volume.passphrase_file} # {MARK}"
     for label, words in {"one word": [f"--passphrase-command={command}"],
                          "two words": ["--passphrase-command", command]}.items():
-        with served(environment, mount, *words) as (process, _):
-            seen = arguments(process.pid)
+        with Foreground(environment, volume, *words, path=mount.path) as served:
+            seen = arguments(served.process.pid)
             environment.cell(f"{label}, foreground: hidden", False, any(MARK in word for word in seen))
             environment.cell(f"{label}, foreground: what ps shows", ["mount", "--foreground", volume.path, mount.path],
                              [word for word in seen[1:-1] if "--pass" not in word and not word.startswith("*")])
@@ -189,18 +168,16 @@ def has_guard(pid):
 def test_guard_before_the_secret(environment):
     """The guard is there before the daemon has a passphrase, so no copy of one is in it."""
     volume = environment.volume()
-    mount = harness.Mount(volume, environment.new_path("mount"), "")
-    os.mkdir(mount.path)
     fifo = environment.new_path("fifo")
     os.mkfifo(fifo)
-    process, _ = foreground(environment, mount, "--passphrase-command", f"cat {fifo}")
+    mount = Foreground(environment, volume, "--passphrase-command", f"cat {fifo}")
     environment.mounts.append(mount)
     with open(fifo, "wb") as line:
-        environment.cell("in the foreground", True, has_guard(process.pid))
+        environment.cell("in the foreground", True, has_guard(mount.process.pid))
         line.write(read_file(volume.passphrase_file))
     harness.wait_until(lambda: mount.is_mounted, what="the mount")
     mount.unmount()
-    process.wait(harness.PATIENCE)
+    mount.process.wait(harness.PATIENCE)
 
     told, telling = os.pipe()
     secret, sending = os.pipe()

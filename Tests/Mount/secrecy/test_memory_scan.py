@@ -1,4 +1,4 @@
-"""What the daemon's memory holds: before a lock the keys that it needs, after it none of those that must be gone."""
+"""Keys in the daemon's memory: before a lock those that it needs, after it none that must be gone."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""Secrets stay in locked memory while they are needed, and are nowhere else: not in logs, arguments, core files, answers."""
+"""Secrets are in locked memory while needed and nowhere else: no log, argument, core file or answer has them."""
 
 import functools
 import os
@@ -11,6 +11,7 @@ import time
 import harness
 import reader
 import scan
+from foreground import Foreground
 from harness import Skip, wait_until, write_file
 from subscriber import Subscriber
 from users import OrdinaryUser
@@ -56,7 +57,7 @@ def fill(mount):
 
 
 def test_in_locked_memory_only(environment):
-    """Unlocked and at work: each copy of each key lies in memory that is locked and goes into no core file and no fork."""
+    """Unlocked and at work: each copy of each key is in locked memory that no core file and no fork gets."""
     prepare(environment)
     mount = environment.mount(unlock=False)
     mount.command("unlock", "--passphrase-file", mount.volume.passphrase_file, mount.path)
@@ -198,7 +199,7 @@ def test_core_files(environment):
     marks = {"plaintext of class A": b"x" + harness.pattern(10_000, seed=ord("A"))[6:60]}
     view = reader.unlock(mount.volume)
     secrets = {**everything(view, mount.volume, "ABCD"), **marks}
-    # What a core file would hold, whoever writes it.
+    # The content of a core file, whichever program writes it.
     environment.cell("in memory that core files take", {}, scan.unprotected(mount.pid, secrets, flags=("dd",)))
     core = core_of(mount.pid, environment)
     if core is None:
@@ -255,17 +256,11 @@ def test_nothing_is_told(environment):
     """Logs in the foreground, answers and events of the control socket, arguments, environment: no secret in any form."""
     prepare(environment)
     volume = environment.volume()
-    point = environment.new_path("mount")
-    os.mkdir(point)
-    log = environment.new_path("log")
     wrong = environment.new_path("secret")
     write_file(wrong, WRONG + b"\n")
-    with open(log, "wb") as target:
-        process = subprocess.Popen(
-            [harness.binary(), "mount", "-f", "--passphrase-file", volume.passphrase_file, volume.path, point],
-            env=volume.environment, stdin=subprocess.DEVNULL, stdout=target, stderr=target)
-    mount = harness.Mount(volume, point, log)
-    wait_until(lambda: mount.is_mounted, what="the mount")
+    mount = Foreground(environment, volume, "--passphrase-file", volume.passphrase_file)
+    mount.wait()
+    process = mount.process
     handles = fill(mount)
     view = reader.unlock(volume)
     secrets = scan.texts({**everything(view, volume, "ABCD"), "wrong passphrase": WRONG})
@@ -305,7 +300,7 @@ def test_nothing_is_told(environment):
     control.close()
     mount.unmount()
     environment.cell("the end", 0, process.wait(harness.PATIENCE))
-    texts["log"] = harness.read_file(log)
+    texts["log"] = harness.read_file(mount.log)
     environment.cell("the log says something", True, b"refused" in texts["log"])
     texts["answers"] = repr(answers).encode()
     texts["commands"] = "".join(done.stdout + done.stderr for done in told).encode()

@@ -1,4 +1,4 @@
-"""What the machine does not give: permission, space, a device, a file system that can hold a volume."""
+"""Missing resources: permission, space, the FUSE device, a suitable file system."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A daemon whose descriptors are used up by open files: it is reached, locked and unlocked, and nothing half-made is left."""
+"""A daemon without free descriptors: it still answers, locks and unlocks, and leaves nothing half-made."""
 
 import contextlib
 import errno
@@ -7,10 +7,10 @@ import resource
 import time
 
 import harness
+from control_socket import connect
 from frozen import Case
+from late import check_store, lock_late
 from stores import store
-from test_control import connect
-from test_late import check_store, lock_late
 
 SOON = 8
 
@@ -34,7 +34,7 @@ def open_all(paths, flags=os.O_RDWR):
 
 
 def below(volume):
-    """Everything that lies in the store."""
+    """Every path in the store."""
     return sorted(os.path.join(place, name) for place, directories, files in os.walk(volume.path)
                   for name in directories + files)
 

@@ -1,4 +1,4 @@
-"""A file that is busy holds up no other: after a crash, with a store that does not answer, with a long change of class."""
+"""A busy file delays no other file: after a crash, with a store that hangs, during a long change of class."""
 
 import contextlib
 import ctypes
@@ -13,7 +13,6 @@ import harness
 import reader
 from harness import CLASSES, PAGE, get_class, pattern, read_file, wait_until, write_file
 from stores import store
-from test_crash import crash
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,7 +55,7 @@ def test_time_does_not_follow_holes(environment):
     size = 4 << 30
     mount = environment.mount()
     sparse_file(mount / "sparse", size)
-    crash(mount)
+    mount.crash()
     mount = environment.mount(mount.volume, path=mount.path)
     before = read_below(mount)
     handle = os.open(mount / "sparse", os.O_RDWR)
@@ -87,7 +86,7 @@ def test_unmounted_before_it_is_mended(environment):
     write_file(mount / "file", content)
     harness.sync(mount.path)
     backing = backing_of(mount, mount / "file")
-    crash(mount)
+    mount.crash()
     # Blocks 5000 to 5002, of 4060 bytes (or 4048: the suite is the machine's).
     handle = os.open(backing, os.O_RDWR)
     suite = os.pread(handle, 8, 0)[5]
@@ -106,7 +105,7 @@ def test_unmounted_before_it_is_mended(environment):
         content += text
         os.close(handle)
         if turn == 1:
-            crash(mount)
+            mount.crash()
         else:
             mount.unmount()
         volume = reader.unlock(mount.volume)
@@ -129,7 +128,7 @@ def test_it_is_mended_while_it_is_open(environment):
     write_file(mount / "file", content)
     harness.sync(mount.path)
     backing = backing_of(mount, mount / "file")
-    crash(mount)
+    mount.crash()
     with open(reader.state_file(mount.volume), "rb") as file:
         bad = State(file.read()).open_epochs
     handle = os.open(backing, os.O_RDWR)

@@ -1,5 +1,7 @@
-"""Real faults below: a full disk, a quota, a disk that fails, a store that turns read-only; with the right errno, and no
-damage to what is not concerned."""
+"""Real faults below: a full disk, a quota, a failing disk, a store that turns read-only.
+
+Each gives the right errno and damages no other file.
+"""
 
 import errno
 import os
@@ -34,7 +36,7 @@ def check(path, content):
 
 
 def fill_up(environment, mount, label, wanted):
-    """Writes until there is no space: the errno at write, fsync or close; the same for files closed without fsync."""
+    """Writes until no space is left: the errno at write, fsync or close; the same for files closed without fsync."""
     answers = set()
     late = os.open(mount / "late", os.O_RDWR | os.O_CREAT, 0o644)
     for number in range(400):
@@ -227,7 +229,7 @@ def test_given_up(environment):
                 os.fsync(handle)
                 harness.sync(below.backing)
                 below.disk.order("fail", errno.EIO, "fsync")
-                os.pwrite(handle, b"lost" * 1000, 0)  # class A is direct: it stands in the cache below, and nowhere else
+                os.pwrite(handle, b"lost" * 1000, 0)  # class A is direct: only the cache below has it
                 os.mkdir(mount / "directory")
                 environment.cell(f"{kind}: a directory's fsync", True,
                                  harness.outcome(sync_directory, mount.path) in ("EIO", "EROFS"))

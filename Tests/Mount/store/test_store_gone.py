@@ -1,4 +1,4 @@
-"""Stores that go away: files deleted underneath, a directory unmounted, a disk that hangs, no descriptors, no memory."""
+"""Stores that disappear: deleted files, an unmounted directory, a disk that hangs, no descriptors, no memory."""
 
 import contextlib
 import errno
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+import cgroups
 import harness
 import reader
 from stores import save, store
@@ -223,21 +224,12 @@ def test_few_descriptors(environment):
 
 def test_out_of_memory(environment):
     """The OOM killer takes the daemon: like kill -9, and nothing synced is lost."""
-    group = "/sys/fs/cgroup/memory/protectfs-test-%d" % os.getpid()
-    try:
-        os.mkdir(group)
-        with open(group + "/memory.limit_in_bytes", "r+", encoding="ascii"):
-            pass
-    except OSError as error:
-        raise harness.Skip(f"no memory cgroup here: {error}") from error
-    try:
+    with cgroups.group("memory", "memory.limit_in_bytes") as group:
         mount = environment.mount()
         assert save(mount / "synced", CONTENT) == "works"
         pid = mount.pid
-        with open(group + "/cgroup.procs", "w", encoding="ascii") as file:
-            file.write(str(pid))
-        with open(group + "/memory.limit_in_bytes", "w", encoding="ascii") as file:
-            file.write(str(2 << 20))
+        group.write("cgroup.procs", pid)
+        group.write("memory.limit_in_bytes", 2 << 20)
         children = []
         for number in range(8):
             child = os.fork()
@@ -256,8 +248,8 @@ def test_out_of_memory(environment):
             if not killed:
                 os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-        with open(group + "/memory.oom_control", encoding="ascii") as file:
-            kills = next(int(line.split()[1]) for line in file if line.startswith("oom_kill "))
+        kills = next(int(line.split()[1]) for line in group.read("memory.oom_control").splitlines()
+                     if line.startswith("oom_kill "))
         if not killed:
             raise harness.Skip("the kernel did not run out of memory with this limit")
         environment.cell("the OOM killer took the daemon", True, kills > 0)
@@ -267,5 +259,3 @@ def test_out_of_memory(environment):
         mount = environment.mount(mount.volume, path=mount.path)
         environment.cell("what was synced", True, harness.read_file(mount / "synced") == CONTENT)
         mount.unmount()
-    finally:
-        harness.wait_until(lambda: harness.outcome(os.rmdir, group) == "works", what="the end of the cgroup")

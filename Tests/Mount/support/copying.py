@@ -1,4 +1,4 @@
-"""The tools that copy files, several at once, beside a process that holds the files open."""
+"""Tools that copy files, several at once, while a process has the files open."""
 
 import contextlib
 import os

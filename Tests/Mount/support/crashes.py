@@ -1,4 +1,4 @@
-"""Rounds of crashes: loads on a mount, the daemon killed or its disk cut off, and everything promised compared after it."""
+"""Rounds of crashes: loads on a mount, the daemon killed or its disk cut off, then a comparison with every promise."""
 
 import contextlib
 import errno
@@ -276,7 +276,7 @@ class Cut(Rounds):
         self.renew()
 
     def renew(self):
-        """A new file system with a new volume; in every second one the device key and state file lie on it as well."""
+        """A new file system with a new volume; in every second round with the device key and state file on it."""
         self.close()
         self.earlier = {}
         self.image = device.load_image(self.image_file)
@@ -342,10 +342,7 @@ class Cut(Rounds):
         """The daemon's end: killed, or unmounted in vain, which must not say that all went well."""
         if self.choice.random() < 0.3:
             mount.command("unmount", mount.path, ok=False)
-        for pid in harness.daemons(mount.path):
-            os.kill(pid, signal.SIGKILL)
-        harness.wait_until(lambda: not harness.daemons(mount.path), what="the daemon's end")
-        harness.detach(mount.path)
+        mount.crash()
 
     def close(self):
         """Takes the disk away."""

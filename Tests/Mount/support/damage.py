@@ -1,4 +1,4 @@
-"""Files that are damaged below the mount, and what reading them gives."""
+"""Files that are damaged below the mount, and the results of reading them."""
 
 import errno
 import os

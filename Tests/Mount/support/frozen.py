@@ -1,4 +1,4 @@
-"""A store that is frozen while the volume is locked, so that acknowledged writes of a file come after its keys are gone."""
+"""A store that is frozen while the volume is locked: acknowledged writes reach it after the keys are gone."""
 
 import contextlib
 import errno
@@ -40,7 +40,7 @@ def freezing(place):
 
 
 class LoopStore:
-    """A volume on a file system of its own in a file, which can be frozen; device key and state file lie elsewhere."""
+    """A volume on a file system of its own in a file, which can be frozen; device key and state file are elsewhere."""
 
     def __init__(self, environment, kind="ext4", size=2 << 30, parent=None):
         if os.geteuid() != 0:

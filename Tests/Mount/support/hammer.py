@@ -1,4 +1,4 @@
-"""Writers and readers that run beside lock and unlock, and keep account of every byte that they were told is written."""
+"""Writers and readers that run across locks and unlocks and keep account of every acknowledged byte."""
 
 import errno
 import mmap
@@ -45,7 +45,7 @@ class Slots:
         self.put(slot, 1, sequence)
 
     def synced(self, mine, told):
-        """An fsync by the one who writes these slots: after it fails, what came since the last good one may be gone."""
+        """An fsync by the writer of these slots: after a failure, writes since the last good one may be lost."""
         for slot in mine:
             if told:
                 self.put(slot, 1, self.get(slot, 2))

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 
 # Tests find these here as well.
@@ -70,6 +71,13 @@ def write_file(path, content, flags=0):
             done += os.write(handle, content[done:])
     finally:
         os.close(handle)
+
+
+def make_file(path, letter, content):
+    """A file with a class that somebody has set, before it got its content."""
+    write_file(path, b"")
+    set_class(path, letter)
+    write_file(path, content)
 
 
 def read_file(path):
@@ -149,8 +157,8 @@ class Volume:
 class Mount:
     """A mounted volume."""
 
-    def __init__(self, volume, path, log=""):
-        self.volume, self.path, self.log = volume, path, log
+    def __init__(self, volume, path):
+        self.volume, self.path = volume, path
 
     def __truediv__(self, name):
         return os.path.join(self.path, name)
@@ -179,6 +187,13 @@ class Mount:
 
     def unmount(self):
         self.command("unmount", self.path)
+
+    def crash(self):
+        """Ends the daemon as a power cut would end the machine: nothing is closed, and the mount is gone."""
+        for pid in daemons(self.path):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not daemons(self.path), what="the daemon's end")
+        detach(self.path)
 
     @property
     def is_mounted(self):

@@ -1,4 +1,4 @@
-"""A volume whose keybag is changed, rolled back and taken away, and every keybag that it had."""
+"""Commands that change a keybag, mounts that may be refused, and a volume with all keybags that it has had."""
 
 import contextlib
 import glob
@@ -6,10 +6,48 @@ import json
 import os
 
 import reader
-from harness import Volume, protectfs, read_file, write_file
+from harness import Mount, Volume, protectfs, read_file, write_file
 
 REFUSED, NOT_DONE = 4, 8
 UNPINNED = 4
+
+
+def secret_file(volume, name, text):
+    path = os.path.join(os.path.dirname(volume.path), name)
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text + "\n")
+    return path
+
+
+def mount(environment, volume, *words, ok=True):
+    """Mounts with the words given; a failure leaves nothing mounted and says why in one line."""
+    path = environment.new_path("mount")
+    os.makedirs(path)
+    done = protectfs("mount", *words, volume.path, path, env=volume.environment, ok=ok)
+    result = Mount(volume, path)
+    result.result = done
+    if done.returncode == 0:
+        environment.mounts.append(result)
+    else:
+        assert not result.is_mounted, done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert not os.listdir(path)
+    return result
+
+
+def refused(environment, volume, code, *words):
+    done = mount(environment, volume, *words, ok=False).result
+    assert done.returncode == code, f"exit code {done.returncode}: {done.stderr}"
+    return done.stderr
+
+
+def change(volume, *words, ok=True):
+    """A command that changes the keybag."""
+    return protectfs(*words, volume.path, env=volume.environment, ok=ok)
+
+
+def slots(volume):
+    return json.loads(change(volume, "passphrase", "list", "--json").stdout)
 
 
 class Keybags:

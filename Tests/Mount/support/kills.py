@@ -1,4 +1,4 @@
-"""Runs a program up to one of its system calls, and kills it there: what is seen then is what stood between two calls."""
+"""Runs a program up to one of its system calls and kills it there, to see the state between two calls."""
 
 import ctypes
 import os

@@ -31,7 +31,7 @@ def fsync_directory(path):
 
 
 def fragments(size):
-    """(start, end) of the parts of a content that lie in one page below and in one page of the kernel's cache.
+    """(start, end) of each part that is within one page below and one page of the kernel's cache.
 
     Each is as it was at some time; those of one page below may be of different times, as the kernel writes its own pages.
     """
@@ -44,7 +44,7 @@ def fragments(size):
 
 
 def block_end(size):
-    """The end of the block in which byte size - 1 lies."""
+    """The end of the block that contains byte size - 1."""
     if size <= FIRST:
         return FIRST if size else 0
     return FIRST + -(-(size - FIRST) // OTHER) * OTHER

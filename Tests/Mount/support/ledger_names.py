@@ -1,4 +1,4 @@
-"""Loads on names and classes: directories made, moved and removed with an fsync after each step; classes changed."""
+"""Loads on names and classes: directories made, moved and removed with an fsync after each step; class changes."""
 
 import os
 import random

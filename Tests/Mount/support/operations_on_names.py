@@ -1,4 +1,4 @@
-"""The rest of what a program can do to a file, in the form of operations.py: size, status, names, attributes, locks."""
+"""More operations in the form of operations.py: size, status, names, attributes, locks."""
 
 import ctypes
 import fcntl

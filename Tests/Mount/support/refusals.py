@@ -1,4 +1,4 @@
-"""Calls that must fail with one clear line and a documented exit code, and change nothing."""
+"""Calls that must fail with one clear line and a documented exit code and without any change."""
 
 import hashlib
 import os

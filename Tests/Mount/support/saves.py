@@ -1,4 +1,4 @@
-"""Everyday saves of real programs: what each leaves in a directory, in which class, and how it went about it.
+"""Everyday saves by real programs: the files that each leaves, their classes, and the steps of the save.
 
 Run alone, it prints the table of docs/saves.md:  python3 Tests/Mount/support/saves.py
 """
@@ -14,26 +14,26 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 
 import harness
 from harness import Skip, get_class, read_file, set_class, wait_until, write_file
+from workplace import workplace
 
 FILE = "diary.txt"
 BEFORE = b"dear diary\n"
 LETTERS = {name: letter for letter, name in harness.CLASSES.items()}
 EVENTS = {0x100: "create", 0x40: "away", 0x80: "to", 0x200: "delete", 0x8: "written"}
-# Nobody's settings; and the tests' mounts are below /tmp, where emacs and vim make no backups unless told.
-SURROUNDINGS = {"HOME": "/", "TMPDIR": "/nonexistent"}
+# Without settings and a history of anybody. emacs and vim make no backups below /tmp, where the mounts are, unless told.
+SURROUNDINGS = {"HOME": "/nonexistent", "TMPDIR": "/nonexistent"}
 BACKUPS = "(setq backup-enable-predicate (lambda (name) t))"
 EMACS = ["emacs", "-Q", "--batch", "--eval"]
 VISIT = f'(find-file "{FILE}") (goto-char (point-max)) (insert "more")'
 
 
 def letter(path):
-    """The class as its letter; of what is no file, nothing."""
+    """The class as its letter; None without a file."""
     try:
         return LETTERS[get_class(path)] if os.path.isfile(path) and not os.path.islink(path) else None
     except OSError:
@@ -323,25 +323,19 @@ ROWS = [
 
 def main():
     """Prints the table, and below each row what inotify told."""
-    top = tempfile.mkdtemp(prefix="protectfs-saves.")
-    template = os.path.join(top, "template")
-    os.makedirs(template)
-    harness.make_template(template)
-    environment = harness.Environment(top, template, os.path.join(top, "control"), print, "quick")
-    try:
+    with workplace("protectfs-saves.") as place:
+        environment = place.environment()
         mounts = [environment.mount(options=options) for options in (("no_family_class",), ())]
         for row in ROWS:
             try:
                 (without, _), (after, events) = [
-                    row.run(mount, os.path.join(top, f"outside{place}")) for place, mount in enumerate(mounts)]
+                    row.run(mount, environment.new_path("outside")) for mount in mounts]
             except Skip as reason:
                 print(f"{row.name}: {reason}")
                 continue
             print(row.line if (without, after) == (row.without, row.after) else f"{row.name}: {without}, {after}")
             print("      " + ", ".join(f"{what} {name}" for what, name in events))
-    finally:
         environment.close()
-        shutil.rmtree(top)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def memory(pid):
                     break
                 if not part:
                     break
-                # A key that lies across two reads is found too.
+                # A key across two reads is found too.
                 yield at - len(tail), tail + part
                 at += len(part)
                 tail = part[-256:]
@@ -123,7 +123,7 @@ def areas(pid):
 
 
 def unprotected(pid, secrets, flags=("lo", "dd", "wf")):
-    """The addresses at which secrets lie in memory that is not locked, or goes into core files, or into a fork."""
+    """The addresses of secrets in memory that is not locked, or that core files or forks get."""
     places = [(low, high) for low, high, found_flags, _ in areas(pid) if set(flags) <= found_flags]
     return {name: outside for name, addresses in found(pid, secrets).items() if (outside := [
         address for address in addresses if not any(low <= int(address, 16) < high for low, high in places)])}
@@ -145,7 +145,7 @@ def credential_secrets(keybag, passphrase, device_key):
 
 
 def texts(secrets):
-    """The same secrets as they would stand in a text."""
+    """The same secrets in the encodings that a text may use."""
     import base64
     result = {}
     for name, value in secrets.items():

@@ -1,8 +1,9 @@
-"""A mixed load on two mounts for hours, beside plain directories: flat in memory, descriptors, latency; equal in contents.
+"""Runs a mixed load for hours on two mounts, and the same steps in plain directories.
 
-One volume stays mounted from the beginning to the end, and is locked and unlocked under the load; memory, descriptors and
-latency are measured on it. The other is locked too, and unmounted and mounted again and again. Every row of the table is
-a minute. The last line is "flat and equal" or what is not; the exit code is 0 or 1. The same seed gives the same steps.
+Memory, descriptors and latency must stay flat, and the contents equal. One volume stays mounted from the beginning to the
+end, and is locked and unlocked under the load; it is the one that is measured. The other is locked too, and unmounted and
+mounted again and again. Every row of the table is a minute. The last line is "flat and equal" or the list of problems; the
+exit code is 0 or 1. The same seed gives the same steps.
 """
 
 import argparse
@@ -12,7 +13,6 @@ import random
 import resource
 import shutil
 import sys
-import tempfile
 import time
 
 import hammer
@@ -20,10 +20,11 @@ import harness
 import soak_compare
 import soak_load
 import soak_measure
+from workplace import workplace
 
 
 class Side:
-    """A volume, its mount, its plain directory, and who works in both."""
+    """A volume, its mount, its plain directory, and the workers in both."""
 
     def __init__(self, title, environment, place, seed, duty):
         self.title, self.environment = title, environment
@@ -166,11 +167,11 @@ class Soak:
 
 def arguments():
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("hours", nargs="?", type=float, default=2.0, metavar="HOURS")
-    parser.add_argument("--minutes", type=float)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--duty", type=float, default=1.0, help="cores' worth of load, about (1.0)")
-    parser.add_argument("--keep", action="store_true", help="leave the volumes and directories there")
+    parser.add_argument("hours", nargs="?", type=float, default=2.0, metavar="HOURS", help="default: 2")
+    parser.add_argument("--minutes", type=float, help="minutes in place of HOURS")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="for the same steps as in an earlier run")
+    parser.add_argument("--duty", type=float, default=1.0, metavar="PART", help="load, in processors (default: 1.0)")
+    parser.add_argument("--keep", action="store_true", help="keep the volumes and directories")
     return parser.parse_args()
 
 
@@ -180,17 +181,14 @@ def main():
         raise SystemExit("soak: /dev/fuse is missing")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
-    place = tempfile.mkdtemp(prefix="protectfs-soak.")
     seconds = (chosen.minutes if chosen.minutes is not None else chosen.hours * 60) * 60
-    print(f"soak: {seconds / 60:g} minutes, seed {chosen.seed}, below {place}", flush=True)
     problems = []
-    environment = harness.Environment(place, os.path.join(place, "template"), "", lambda *words, **more: problems.append(
-        f"{words}") if words[1:] and words[1] else None, "soak")
-    keep = chosen.keep
-    try:
-        os.makedirs(environment.template)
-        harness.make_template(environment.template)
-        soak = Soak(chosen, place, environment)
+    with workplace("protectfs-soak.") as place:
+        print(f"soak: {seconds / 60:g} minutes, seed {chosen.seed}, below {place.path}", flush=True)
+        place.is_kept = chosen.keep
+        environment = place.environment(mode="soak", report=lambda *words, **more: problems.append(
+            f"{words}") if words[1:] and words[1] else None)
+        soak = Soak(chosen, place.path, environment)
         try:
             took = soak.run(seconds)
         except BaseException:
@@ -207,16 +205,13 @@ def main():
             print("FAILED  " + text)
         print(f"{took / 60:.1f} minutes, {soak.rows[-1]['steps'] if soak.rows else 0} steps, "
               f"{sum(side.locks for side in soak.sides)} locks, {soak.turning.remounts} remounts, seed {chosen.seed}")
-        keep = keep or bool(soak.problems)
-    finally:
+        place.is_kept = place.is_kept or bool(soak.problems)
         environment.close()
-        left = harness.clean_mounts(place, "/sys/fs/fuse/connections")
+        left = harness.clean_mounts(place.path, place.control)
         if left:
             problems.append(f"left mounted: {left}")
-        if keep:
-            print(f"soak: kept {place}")
-        else:
-            shutil.rmtree(place, ignore_errors=True)
+        if place.is_kept:
+            print(f"soak: kept {place.path}")
     print("flat and equal" if not problems else "NOT flat and equal: " + "; ".join(problems)[:2000])
     return 1 if problems else 0
 

@@ -1,10 +1,10 @@
-"""Whether the mount and the plain directory of a soak hold the same."""
+"""Compares the mount and the plain directory of a soak."""
 
 import contextlib
 import os
 import sqlite3
 
-SAMPLES = "samples"  # is not compared: who takes them does not rest
+SAMPLES = "samples"  # not compared: the process that takes them never pauses
 
 
 def differences(place, shadow, most=5):
@@ -45,7 +45,7 @@ def differences(place, shadow, most=5):
                 if os.readlink(pair[0]) != os.readlink(pair[1]):
                     found.append(f"{pair[0]}: another target")
             elif os.path.exists(os.path.join(pair[0], "base")):
-                # The same rows may lie elsewhere in the file after a transaction that was refused.
+                # After a refused transaction the same rows may be elsewhere in the file.
                 if dump(pair[0]) != dump(pair[1]):
                     found.append(f"{pair[0]}: another content of the database")
             elif os.path.isdir(pair[0]):

@@ -1,4 +1,4 @@
-"""What programs do for hours: every step is taken in the mount and in a plain directory, and both have to look the same."""
+"""The load of a soak: every step runs in the mount and in a plain directory, with the same result."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""What a soak measures, and when it calls that flat."""
+"""The measurements of a soak, and the limits within which they count as flat."""
 
 import json
 import os

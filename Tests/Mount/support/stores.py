@@ -8,10 +8,11 @@ import shutil
 
 import device
 import harness
+from checks import errors
 
 
 class Store:
-    """A file system on a disk of `device`, with a volume on it; device key and state file lie elsewhere."""
+    """A file system on a disk of `device`, with a volume on it; device key and state file are elsewhere."""
 
     def __init__(self, environment, kind="ext4", size=None, options=""):
         self.environment, self.kind, self.options = environment, kind, options
@@ -54,13 +55,7 @@ class Store:
 
     def check(self, name):
         """fsck finds no error."""
-        done = harness.protectfs("fsck", "--json", "--recovery-file", self.volume.code_file, self.volume.path,
-                                 env=self.volume.environment, ok=False)
-        try:
-            errors = [one for one in json.loads(done.stdout)["findings"] if one["severity"] == "error"]
-        except ValueError:
-            errors = done.stderr
-        self.environment.cell(f"{name}: errors that fsck finds", [], errors)
+        self.environment.cell(f"{name}: errors that fsck finds", [], errors(self.volume))
 
     def close(self):
         """Takes all away, whatever state it is in."""
@@ -70,10 +65,7 @@ class Store:
         mounted = getattr(self, "mounted", None)
         if mounted and mounted.is_mounted:
             mounted.command("unmount", mounted.path, ok=False)
-            harness.detach(mounted.path)
-        for pid in harness.daemons(self.point):
-            os.kill(pid, 9)
-        harness.wait_until(lambda: not harness.daemons(self.point), what="the daemon's end")
+        harness.Mount(self.volume, self.point).crash()
         self.detach()
         os.close(self.image)
 

@@ -1,4 +1,4 @@
-"""Programs that write in every way there is while a volume is locked and classes change, each with account of every byte."""
+"""Programs that write in every possible way while a volume is locked and classes change; each keeps account of its bytes."""
 
 import contextlib
 import errno
@@ -22,7 +22,7 @@ COMPLAINTS = 100
 
 
 class Crowd(hammer.Gang):
-    """A gang of which nobody stands still because there is a lot to complain of; it counts all of it."""
+    """A gang that continues after any number of complaints and counts them."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,6 @@ class Crowd(hammer.Gang):
             if self.complained.value > COMPLAINTS:
                 return
         super().complain(text)
-
 
     def finish(self, seconds=harness.PATIENCE):
         """Stops all; where somebody does not stop, says what each such program waits for."""

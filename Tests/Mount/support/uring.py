@@ -1,4 +1,4 @@
-"""io_uring in a few system calls: writes that a thread of the kernel does while the program goes on."""
+"""io_uring in a few system calls: a kernel thread writes while the program continues."""
 
 import ctypes
 import errno

@@ -8,7 +8,7 @@ from namespaces import open_fuse_to_everyone
 
 
 class OrdinaryUser:
-    """A user without privileges; volume, keys and a place to mount lie below a directory of theirs."""
+    """A user without privileges; volume, keys and mount point are below a directory of theirs."""
 
     def __init__(self, environment, number=65534):
         if os.geteuid() != 0 or not shutil.which("setpriv") or not shutil.which("fusermount3"):

@@ -1,9 +1,13 @@
-// Who listens to the volume's events, and who wants to be waited for before a lock.
+// Carries what happens to a volume to the programs that subscribe, and waits for those that ask for it before a lock.
 
 import HostSystem
 
-/// The subscribers of a server. A slow one is dropped, a vanished one is not waited for.
-final class Subscribers: Sendable {
+/// Made before the mount that publishes and the server that subscribes; knows neither. A slow subscriber is dropped, a
+/// vanished one is not waited for.
+package final class EventHub: Sendable {
+    /// Seconds that a lock waits for those who asked to be waited for, unless told otherwise.
+    package static let usualGrace = 5.0
+
     private struct Subscriber {
         let channel: Channel
         var waits: Bool
@@ -19,6 +23,11 @@ final class Subscribers: Sendable {
 
     private let state = Lock(State())
     private let answered = Condition()
+    private let longestGrace: Double
+
+    /// A hub without subscribers.
+    /// - Parameter longestGrace: in seconds.
+    package init(longestGrace: Double = ControlLimits.standard.longestGrace) { self.longestGrace = longestGrace }
 
     /// Adds `channel`, whose first message is `reply`: no event comes before it, none after it is missed.
     ///
@@ -49,7 +58,8 @@ final class Subscribers: Sendable {
         answered.broadcast()
     }
 
-    func publish(_ event: ControlEvent) {
+    /// Tells every subscriber; never waits for one.
+    package func publish(_ event: ControlEvent) {
         let json = event.json
         // Under the lock, so that all see the same order; sending never waits.
         state.withLock { state in
@@ -57,8 +67,14 @@ final class Subscribers: Sendable {
         }
     }
 
-    /// Announces a lock; true when nobody is left to be waited for before `grace` seconds are over.
-    func announce(grace: Double) -> Bool {
+    /// Announces a lock and waits until all who asked have answered that they are done, or the grace is over. Nobody
+    /// asked: returns at once.
+    ///
+    /// - Parameter grace: seconds; nil: the usual 5.
+    /// - Returns: whether all have answered.
+    package func announceLock(grace: Double?) -> Bool {
+        let seconds = min(max(grace ?? Self.usualGrace, 0), longestGrace)
+        let grace = seconds.isFinite ? seconds : Self.usualGrace
         let announcement = state.withLock { state in
             state.lastAnnouncement += 1
             let number = state.lastAnnouncement

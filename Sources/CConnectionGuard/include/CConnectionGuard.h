@@ -1,6 +1,11 @@
-/* The guard of a mount: a small process that aborts its connection when the daemon dies. */
-#ifndef PROTECTFS_GUARDSHIM_H
-#define PROTECTFS_GUARDSHIM_H
+/*
+ * The guard of a mount: a small process that aborts its connection when the daemon dies.
+ *
+ * It is C because its code runs in the child of a fork, which must not allocate or take a lock: another thread of the
+ * daemon may have held that lock at the fork. Swift's runtime may do both at any place.
+ */
+#ifndef PROTECTFS_CONNECTIONGUARD_H
+#define PROTECTFS_CONNECTIONGUARD_H
 
 #include <stdint.h>
 

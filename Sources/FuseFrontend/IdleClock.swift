@@ -7,7 +7,7 @@ internal import Synchronization
 internal import VolumeFormat
 
 /// Use of files of classes A and B, the ones that a lock closes. Suspended time counts (CLOCK_BOOTTIME).
-final class Activity: Sendable {
+final class IdleClock: Sendable {
     private let last: Atomic<UInt64>
     private let running = Atomic<Int>(0)
 
@@ -17,14 +17,14 @@ final class Activity: Sendable {
 
     /// A use that lasts until `end` or until it is dropped.
     struct Use: ~Copyable {
-        private let activity: Activity?
+        private let idleClock: IdleClock?
 
-        fileprivate init(_ activity: Activity?) {
-            self.activity = activity
+        fileprivate init(_ idleClock: IdleClock?) {
+            self.idleClock = idleClock
         }
 
         deinit {
-            activity?.finished()
+            idleClock?.finished()
         }
 
         /// The use is over.

@@ -6,7 +6,7 @@ internal import ProtectedVolume
 internal import VolumeFormat
 
 /// A thread that sleeps until something is due.
-final class Keeper: Sendable {
+final class MountTimer: Sendable {
     private struct State: Sendable {
         var isStopping = false
         /// Counts what changes when to look again.
@@ -37,7 +37,7 @@ final class Keeper: Sendable {
 
     /// - Parameter finishSweeping: called again and again in the state `sweeping`.
     func start(finishSweeping: @escaping @Sendable () -> Void) {
-        thread.withLock { $0 = BackgroundThread(name: "pfs-keeper") { [self] in run(finishSweeping) } }
+        thread.withLock { $0 = BackgroundThread(name: "pfs-timer") { [self] in run(finishSweeping) } }
     }
 
     func stop() {
@@ -61,7 +61,7 @@ final class Keeper: Sendable {
 
     /// The volume has been unlocked: sweeps end, idle time counts from now.
     func unlocked() {
-        system.activity.touch()
+        system.idleClock.touch()
         state.withLock { state in
             state.changes += 1
             state.sweeps = nil
@@ -108,7 +108,7 @@ final class Keeper: Sendable {
 
     private func isIdle() -> Bool {
         guard let idleNanoseconds, system.volume.keys.state == .unlocked else { return false }
-        let isIdle = system.activity.idleNanoseconds >= idleNanoseconds
+        let isIdle = system.idleClock.idleNanoseconds >= idleNanoseconds
         return state.withLock { state in
             defer { state.saidIdle = isIdle }
             return isIdle && !state.saidIdle

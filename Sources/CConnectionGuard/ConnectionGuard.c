@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "GuardShim.h"
+#include "CConnectionGuard.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@ internal import Glibc
 internal import HostSystem
 
 /// Settings of the mount's backing device in sysfs.
-enum Tuning {
+enum PageCacheSettings {
     /// Allows the mount all of the write-back memory (1 % by default: a half to two thirds of random writes lost), and a
     /// megabyte of readahead. Lines for the log, where that was not allowed.
     static func apply(mountPoint: String) -> [String] {

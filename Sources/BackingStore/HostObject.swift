@@ -1,4 +1,4 @@
-// A descriptor of the host that closes itself, with the calls that every kind of object shares.
+// An object of the host by its descriptor, with the calls that every kind of object has.
 
 import CLinuxShim
 import Glibc
@@ -9,7 +9,7 @@ func retrying<Number: FixedWidthInteger>(_ call: () -> Number) throws(Errno) -> 
     while true {
         let result = call()
         if result != -1 { return result }
-        let error = Errno(rawValue: errno)
+        let error = Errno.last
         if error != .EINTR { throw error }
     }
 }
@@ -24,22 +24,29 @@ func retryingShim<Number: FixedWidthInteger & SignedInteger>(_ call: () -> Numbe
     }
 }
 
-/// An owned descriptor.
-struct Descriptor: ~Copyable {
+/// An object of the host, held by a descriptor.
+final class HostObject: BackingObject, @unchecked Sendable {
+    /// The descriptor's number, valid as long as this object lives.
     let number: Int32
     /// Opened with O_PATH: it names an object and can neither read nor write it.
     let isPath: Bool
     /// What it is counted in, as are those opened through it.
     let quota: DescriptorQuota?
+    /// Nil only while it goes away.
+    private var descriptor: Descriptor?
 
-    init(_ number: Int32, isPath: Bool = false, quota: DescriptorQuota? = nil) {
+    /// Takes over an open descriptor.
+    init(taking number: Int32, isPath: Bool = false, quota: DescriptorQuota? = nil) {
         self.number = number
         self.isPath = isPath
         self.quota = quota
+        descriptor = Descriptor(taking: number)
+        super.init()
     }
 
     deinit {
-        close(number)
+        // Closed before another may be opened in its place.
+        descriptor = nil
         quota?.giveBack()
     }
 
@@ -53,13 +60,13 @@ struct Descriptor: ~Copyable {
     /// a symlink included, and no further (proc_pid_fd(5)).
     var magicPath: String { "/proc/self/fd/\(number)" }
 
-    func status() throws(Errno) -> Status {
+    override func status() throws(Errno) -> Status {
         var result = stat()
         _ = try retrying { unsafe fstat(number, &result) }
         return Status(result)
     }
 
-    func setMode(_ mode: UInt32) throws(Errno) {
+    override func setMode(_ mode: UInt32) throws(Errno) {
         guard isPath else {
             _ = try retrying { fchmod(number, mode) }
             return
@@ -72,11 +79,11 @@ struct Descriptor: ~Copyable {
         }
     }
 
-    func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
+    override func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) {
         _ = try retrying { unsafe fchownat(number, "", owner ?? .max, group ?? .max, pfs_AT_EMPTY_PATH) }
     }
 
-    func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
+    override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
         let times = [timespec(accessed), timespec(modified)]
         guard isPath else {
             _ = try retrying { unsafe futimens(number, times) }
@@ -85,7 +92,7 @@ struct Descriptor: ~Copyable {
         _ = try retrying { unsafe utimensat(number, "", times, pfs_AT_EMPTY_PATH) }
     }
 
-    func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] {
+    override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] {
         try withOwnerAccess(0o400) { () throws(Errno) in
             try unsafe growing { (value: UnsafeMutableRawPointer, room: Int) in
                 unsafe withName(name) { name in
@@ -95,7 +102,7 @@ struct Descriptor: ~Copyable {
         }
     }
 
-    func attributeNames() throws(Errno) -> [[UInt8]] {
+    override func attributeNames() throws(Errno) -> [[UInt8]] {
         let list = try unsafe growing { (list: UnsafeMutableRawPointer, room: Int) in
             let list = unsafe list.assumingMemoryBound(to: CChar.self)
             return unsafe isPath ? listxattr(magicPath, list, room) : flistxattr(number, list, room)
@@ -103,7 +110,7 @@ struct Descriptor: ~Copyable {
         return list.split(separator: 0).map(Array.init)
     }
 
-    func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
+    override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
         let flags: Int32 =
             switch mode {
             case .set: 0
@@ -121,7 +128,7 @@ struct Descriptor: ~Copyable {
         }
     }
 
-    func removeAttribute(_ name: [UInt8]) throws(Errno) {
+    override func removeAttribute(_ name: [UInt8]) throws(Errno) {
         try withOwnerAccess(0o200) { () throws(Errno) in
             _ = try retrying {
                 unsafe withName(name) { name in
@@ -132,14 +139,14 @@ struct Descriptor: ~Copyable {
     }
 
     /// Opens the object anew as a file, also when it has no name any more.
-    func openFile(_ access: FileAccess) throws(Errno) -> HostFile {
+    override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile {
         // Not through the magic link unless it is a file: opening a FIFO or device would have effects.
         try checkIsFile(status().kind)
         return try withOwnerAccess(access.permission) { () throws(Errno) in
             let number = try counting(.file) { () throws(Errno) in
                 try retrying { unsafe open(magicPath, access.flags) }
             }
-            return HostFile(Descriptor(number, quota: quota))
+            return HostFile(HostObject(taking: number, quota: quota))
         }
     }
 

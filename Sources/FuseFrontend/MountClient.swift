@@ -4,10 +4,11 @@ internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// The mount seen from outside. Only for the helper thread and the flusher's: a worker that calls its own mount waits for itself.
+/// The mount as its clients see it. Only for the helper's thread and the flusher's: a worker that calls its own mount waits for
+/// itself.
 ///
-/// Opened anew for each errand: a descriptor kept would keep the mount from being unmounted.
-struct OwnMount: Sendable {
+/// Opened anew for each call: a descriptor kept would keep the mount from being unmounted.
+struct MountClient: Sendable {
     /// An attribute that no file has. Removing it is answered ENODATA; the kernel takes the inode's lock on the way and so
     /// queues behind writers in flight.
     static let touchName = Array("\(AttributeName.touch)".utf8)
@@ -53,7 +54,7 @@ struct OwnMount: Sendable {
     }
 
     /// Has the kernel keep an error of the file at `path`, as of a write-back that failed: removing an attribute succeeds, and
-    /// the time that the kernel then sends is refused (`TimesDue` tells what comes of that).
+    /// the time that the kernel then sends is refused (`FileTimes`, point 4).
     func keepError(_ path: [[UInt8]]) {
         try? node(at: path).removeAttribute(Self.errorName)
     }

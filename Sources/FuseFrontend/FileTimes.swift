@@ -1,0 +1,237 @@
+// Who owns a file's times: every decision about a time that the kernel keeps is made here.
+
+internal import BackingStore
+internal import FuseBridge
+internal import HostSystem
+internal import Keybag
+internal import ProtectedVolume
+internal import Synchronization
+internal import VolumeFormat
+
+/// Keeps the modification times of the kernel and of the store equal.
+///
+/// With the write-back cache the kernel owns the modification time of every file that it knows. It moves that time when a
+/// program writes to the page cache, and sends it as a SETATTR. Our part is to store what it sends. Five facts get in the way;
+/// each has its verb. With `-o shared` there is no write-back cache, the store owns all times, and the verbs do nothing.
+///
+/// 1. *Pages come late.* The kernel writes a page back after the program's call, perhaps after a program has set a time.
+///    Such a write moves the time of the backing file, and must not. `KeptTime` (in ProtectedVolume, as each content has one)
+///    remembers the time that was set last and puts it back at the file's last close. What no program asked for, such as
+///    mending, puts the time back at once (`FileContent.preservingTime`).
+///
+/// 2. *A direct write does not move the kernel's time*, only the store's. Files of class A are always direct. The handler of
+///    the write notes the file (`directWrite`); the helper thread then sets the store's time through the mount, for all files
+///    of the last 20 ms together, or at once if the file is closed (`lastClose`). Until then the kernel's time is old: a
+///    stat(2) waits for the helper (`waitUntilTold`), but no more than 30 ms, because setxattr(2) asks for attributes while it
+///    holds the inode's lock, which the helper needs. An answer without the time is good for one look (`isBehind`).
+///
+/// 3. *A SETATTR does not say who chose the time.* After a change of a file's names or attributes the kernel sends its own
+///    time, on behalf of the thread that made the change, and before the change returns to that thread. So it comes before
+///    anything else that the thread may ask for. `namesChanged` notes the thread; `receive` finds the note. If the time is the
+///    kernel's own and a direct write is not told yet, the time is from before that write, and is dropped. If it is a
+///    program's, nothing is left to tell: a SETATTR of the helper that comes later is refused.
+///
+/// 4. *A killed program leaves an error.* If the thread dies before a worker has the SETATTR of 3, the kernel drops the
+///    request and keeps EIO in the inode (`fuse_flush_time_update`, `mapping_set_error`). The next read past the page cache
+///    reports that, or the next close, to any program. So before a program opens such a file, the helper opens and closes it
+///    (`clearError`), which takes the error away. fsync(2) reports it as well, once. That record also tells of pages that were
+///    lost, and stays.
+///
+/// 5. *The helper is a client of this mount.* Its own requests must not wait for it (`waitUntilTold`, `clearError`), and while
+///    it waits behind a program that holds an inode's lock, no other file's time is told. So every wait for it has an end.
+///
+/// No lock is held across a call on the mount or on the volume.
+final class FileTimes: Sendable {
+    private struct Untold: Sendable {
+        /// Files after a direct write, by node number.
+        var files: [UInt64: OpenFile] = [:]
+        /// Those that the helper is telling now.
+        var inHand: [UInt64: OpenFile] = [:]
+        /// Handlers that wait for the helper.
+        var hurries = 0
+    }
+    private struct Due: Sendable {
+        /// By node number: the threads that changed the file and whose SETATTR has not come, and the number of the change.
+        var threads: [UInt64: [Int32: UInt64]] = [:]
+        /// Changes so far.
+        var changes: UInt64 = 0
+    }
+    private let volume: Volume
+    private let calls: DeferredCalls
+    private let waits: WaitLimit
+    private let untold = Lock(Untold())
+    /// Files in `untold`, so that nobody takes its lock if there are none.
+    private let untoldCount = Atomic<Int>(0)
+    private let due = Lock(Due())
+    /// Files in `due`, for the same reason.
+    private let dueCount = Atomic<Int>(0)
+
+    init(_ volume: Volume, _ calls: DeferredCalls, _ waits: WaitLimit) {
+        self.volume = volume
+        self.calls = calls
+        self.waits = waits
+    }
+
+    private var isKernels: Bool { !volume.options.isShared }
+
+    // MARK: direct writes
+
+    /// A direct write has moved the store's time.
+    func directWrite(to file: OpenFile) {
+        guard isKernels, file.time.note() else { return }
+        let isFirst = untold.withLock { untold in
+            defer { add(file, to: &untold) }
+            return untold.files.isEmpty
+        }
+        guard isFirst else { return }
+        calls.helper.add { [self] in
+            for _ in 0..<10 where untold.withLock({ $0.hurries == 0 }) { sleep(milliseconds: 2) }
+            tell()
+        }
+    }
+
+    /// The last handle of the file is closed.
+    func lastClose(of file: OpenFile) {
+        guard file.time.isUntold else { return }
+        untold.withLock { add(file, to: &$0) }
+        calls.helper.add { [self] in tell() }
+    }
+
+    /// Whether the kernel's time of the file is from before a direct write. The file may be closed since.
+    func isBehind(_ number: UInt64) -> Bool {
+        guard untoldCount.load(ordering: .acquiring) > 0 else { return false }
+        return untold.withLock { $0.files[number] != nil || $0.inHand[number] != nil }
+    }
+
+    /// Before attributes are answered: waits a moment for the helper if the kernel's time is behind.
+    func waitUntilTold(_ number: UInt64, asking thread: Int32) {
+        guard isBehind(number), !calls.isOwn(thread) else { return }
+        waits.run {
+            untold.withLock { $0.hurries += 1 }
+            _ = calls.helper.perform(until: monotonicNanoseconds() + 30_000_000) { [self] in tell() }
+            untold.withLock { $0.hurries -= 1 }
+        }
+    }
+
+    // MARK: what the kernel sends
+
+    /// A name or an attribute of the file was changed, on behalf of `thread`: the kernel is going to send its time.
+    func namesChanged(of node: Node, by thread: Int32) {
+        guard isKernels, node.kind == .file else { return }
+        due.withLock { due in
+            due.changes += 1
+            due.threads[node.number, default: [:]][thread] = due.changes
+            dueCount.store(due.threads.count, ordering: .releasing)
+        }
+    }
+
+    /// A SETATTR has come: takes a time out of it that must not be stored.
+    /// - Throws: `.refused(.ECANCELED)` to the helper, if a program has set a time meanwhile.
+    func receive(
+        _ changes: inout AttributeChanges, for node: Node, _ file: OpenFile?, from thread: Int32
+    ) throws(VolumeError) {
+        let isKernelsOwn = settle(node.number, thread)
+        guard changes.modified != nil else { return }
+        let files = [file].compactMap { $0 } + notedFiles(node.number)
+        if isKernelsOwn, files.contains(where: { $0.time.isUntold }) {
+            changes.modified = nil
+            return
+        }
+        let wasUntold = files.map { $0.time.settle() }.contains(true)
+        if calls.helper.isHelper(thread), !wasUntold { throw .refused(Errno(rawValue: 125)) }
+    }
+
+    /// Before an open on behalf of `thread`: takes away the error that the kernel may keep of a program that was killed.
+    ///
+    /// Not for an open that truncates: the kernel then holds the inode's lock, which closing takes. If the helper cannot open
+    /// the file, or not in time, the next open tries again.
+    func clearError(of node: Node, for thread: Int32) {
+        guard !calls.isOwn(thread), let last = lastChange(node.number),
+            Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
+        else { return }
+        waits.run {
+            guard calls.helper.openAndClose(node, until: monotonicNanoseconds() + 2_000_000_000) else { return }
+            forget(node.number, until: last)
+        }
+    }
+
+    /// The kernel has forgotten the file.
+    func forget(_ number: UInt64) { forget(number, until: .max) }
+
+    // MARK: notes
+
+    private func add(_ file: OpenFile, to untold: inout Untold) {
+        untold.files[file.node.number] = file
+        untoldCount.store(untold.files.count + untold.inHand.count, ordering: .releasing)
+    }
+
+    /// The file as it was opened for the writes in question: it may be closed by now, and open again.
+    private func notedFiles(_ number: UInt64) -> [OpenFile] {
+        guard untoldCount.load(ordering: .acquiring) > 0 else { return [] }
+        return untold.withLock { [$0.inHand[number], $0.files[number]].compactMap { $0 } }
+    }
+
+    /// Sets the times of all noted files through the mount. On the helper's thread.
+    private func tell() {
+        let files = untold.withLock { untold in
+            untold.inHand = untold.files
+            defer { untold.files = [:] }
+            return untold.files.values.filter { $0.time.isUntold }
+        }
+        defer {
+            untold.withLock { untold in
+                untold.inHand = [:]
+                untoldCount.store(untold.files.count, ordering: .releasing)
+            }
+        }
+        for file in files {
+            calls.helper.reach(file.node) { [volume] mount, path in
+                guard let time = try? volume.attributes(of: file.node).modified else { return }
+                try? mount.setModified(path, time)
+            }
+            // Told, overtaken by a program's own time, or out of reach: in every case nothing is left to tell.
+            _ = file.time.settle()
+        }
+    }
+
+    /// The SETATTR that a change by `thread` announced has come; whether one was due.
+    private func settle(_ number: UInt64, _ thread: Int32) -> Bool {
+        guard dueCount.load(ordering: .acquiring) > 0 else { return false }
+        return due.withLock { due in
+            guard due.threads[number]?.removeValue(forKey: thread) != nil else { return false }
+            if due.threads[number]?.isEmpty == true { due.threads[number] = nil }
+            dueCount.store(due.threads.count, ordering: .releasing)
+            return true
+        }
+    }
+
+    /// The last change of the file whose SETATTR has not come; nil if all have.
+    private func lastChange(_ number: UInt64) -> UInt64? {
+        guard dueCount.load(ordering: .acquiring) > 0 else { return nil }
+        return due.withLock { $0.threads[number]?.values.max() }
+    }
+
+    /// Forgets the changes of the file up to `change`.
+    private func forget(_ number: UInt64, until change: UInt64) {
+        guard dueCount.load(ordering: .acquiring) > 0 else { return }
+        due.withLock { due in
+            guard let left = due.threads[number]?.filter({ $0.value > change }) else { return }
+            due.threads[number] = left.isEmpty ? nil : left
+            dueCount.store(due.threads.count, ordering: .releasing)
+        }
+    }
+}
+
+/// Whether a direct write through the handles of one open file has moved a time of which the kernel does not know. Only
+/// `FileTimes` changes it.
+final class DirectWriteTime: Sendable {
+    private let flag = Atomic(false)
+
+    fileprivate var isUntold: Bool { flag.load(ordering: .acquiring) }
+
+    /// Notes it; true if it was not noted yet.
+    fileprivate func note() -> Bool { !flag.exchange(true, ordering: .acquiringAndReleasing) }
+
+    /// The time is told, or a program has set another; true if it was noted.
+    fileprivate func settle() -> Bool { flag.exchange(false, ordering: .acquiringAndReleasing) }
+}

@@ -1,0 +1,65 @@
+// What happens to a mount, on its way from the front end to subscribers and to the idle lock.
+
+import Control
+import FuseFrontend
+import HostSystem
+
+/// Made before the mount, which reports to it, and before the control socket, which listens to `hub`. It knows neither.
+final class MountEvents: Sendable {
+    private struct State: Sendable {
+        var changed = WallClock.seconds
+        var isIdle = false
+        var hasEnded = false
+    }
+    /// The subscribers of the control socket.
+    let hub = EventHub()
+    private let state = Lock(State())
+    private let woken = Condition()
+
+    /// When the volume's state last changed, in seconds since 1970.
+    var lastChange: Int64 { state.withLock { $0.changed } }
+
+    /// Called by the front end, on a thread that must not wait.
+    func take(_ event: FrontendEvent) {
+        switch event {
+        case .locking: break
+        case .locked: changed(.locked)
+        case .sweeping(let files): changed(.sweeping(files: files))
+        case .unlocked(let isFirst): changed(isFirst ? .firstUnlock : .unlocked)
+        case .idle:
+            state.withLock { $0.isIdle = true }
+            woken.broadcast()
+        }
+    }
+
+    private func changed(_ event: ControlEvent) {
+        state.withLock { $0.changed = WallClock.seconds }
+        hub.publish(event)
+    }
+
+    /// Runs `lock` each time that the mount has been idle, until `end`. For a thread of its own. Idle time that ends during
+    /// a lock asks for no second one.
+    func locksWhenIdle(_ lock: () -> Void) {
+        while state.wait(on: woken, { $0.hasEnded ? false : $0.isIdle ? true : nil }) == true {
+            lock()
+            state.withLock { $0.isIdle = false }
+        }
+    }
+
+    /// The mount has ended.
+    func end() {
+        state.withLock { $0.hasEnded = true }
+        woken.broadcast()
+    }
+}
+
+/// How many places of crash damage or tampering were met.
+final class DamageCount: Sendable {
+    private let count = Lock(0)
+
+    /// One more.
+    func add() { count.withLock { $0 += 1 } }
+
+    /// So many.
+    var value: Int { count.withLock { $0 } }
+}
