@@ -56,6 +56,9 @@ final class FileTimes: Sendable {
         /// Changes so far.
         var changes: UInt64 = 0
     }
+    /// A program that renames a file all the time must not hold the helper.
+    private static let mostTries = 5
+
     private let volume: Volume
     private let calls: DeferredCalls
     private let waits: WaitLimit
@@ -185,13 +188,19 @@ final class FileTimes: Sendable {
             }
         }
         for file in files {
-            calls.helper.reach(file.node) { [volume] mount, path in
-                guard let time = try? volume.attributes(of: file.node).modified else { return }
-                try? mount.setModified(path, time)
-            }
+            // A rename between the look at the path and the call makes the path wrong.
+            for _ in 0..<Self.mostTries { if tell(file.node) { break } }
             // Told, overtaken by a program's own time, or out of reach: in every case nothing is left to tell.
             _ = file.time.settle()
         }
+    }
+
+    /// True if the time is told, or the file cannot be reached; false if its path has changed meanwhile.
+    private func tell(_ node: Node) -> Bool {
+        calls.helper.reach(node) { [volume] mount, path in
+            guard let time = try? volume.attributes(of: node).modified else { return true }
+            return (try? mount.setModified(path, time)) != nil || volume.path(of: node) == path
+        } ?? true
     }
 
     /// The SETATTR that a change by `thread` announced has come; whether one was due.
