@@ -53,9 +53,9 @@ let testSupport: [Target] = [
 
 let modules: [[Target]] = [
     module("HostSystem", uses: ["CLinuxShim"]),
-    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["HostSystem"]),
-    module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("VolumeFormat"),
+    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["HostSystem", "VolumeFormat"]),
+    module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),
     module(

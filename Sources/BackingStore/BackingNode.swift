@@ -101,21 +101,20 @@ open class BackingFile: BackingNode, @unchecked Sendable {
     open func leaveAccessTime() {}
     /// Reads into the whole of `buffer` from `offset`; goes on after short reads and EINTR.
     /// - Returns: the number of bytes read; less than asked for only at the end of the file.
-    open func read(into buffer: inout MutableRawSpan, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }
+    open func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }
     /// Writes all of `bytes` at `offset`, going on after short writes and EINTR. After an error a first part may have
     /// been written.
-    open func write(_ bytes: RawSpan, at offset: UInt64) throws(Errno) { throw .ENOSYS }
+    open func write(_ bytes: Span<UInt8>, at offset: UInt64) throws(Errno) { throw .ENOSYS }
     /// Overwrites the file from its start with `noise`, makes that durable and reads it back.
     ///
     /// - Returns: why the disk may hold the former bytes all the same; nil where it does not.
     /// - Throws: EIO where something else is read back.
     open func overwrite(with noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
         // The array owns the bytes for the length of the call.
-        try unsafe write(noise.span.bytes, at: 0)
+        try write(noise.span, at: 0)
         try synchronize(dataOnly: false)
         var found = [UInt8](repeating: 0, count: noise.count)
-        var typed = found.mutableSpan
-        var span = unsafe typed.mutableBytes
+        var span = found.mutableSpan
         guard try read(into: &span, at: 0) == noise.count, found == noise else { throw .EIO }
         return nil
     }

@@ -21,23 +21,23 @@ extension HostDirectory {
                 }
             }
             if filled == 0 { return }
-            if unsafe !Self.parse(buffer.span.bytes.extracting(0..<Int(filled)), body) { return }
+            if !Self.parse(buffer.span.extracting(0..<Int(filled)), body) { return }
         }
     }
 
     /// Hands each linux_dirent64 (inode u64, offset i64, length u16, type u8, name with NUL) to `body`; false when it
     /// wants no more.
-    private static func parse(_ records: RawSpan, _ body: (DirectoryEntry, UInt64) -> Bool) -> Bool {
+    private static func parse(_ records: Span<UInt8>, _ body: (DirectoryEntry, UInt64) -> Bool) -> Bool {
         var start = 0
-        while start + 20 <= records.byteCount {
-            let length = Int(unsafe records.unsafeLoadUnaligned(fromByteOffset: start + 16, as: UInt16.self))
-            guard length >= 20, start + length <= records.byteCount else { return true }
-            let inode = unsafe records.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self)
-            let next = unsafe records.unsafeLoadUnaligned(fromByteOffset: start + 8, as: UInt64.self)
-            let kind = unsafe records.unsafeLoadUnaligned(fromByteOffset: start + 18, as: UInt8.self)
+        while start + 20 <= records.count {
+            let length = Int(unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start + 16, as: UInt16.self))
+            guard length >= 20, start + length <= records.count else { return true }
+            let inode = unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self)
+            let next = unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start + 8, as: UInt64.self)
+            let kind = records[start + 18]
             var name: [UInt8] = []
             for place in (start + 19)..<(start + length) {
-                let byte = unsafe records.unsafeLoadUnaligned(fromByteOffset: place, as: UInt8.self)
+                let byte = records[place]
                 if byte == 0 { break }
                 name.append(byte)
             }

@@ -9,7 +9,7 @@ extension HostFile {
     func overwriteInPlace(_ noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
         let before = Placement.of(host)
         // The array owns the bytes for the length of the call.
-        try unsafe write(noise.span.bytes, at: 0)
+        try write(noise.span, at: 0)
         try synchronize(dataOnly: false)
         let after = Placement.of(host)
         let (found, isFromDisk) = try readBack(noise.count)
@@ -31,9 +31,7 @@ extension HostFile {
         var found = [UInt8](repeating: 0, count: count)
         let length: Int
         do {
-            var typed = found.mutableSpan
-            // Bytes without padding, which the array owns for the length of the call.
-            var span = unsafe typed.mutableBytes
+            var span = found.mutableSpan
             length = try read(into: &span, at: 0)
         }
         return (Array(found.prefix(length)), false)

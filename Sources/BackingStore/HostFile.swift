@@ -19,8 +19,8 @@ public final class HostFile: BackingFile, @unchecked Sendable {
         if flags >= 0 { _ = fcntl(host.number, F_SETFL, flags | pfs_O_NOATIME) }
     }
 
-    public override func read(into buffer: inout MutableRawSpan, at offset: UInt64) throws(Errno) -> Int {
-        let position = try checkedOffset(offset, plus: UInt64(buffer.byteCount))
+    public override func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int {
+        let position = try checkedOffset(offset, plus: UInt64(buffer.count))
         let number = host.number
         return try unsafe buffer.withUnsafeMutableBytes { (bytes) throws(Errno) in
             guard let base = bytes.baseAddress else { return 0 }
@@ -37,8 +37,8 @@ public final class HostFile: BackingFile, @unchecked Sendable {
         }
     }
 
-    public override func write(_ bytes: RawSpan, at offset: UInt64) throws(Errno) {
-        let position = try checkedOffset(offset, plus: UInt64(bytes.byteCount))
+    public override func write(_ bytes: Span<UInt8>, at offset: UInt64) throws(Errno) {
+        let position = try checkedOffset(offset, plus: UInt64(bytes.count))
         let number = host.number
         try unsafe bytes.withUnsafeBytes { (bytes) throws(Errno) in
             guard let base = bytes.baseAddress else { return }

@@ -86,14 +86,13 @@ final class Channel: Sendable {
     }
 
     private func receive(into bytes: inout [UInt8], range: Range<Int>, deadline: UInt64?) throws(ChannelError) {
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         var part = raw._mutatingExtracting(range)
         try receive(into: &part, deadline: deadline)
     }
 
     /// Fills `bytes` with what comes next; for secrets, which follow their frame and never enter other memory.
-    func receive(into bytes: inout MutableRawSpan, deadline: UInt64?) throws(ChannelError) {
+    func receive(into bytes: inout MutableSpan<UInt8>, deadline: UInt64?) throws(ChannelError) {
         let number = socket.number
         let result = unsafe bytes.withUnsafeMutableBytes { memory -> Result<Void, ChannelError> in
             var done = 0
@@ -135,13 +134,13 @@ final class Channel: Sendable {
     }
 
     /// Sends one frame, and `secret` behind it. A failure ends the connection: half a frame may be out.
-    func send(_ value: JSONValue, secret: RawSpan = RawSpan(), deadline: UInt64) throws(ChannelError) {
+    func send(_ value: JSONValue, secret: Span<UInt8> = Span(), deadline: UInt64) throws(ChannelError) {
         let frame = Self.frame(value)
         guard begin(until: deadline) else { throw .timedOut }
         do throws(ChannelError) {
-            try send(unsafe frame.span.bytes, deadline: deadline)
+            try send(frame.span, deadline: deadline)
             try send(secret, deadline: deadline)
-            while let next = nextWaiting() { try send(unsafe next.span.bytes, deadline: deadline) }
+            while let next = nextWaiting() { try send(next.span, deadline: deadline) }
         } catch {
             // Those who wait find a connection that refuses them at once.
             shutDown()
@@ -179,7 +178,7 @@ final class Channel: Sendable {
     func sendAtOnce(_ value: JSONValue) {
         let frame = Self.frame(value)
         let isTaken = outgoing.withLock { outgoing in
-            guard outgoing.isSending else { return (try? send(unsafe frame.span.bytes, deadline: 0)) != nil }
+            guard outgoing.isSending else { return (try? send(frame.span, deadline: 0)) != nil }
             guard outgoing.waiting.count + frame.count <= Self.maximumWaiting else { return false }
             outgoing.waiting += frame
             return true
@@ -193,7 +192,7 @@ final class Channel: Sendable {
         return (0..<4).map { UInt8(truncatingIfNeeded: length >> ($0 * 8)) } + json
     }
 
-    private func send(_ bytes: RawSpan, deadline: UInt64) throws(ChannelError) {
+    private func send(_ bytes: Span<UInt8>, deadline: UInt64) throws(ChannelError) {
         let number = socket.number
         let result = unsafe bytes.withUnsafeBytes { memory -> Result<Void, ChannelError> in
             var done = 0

@@ -146,13 +146,13 @@ package struct ControlClient: ~Copyable {
     }
 
     private func ask(
-        _ request: JSONValue, secret: RawSpan = RawSpan(), seconds: Double?
+        _ request: JSONValue, secret: Span<UInt8> = Span(), seconds: Double?
     ) throws(ControlError) -> JSONValue {
         try send(request, secret: secret)
         return try Self.success(try receive(seconds: seconds))
     }
 
-    private func send(_ value: JSONValue, secret: RawSpan = RawSpan()) throws(ControlError) {
+    private func send(_ value: JSONValue, secret: Span<UInt8> = Span()) throws(ControlError) {
         do throws(ChannelError) {
             try channel.send(value, secret: secret, deadline: monotonicNanoseconds() + 30_000_000_000)
         } catch .closed {

@@ -11,7 +11,7 @@ open class FileSystem {
     /// What to ask of the kernel; `offered` are the capabilities that it has.
     open var connection: ConnectionWishes { ConnectionWishes() }
 
-    open func lookup(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    open func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
     /// The kernel gives `count` lookups of `node` back, and wants no answer.
@@ -32,36 +32,36 @@ open class FileSystem {
         reply.error(noSystemCall)
     }
     open func mknod(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, device: UInt64,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, device: UInt64,
         _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
     open func mkdir(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, _ reply: consuming Reply
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
-    open func unlink(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    open func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
-    open func rmdir(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    open func rmdir(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
     open func symlink(
-        _ request: borrowing Request, target: RawSpan, parent: NodeID, name: RawSpan, _ reply: consuming Reply
+        _ request: borrowing Request, target: Span<UInt8>, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
     /// `flags` are those of renameat2(2).
     open func rename(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, newParent: NodeID, newName: RawSpan,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, newParent: NodeID, newName: Span<UInt8>,
         flags: UInt32, _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
     open func link(
-        _ request: borrowing Request, node: NodeID, newParent: NodeID, newName: RawSpan, _ reply: consuming Reply
+        _ request: borrowing Request, node: NodeID, newParent: NodeID, newName: Span<UInt8>, _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
@@ -69,7 +69,7 @@ open class FileSystem {
         reply.error(noSystemCall)
     }
     open func create(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, flags: Int32,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, flags: Int32,
         _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
@@ -78,12 +78,12 @@ open class FileSystem {
     /// part of it, of at most `count` bytes.
     open func read(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
-        buffer: inout MutableRawSpan, _ reply: consuming Reply
+        buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
     open func write(
-        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, data: RawSpan,
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
         _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
@@ -122,14 +122,14 @@ open class FileSystem {
     }
     /// `flags` are those of setxattr(2).
     open func setXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
     }
     /// `size` 0 asks for the size alone. `buffer` as for `read`.
     open func getXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, buffer: inout MutableRawSpan,
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, size: Int, buffer: inout MutableSpan<UInt8>,
         _ reply: consuming Reply
     ) {
         reply.error(noSystemCall)
@@ -138,7 +138,7 @@ open class FileSystem {
     open func listXattr(_ request: borrowing Request, node: NodeID, size: Int, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
-    open func removeXattr(_ request: borrowing Request, node: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    open func removeXattr(_ request: borrowing Request, node: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
     open func access(_ request: borrowing Request, node: NodeID, mask: Int32, _ reply: consuming Reply) {

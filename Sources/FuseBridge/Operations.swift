@@ -15,8 +15,8 @@ private func fileSystem(of request: fuse_req_t) -> FileSystem {
 }
 
 /// Lends the worker's own memory for an answer. The request's bytes are before it.
-private func withAnswerBuffer(of request: fuse_req_t, _ body: (inout MutableRawSpan) -> Void) {
-    var buffer = unsafe MutableRawSpan(
+private func withAnswerBuffer(of request: fuse_req_t, _ body: (inout MutableSpan<UInt8>) -> Void) {
+    var buffer = unsafe MutableSpan<UInt8>(
         _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
         byteCount: session(of: request).dataCapacity + WorkerBuffer.slack)
     body(&buffer)
@@ -49,7 +49,7 @@ private func addNameOperations(_ table: inout fuse_lowlevel_ops) {
     unsafe table.lookup = { request, parent, name in
         let system = unsafe fileSystem(of: request!)
         unsafe system.lookup(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)),
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
             Reply(request!))
     }
     unsafe table.forget = { request, node, count in
@@ -67,46 +67,48 @@ private func addNameOperations(_ table: inout fuse_lowlevel_ops) {
     unsafe table.mknod = { request, parent, name, mode, device in
         let system = unsafe fileSystem(of: request!)
         unsafe system.mknod(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), mode: mode,
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+            mode: mode,
             device: UInt64(device),
             Reply(request!))
     }
     unsafe table.mkdir = { request, parent, name, mode in
         let system = unsafe fileSystem(of: request!)
         unsafe system.mkdir(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), mode: mode,
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+            mode: mode,
             Reply(request!))
     }
     unsafe table.unlink = { request, parent, name in
         let system = unsafe fileSystem(of: request!)
         unsafe system.unlink(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)),
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
             Reply(request!))
     }
     unsafe table.rmdir = { request, parent, name in
         let system = unsafe fileSystem(of: request!)
         unsafe system.rmdir(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)),
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
             Reply(request!))
     }
     unsafe table.symlink = { request, target, parent, name in
         let system = unsafe fileSystem(of: request!)
         unsafe system.symlink(
-            Request(request!), target: RawSpan(_unsafeStart: target!, byteCount: strlen(target!)), parent: parent,
-            name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), Reply(request!))
+            Request(request!), target: Span<UInt8>(_unsafeStart: target!, byteCount: strlen(target!)), parent: parent,
+            name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)), Reply(request!))
     }
     unsafe table.rename = { request, parent, name, newParent, newName, flags in
         let system = unsafe fileSystem(of: request!)
         unsafe system.rename(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)),
-            newParent: newParent, newName: RawSpan(_unsafeStart: newName!, byteCount: strlen(newName!)),
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+            newParent: newParent, newName: Span<UInt8>(_unsafeStart: newName!, byteCount: strlen(newName!)),
             flags: flags, Reply(request!))
     }
     unsafe table.link = { request, node, newParent, newName in
         let system = unsafe fileSystem(of: request!)
         unsafe system.link(
             Request(request!), node: node, newParent: newParent,
-            newName: RawSpan(_unsafeStart: newName!, byteCount: strlen(newName!)), Reply(request!))
+            newName: Span<UInt8>(_unsafeStart: newName!, byteCount: strlen(newName!)), Reply(request!))
     }
 }
 
@@ -130,14 +132,15 @@ private func addAttributeOperations(_ table: inout fuse_lowlevel_ops) {
     unsafe table.setxattr = { request, node, name, value, size, flags in
         let system = unsafe fileSystem(of: request!)
         unsafe system.setXattr(
-            Request(request!), node: node, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)),
-            value: RawSpan(_unsafeStart: UnsafeRawPointer(value!), byteCount: size), flags: flags, Reply(request!))
+            Request(request!), node: node, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+            value: Span<UInt8>(_unsafeStart: UnsafeRawPointer(value!), byteCount: size), flags: flags, Reply(request!))
     }
     unsafe table.getxattr = { request, node, name, size in
         let system = unsafe fileSystem(of: request!)
         unsafe withAnswerBuffer(of: request!) { buffer in
             unsafe system.getXattr(
-                Request(request!), node: node, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), size: size,
+                Request(request!), node: node, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+                size: size,
                 buffer: &buffer, Reply(request!))
         }
     }
@@ -147,7 +150,8 @@ private func addAttributeOperations(_ table: inout fuse_lowlevel_ops) {
     unsafe table.removexattr = { request, node, name in
         let system = unsafe fileSystem(of: request!)
         unsafe system.removeXattr(
-            Request(request!), node: node, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), Reply(request!)
+            Request(request!), node: node, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+            Reply(request!)
         )
     }
 }
@@ -160,7 +164,8 @@ private func addFileOperations(_ table: inout fuse_lowlevel_ops) {
     unsafe table.create = { request, parent, name, mode, info in
         let system = unsafe fileSystem(of: request!)
         unsafe system.create(
-            Request(request!), parent: parent, name: RawSpan(_unsafeStart: name!, byteCount: strlen(name!)), mode: mode,
+            Request(request!), parent: parent, name: Span<UInt8>(_unsafeStart: name!, byteCount: strlen(name!)),
+            mode: mode,
             flags: info!.pointee.flags,
             Reply(request!))
     }
@@ -179,7 +184,7 @@ private func addFileOperations(_ table: inout fuse_lowlevel_ops) {
         let system = unsafe fileSystem(of: request!)
         unsafe system.write(
             Request(request!), node: node, handle: HandleInfo(info!), offset: UInt64(offset),
-            data: RawSpan(_unsafeStart: UnsafeRawPointer(data!), byteCount: size), Reply(request!))
+            data: Span<UInt8>(_unsafeStart: UnsafeRawPointer(data!), byteCount: size), Reply(request!))
     }
     unsafe table.flush = { request, node, info in
         let system = unsafe fileSystem(of: request!)

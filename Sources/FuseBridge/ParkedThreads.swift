@@ -8,7 +8,7 @@ internal import Synchronization
 /// asks nothing of these threads.
 public final class ParkedThreads: Sendable {
     /// Work with a buffer that is lent for it. It returns how many bytes of data the buffer may hold.
-    public typealias Job = @Sendable (inout MutableRawSpan) -> Int
+    public typealias Job = @Sendable (inout MutableSpan<UInt8>) -> Int
 
     private struct State {
         var jobs: [Job] = []
@@ -62,7 +62,7 @@ public final class ParkedThreads: Sendable {
         buffer.bind()
         while let job = next() {
             // The workers' answers are at the same place.
-            var bytes = unsafe MutableRawSpan(
+            var bytes = unsafe MutableSpan<UInt8>(
                 _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
                 byteCount: dataCapacity + WorkerBuffer.slack)
             let used = job(&bytes)

@@ -76,7 +76,7 @@ internal import HostSystem
     }
 
     /// Answers READ, READDIR, READLINK, GETXATTR and LISTXATTR with bytes.
-    public consuming func data(_ bytes: RawSpan) {
+    public consuming func data(_ bytes: Span<UInt8>) {
         let request = unsafe self.request
         unsafe bytes.withUnsafeBytes { buffer in
             // libfuse has copied or sent the bytes when it returns.

@@ -41,6 +41,6 @@ internal import Glibc
 }
 
 /// The bytes of `span` as an array, for names and attribute values.
-public func copyBytes(_ span: RawSpan) -> [UInt8] {
+public func copyBytes(_ span: Span<UInt8>) -> [UInt8] {
     unsafe span.withUnsafeBytes { unsafe Array($0) }
 }

@@ -111,7 +111,7 @@ extension VolumeFileSystem {
 
     /// Stores a page that the kernel writes back. If its keys are gone, the page becomes a late record, and is dropped from the
     /// cache.
-    func writeBack(_ file: OpenFile, _ data: RawSpan, at offset: UInt64) throws(VolumeError) {
+    func writeBack(_ file: OpenFile, _ data: Span<UInt8>, at offset: UInt64) throws(VolumeError) {
         do throws(VolumeError) {
             try file.content.write(data, at: offset, access: .writeBack)
         } catch {

@@ -18,7 +18,7 @@ extension VolumeFileSystem {
 
     /// A read, or nil if it must be parked.
     func readUnlessBusy(
-        _ file: OpenFile, at offset: UInt64, count: Int, _ buffer: inout MutableRawSpan
+        _ file: OpenFile, at offset: UInt64, count: Int, _ buffer: inout MutableSpan<UInt8>
     ) throws(VolumeError) -> ReadResult? {
         try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: waitingWorkers)
     }
@@ -39,12 +39,12 @@ extension VolumeFileSystem {
 
     private func finish(
         _ turn: ReadTurn, of file: OpenFile, at offset: UInt64, count: Int, _ process: Int32, _ parked: ParkedReply,
-        _ buffer: inout MutableRawSpan
+        _ buffer: inout MutableSpan<UInt8>
     ) {
         do throws(VolumeError) {
             let use = idleClock.begin(file.node)
             let result = try file.content.read(turn: turn, into: &buffer, at: offset, count: count)
-            parked.take()?.data(buffer.bytes.extracting(result.range))
+            parked.take()?.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
             // For class A, a lock of the volume waits until here.
             result.finish()

@@ -8,10 +8,10 @@ internal import ProtectedVolume
 extension VolumeFileSystem {
     /// SETXATTR. Whatever the file's class, the value is wiped before the answer.
     func setAttribute(
-        _ request: borrowing Request, _ number: NodeID, _ name: RawSpan, _ value: RawSpan, flags: Int32,
+        _ request: borrowing Request, _ number: NodeID, _ name: Span<UInt8>, _ value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
     ) {
-        let count = value.byteCount
+        let count = value.count
         do throws(VolumeError) {
             guard let mode = AttributeMode(flags: flags) else { throw .invalid }
             let node = try node(number)
@@ -29,11 +29,11 @@ extension VolumeFileSystem {
 
     /// GETXATTR, by way of the worker's buffer.
     func getAttribute(
-        _ number: NodeID, _ name: RawSpan, size: Int, _ buffer: inout MutableRawSpan, _ reply: consuming Reply
+        _ number: NodeID, _ name: Span<UInt8>, size: Int, _ buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
             let count = try volume.getXattr(node(number), copyBytes(name), into: &buffer)
-            answer(reply, size, buffer.bytes.extracting(0..<count))
+            answer(reply, size, buffer.span.extracting(0..<count))
             wipeRequestData(count)
         } catch {
             reply.error(error.errno.rawValue)
@@ -44,7 +44,7 @@ extension VolumeFileSystem {
     func listAttributes(_ number: NodeID, size: Int, _ reply: consuming Reply) {
         do throws(VolumeError) {
             let names = Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined())
-            answer(reply, size, unsafe names.span.bytes)
+            answer(reply, size, names.span)
         } catch {
             reply.error(error.errno.rawValue)
         }
@@ -63,9 +63,9 @@ extension VolumeFileSystem {
     }
 
     /// Answers an extended attribute: its size if `size` is 0, ERANGE if the room is too small.
-    private func answer(_ reply: consuming Reply, _ size: Int, _ value: RawSpan) {
-        if size == 0 { return reply.attributeSize(value.byteCount) }
-        if size < value.byteCount { return reply.error(Errno.ERANGE.rawValue) }
+    private func answer(_ reply: consuming Reply, _ size: Int, _ value: Span<UInt8>) {
+        if size == 0 { return reply.attributeSize(value.count) }
+        if size < value.count { return reply.error(Errno.ERANGE.rawValue) }
         reply.data(value)
     }
 }

@@ -44,7 +44,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     // MARK: names
 
-    override func lookup(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
             let entry = try volume.lookup(copyBytes(name), in: node(parent))
             answer(entry, reply)
@@ -72,7 +72,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func mknod(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, device: UInt64,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, device: UInt64,
         _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
@@ -85,7 +85,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func mkdir(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, _ reply: consuming Reply
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, _ reply: consuming Reply
     ) {
         answer(reply) { () throws(VolumeError) in
             try volume.mkdir(copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
@@ -93,14 +93,14 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func symlink(
-        _ request: borrowing Request, target: RawSpan, parent: NodeID, name: RawSpan, _ reply: consuming Reply
+        _ request: borrowing Request, target: Span<UInt8>, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply
     ) {
         answer(reply) { () throws(VolumeError) in
             try volume.symlink(copyBytes(name), in: node(parent), target: copyBytes(target), caller: Caller(request))
         }
     }
 
-    override func unlink(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    override func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in
             if let changed = try volume.unlink(copyBytes(name), in: node(parent)) {
                 times.namesChanged(of: changed, by: request.process)
@@ -108,12 +108,12 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    override func rmdir(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    override func rmdir(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in try volume.rmdir(copyBytes(name), in: node(parent)) }
     }
 
     override func rename(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, newParent: NodeID, newName: RawSpan,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, newParent: NodeID, newName: Span<UInt8>,
         flags: UInt32, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
@@ -131,7 +131,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func link(
-        _ request: borrowing Request, node number: NodeID, newParent: NodeID, newName: RawSpan,
+        _ request: borrowing Request, node number: NodeID, newParent: NodeID, newName: Span<UInt8>,
         _ reply: consuming Reply
     ) {
         answer(reply, afterChange: true) { () throws(VolumeError) in
@@ -180,14 +180,14 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func setXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
     ) {
         setAttribute(request, node, name, value, flags: flags, reply)
     }
 
     override func getXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, buffer: inout MutableRawSpan,
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, size: Int, buffer: inout MutableSpan<UInt8>,
         _ reply: consuming Reply
     ) {
         getAttribute(node, name, size: size, &buffer, reply)
@@ -198,7 +198,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func removeXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, _ reply: consuming Reply
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, _ reply: consuming Reply
     ) {
         removeAttribute(request, node, copyBytes(name), reply)
     }
@@ -224,7 +224,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func create(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, flags: Int32,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, flags: Int32,
         _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
@@ -243,7 +243,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func read(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
-        buffer: inout MutableRawSpan, _ reply: consuming Reply
+        buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
@@ -252,7 +252,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
                 return park(file, at: offset, count: count, request, reply)
             }
-            reply.data(buffer.bytes.extracting(result.range))
+            reply.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
             // For class A, a lock of the volume waits until here.
             result.finish()
@@ -265,7 +265,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func write(
-        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, data: RawSpan,
+        _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
         _ reply: consuming Reply
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
@@ -281,11 +281,11 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 clearPrivileges(file, spareSetID: request.user == 0)
             }
             use.end()
-            let count = data.byteCount
+            let count = data.count
             if mustNotLinger(file) { wipeRequestData(count) }
             reply.written(count)
         } catch {
-            if mustNotLinger(file) { wipeRequestData(data.byteCount) }
+            if mustNotLinger(file) { wipeRequestData(data.count) }
             if handle.isWritePage { pageRefused(error, file, request) }
             reply.error(refusal(error, number, request, "write"))
         }

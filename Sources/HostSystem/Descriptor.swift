@@ -34,7 +34,7 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Reads until `buffer` is full or the end; gives the number of bytes.
-    package func read(into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
+    package func read(into buffer: inout MutableSpan<UInt8>) throws(SystemError) -> Int {
         let (count, code) = unsafe buffer.withUnsafeMutableBytes { memory -> (Int, Int32) in
             var done = 0
             while done < memory.count {
@@ -71,7 +71,7 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Writes all of `bytes`.
-    package func write(_ bytes: RawSpan) throws(SystemError) {
+    package func write(_ bytes: Span<UInt8>) throws(SystemError) {
         let code = unsafe bytes.withUnsafeBytes { memory -> Int32 in
             var done = 0
             while done < memory.count {
@@ -92,7 +92,7 @@ package struct Descriptor: ~Copyable, Sendable {
     package func write(_ text: String) throws(SystemError) {
         let bytes = Array(text.utf8)
         // The array owns the bytes for the length of the call; UInt8 has no padding.
-        try unsafe write(bytes.span.bytes)
+        try write(bytes.span)
     }
 }
 

@@ -19,7 +19,7 @@ package enum Terminal {
     /// The line's bytes go nowhere but into `buffer`; the newline is not kept. A line that is longer than the buffer is
     /// E2BIG; end of input before a newline is EPIPE; no terminal is ENXIO or ENOTTY.
     /// ^C ends it with EINTR, after echo has been put back.
-    package static func readSecret(prompt: String, into buffer: inout MutableRawSpan) throws(SystemError) -> Int {
+    package static func readSecret(prompt: String, into buffer: inout MutableSpan<UInt8>) throws(SystemError) -> Int {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         var original = termios()
         guard unsafe tcgetattr(terminal.number, &original) == 0 else { throw .last("tcgetattr", "/dev/tty") }
@@ -46,8 +46,7 @@ package enum Terminal {
         guard isatty(terminal.number) == 1 else { throw .last("isatty", "/dev/tty") }
         try terminal.write(question)
         var line = [UInt8](repeating: 0, count: longestLine)
-        var span = line.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = line.mutableSpan
         let count = try readLine(from: terminal, into: &bytes)
         return Array(line.prefix(count))
     }
@@ -56,7 +55,7 @@ package enum Terminal {
     ///
     /// - Parameter interrupt: a byte that ends reading with EINTR.
     package static func readLine(
-        from descriptor: borrowing Descriptor, into buffer: inout MutableRawSpan, interrupt: UInt8? = nil
+        from descriptor: borrowing Descriptor, into buffer: inout MutableSpan<UInt8>, interrupt: UInt8? = nil
     ) throws(SystemError) -> Int {
         var count = 0
         while true {
@@ -72,8 +71,8 @@ package enum Terminal {
             }
             if let interrupt, byte == interrupt { throw SystemError(code: EINTR, call: "read") }
             if byte == UInt8(ascii: "\n") { return count }
-            guard count < buffer.byteCount else { throw SystemError(code: E2BIG, call: "read") }
-            buffer.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
+            guard count < buffer.count else { throw SystemError(code: E2BIG, call: "read") }
+            buffer[count] = byte
             count += 1
         }
     }

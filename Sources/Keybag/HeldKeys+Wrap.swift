@@ -11,7 +11,7 @@ extension HeldKeys {
     /// - Parameter associatedData: the header's 64 bytes for the wrap.
     /// - Throws: `KeyError.locked` where the class key is not in memory.
     package func wrap(
-        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: RawSpan
+        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch protectionClass {
         case .complete: return try Self.wrap(fileKey, complete, protectionClass, associatedData)
@@ -26,11 +26,11 @@ extension HeldKeys {
     ///
     /// - Throws: `KeyError.locked` where the class key is not in memory, `.unknownGeneration`, `.authenticationFailed`.
     package func unwrap(
-        _ wrapped: RawSpan, for protectionClass: ProtectionClass, generation: UInt16, associatedData: RawSpan
+        _ wrapped: Span<UInt8>, for protectionClass: ProtectionClass, generation: UInt16, associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
         guard hasKey(protectionClass) else { throw .locked(protectionClass) }
         guard generation == self.generation(of: protectionClass) else { throw .unknownGeneration(generation) }
-        guard wrapped.byteCount == 80 else { throw .authenticationFailed }
+        guard wrapped.count == 80 else { throw .authenticationFailed }
         switch protectionClass {
         case .complete: return try Self.unwrap(wrapped, complete, protectionClass, associatedData)
         case .completeUntilFirstUserAuthentication:
@@ -44,20 +44,19 @@ extension HeldKeys {
 extension HeldKeys {
     private static func wrap(
         _ fileKey: borrowing SecretKey, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
-        _ associatedData: RawSpan
+        _ associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch held {
         case .absent: throw .locked(protectionClass)
         case .present(let classKey):
             let nonce: InlineArray<24, UInt8> = randomInlineBytes()
             var result = InlineArray<80, UInt8>(repeating: 0)
-            var span = result.mutableSpan
-            var bytes = unsafe span.mutableBytes
-            bytes.copy(unsafe nonce.span.bytes, to: 0)
+            var bytes = result.mutableSpan
+            bytes.copy(nonce.span, to: 0)
             var sealed = bytes._mutatingExtracting(24..<72)
             fileKey.withBytes { plaintext in
                 XChaCha.seal(
-                    plaintext, key: classKey.wrap, nonce: unsafe nonce.span.bytes, associatedData: associatedData,
+                    plaintext, key: classKey.wrap, nonce: nonce.span, associatedData: associatedData,
                     into: &sealed)
             }
             return result
@@ -65,8 +64,8 @@ extension HeldKeys {
     }
 
     private static func unwrap(
-        _ wrapped: RawSpan, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
-        _ associatedData: RawSpan
+        _ wrapped: Span<UInt8>, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
+        _ associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
         switch held {
         case .absent: throw .locked(protectionClass)
@@ -87,18 +86,17 @@ extension HeldKeys {
     }
 
     private func wrapToPublicKey(
-        _ fileKey: borrowing SecretKey, _ associatedData: RawSpan
+        _ fileKey: borrowing SecretKey, _ associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         // Else who can write to the store could put a key of his own there, and read the file.
         guard isPublicKeyProven else { throw .locked(.completeUnlessOpen) }
         let info = AssociatedData.hpkeInfo(volume: volumeID, publicKey: publicKey)
         var result = InlineArray<80, UInt8>(repeating: 0)
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         do throws(SodiumError) {
             try fileKey.withBytes { plaintext throws(SodiumError) in
                 try HPKE.seal(
-                    plaintext, to: unsafe publicKey.span.bytes, info: unsafe info.span.bytes,
+                    plaintext, to: publicKey.span, info: info.span,
                     associatedData: associatedData,
                     into: &bytes)
             }
@@ -109,7 +107,7 @@ extension HeldKeys {
     }
 
     private func unwrapWithPrivateKey(
-        _ wrapped: RawSpan, _ associatedData: RawSpan
+        _ wrapped: Span<UInt8>, _ associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
         switch unlessOpen {
         case .absent: throw .locked(.completeUnlessOpen)
@@ -118,7 +116,7 @@ extension HeldKeys {
             let key: SecretKey?
             do throws(SodiumError) {
                 key = try HPKE.openKey(
-                    wrapped, privateKey: privateKey, info: unsafe info.span.bytes, associatedData: associatedData)
+                    wrapped, privateKey: privateKey, info: info.span, associatedData: associatedData)
             } catch {
                 throw .memory(error)
             }

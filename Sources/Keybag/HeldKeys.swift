@@ -12,7 +12,7 @@ struct ClassKey: ~Copyable, Sendable {
         _ key: borrowing SecretKey, class protectionClass: ProtectionClass, generation: UInt16, volumeID: VolumeID
     ) throws(SodiumError) -> ClassKey {
         let context = AssociatedData.wrapContext(volume: volumeID, class: protectionClass, generation: generation)
-        let wrap = try deriveKey(from: key, label: KeyLabel.wrap, context: unsafe context.span.bytes)
+        let wrap = try deriveKey(from: key, label: KeyLabel.wrap, context: context.span)
         return ClassKey(key: try key.copy(), wrap: wrap)
     }
 }

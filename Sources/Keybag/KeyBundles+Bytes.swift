@@ -23,11 +23,11 @@ enum BundleLayout {
     }
 
     /// Whether `bytes` are entries of exactly `types`, in order, of the keybag's generations.
-    static func isValid(_ bytes: RawSpan, types: [UInt8], generations: [UInt16]) -> Bool {
-        guard bytes.byteCount == types.count * length else { return false }
+    static func isValid(_ bytes: Span<UInt8>, types: [UInt8], generations: [UInt16]) -> Bool {
+        guard bytes.count == types.count * length else { return false }
         for (index, type) in types.enumerated() {
             let entry = bytes.extracting(index * length..<(index + 1) * length)
-            guard entry.byte(at: 0) == type, entry.byte(at: 1) == 0,
+            guard entry[0] == type, entry[1] == 0,
                 entry.littleEndian(at: 2, as: UInt16.self) == generation(of: type, in: generations),
                 entry.littleEndian(at: 4, as: UInt32.self) == 0
             else { return false }
@@ -36,13 +36,13 @@ enum BundleLayout {
     }
 
     /// The key of entry `index`.
-    static func key(_ index: Int, of bytes: RawSpan) throws(SodiumError) -> SecretKey {
+    static func key(_ index: Int, of bytes: Span<UInt8>) throws(SodiumError) -> SecretKey {
         try SecretKey(copying: bytes.extracting(index * length + 8..<(index + 1) * length))
     }
 
     static func store(
         _ key: borrowing SecretKey, type: UInt8, generations: [UInt16], at index: Int,
-        into bytes: inout MutableRawSpan
+        into bytes: inout MutableSpan<UInt8>
     ) {
         let offset = index * length
         bytes.storeLittleEndian(type, at: offset)

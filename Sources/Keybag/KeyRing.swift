@@ -24,7 +24,7 @@ package final class KeyRing: Sendable {
     /// The volume's identifier.
     package let volumeID: VolumeID
     /// The volume's bulk cipher.
-    package let suite: BlockSuite
+    package let suite: CipherSuite
     /// X25519 public key of class B, 32 bytes.
     package let publicKey: InlineArray<32, UInt8>
     /// The keys for headers, names, links and attributes: there in every state.
@@ -101,7 +101,7 @@ package final class KeyRing: Sendable {
 
     /// `HeldKeys.wrap` under a hold of its own.
     package func wrap(
-        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: RawSpan
+        _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
             try keys.wrap(fileKey, for: protectionClass, associatedData: associatedData)
@@ -110,7 +110,7 @@ package final class KeyRing: Sendable {
 
     /// `HeldKeys.unwrap` under a hold of its own.
     package func unwrap(
-        _ wrapped: RawSpan, for protectionClass: ProtectionClass, generation: UInt16, associatedData: RawSpan
+        _ wrapped: Span<UInt8>, for protectionClass: ProtectionClass, generation: UInt16, associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
         try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
             try keys.unwrap(
@@ -203,7 +203,7 @@ package final class KeyRing: Sendable {
         }
         let uuid = volumeID.bytes
         let header = try keyMemory { () throws(SodiumError) in
-            try deriveKey(from: keys.metadata, label: KeyLabel.header, context: unsafe uuid.span.bytes)
+            try deriveKey(from: keys.metadata, label: KeyLabel.header, context: uuid.span)
         }
         guard header.isEqual(to: metadata.header) else { throw .otherVolume }
         var offered: PreparedKeys?

@@ -28,7 +28,7 @@ extension Keybag {
     package func addingPortablePassphrase(
         _ passphrase: borrowing SecretBytes, cost: Argon2Parameters, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
-        try adding(passphrase, bound: false, device: RawSpan(), cost: cost, keys: keys)
+        try adding(passphrase, bound: false, device: Span<UInt8>(), cost: cost, keys: keys)
     }
 
     /// Puts another passphrase into slot `id`, which stays portable or bound as it was.
@@ -48,7 +48,7 @@ extension Keybag {
         ofSlot id: UInt32, to passphrase: borrowing SecretBytes, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
-        try changing(id, to: passphrase, device: RawSpan(), cost: cost, keys: keys)
+        try changing(id, to: passphrase, device: Span<UInt8>(), cost: cost, keys: keys)
     }
 
     /// Removes the passphrase of slot `id`.
@@ -108,12 +108,12 @@ extension Keybag {
     /// The same without a device key.
     package func slot(openedBy passphrase: borrowing SecretBytes) throws(KeybagError) -> UInt32 {
         try passphrase.withBytes { bytes throws(KeybagError) in
-            try passphraseSlot(openedBy: bytes, device: RawSpan()).id
+            try passphraseSlot(openedBy: bytes, device: Span<UInt8>()).id
         }
     }
 
     private func adding(
-        _ passphrase: borrowing SecretBytes, bound: Bool, device: RawSpan, cost: Argon2Parameters,
+        _ passphrase: borrowing SecretBytes, bound: Bool, device: Span<UInt8>, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         guard !bound || hasDeviceKey else { throw .noDeviceSlot }
@@ -123,7 +123,7 @@ extension Keybag {
     }
 
     private func changing(
-        _ id: UInt32, to passphrase: borrowing SecretBytes, device: RawSpan, cost: Argon2Parameters,
+        _ id: UInt32, to passphrase: borrowing SecretBytes, device: Span<UInt8>, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         let index = try passphraseIndex(id)

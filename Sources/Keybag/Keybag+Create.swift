@@ -20,7 +20,7 @@ extension Keybag {
     ///   - portable: the passphrase works without the device key too, and can be guessed from a copy of the volume.
     ///   - cost: what a guess costs; `PasswordHash.calibrated()` outside of tests.
     package static func create(
-        suite: BlockSuite, passphrase: borrowing SecretBytes, portable: Bool = false,
+        suite: CipherSuite, passphrase: borrowing SecretBytes, portable: Bool = false,
         deviceKey: borrowing SecretKey, cost: Argon2Parameters
     ) throws(KeybagError) -> NewKeybag {
         try deviceKey.withBytes { device throws(KeybagError) in
@@ -30,13 +30,14 @@ extension Keybag {
 
     /// Makes the keybag of a new volume without device key: mounting it asks for the passphrase.
     package static func create(
-        suite: BlockSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters
+        suite: CipherSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters
     ) throws(KeybagError) -> NewKeybag {
-        try create(suite: suite, passphrase: passphrase, portable: true, device: RawSpan(), cost: cost)
+        try create(suite: suite, passphrase: passphrase, portable: true, device: Span<UInt8>(), cost: cost)
     }
 
     private static func create(
-        suite: BlockSuite, passphrase: borrowing SecretBytes, portable: Bool, device: RawSpan, cost: Argon2Parameters
+        suite: CipherSuite, passphrase: borrowing SecretBytes, portable: Bool, device: Span<UInt8>,
+        cost: Argon2Parameters
     ) throws(KeybagError) -> NewKeybag {
         let volumeID = VolumeID(random: randomInlineBytes())
         let keys = try secretMemory { () throws(SodiumError) in try VolumeKeys.random(volumeID: volumeID) }

@@ -31,7 +31,7 @@ extension Keybag {
     /// Opens with a credential alone, where there is no device key or it is elsewhere: portable passphrases and the
     /// recovery code. Checks both MACs and the public key.
     package func unlock(_ credential: borrowing Credential) throws(KeybagError) -> VolumeKeys {
-        let keys = try keys(for: credential, device: RawSpan())
+        let keys = try keys(for: credential, device: Span<UInt8>())
         try verify(keys)
         return keys
     }
@@ -39,13 +39,13 @@ extension Keybag {
     /// Checks both MACs and the public key with keys that a slot has brought.
     func verify(_ keys: borrowing VolumeKeys) throws(KeybagError) {
         try verifyDeviceMAC(keys.metadata)
-        let covered = unsafe bytes.span.bytes.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count))
+        let covered = bytes.span.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count))
         let uuid = volumeID.bytes
         let key = try secretMemory { () throws(SodiumError) in
-            try deriveKey(from: keys.unlock, label: KeyLabel.keybagUnlock, context: unsafe uuid.span.bytes)
+            try deriveKey(from: keys.unlock, label: KeyLabel.keybagUnlock, context: uuid.span)
         }
         let expected = mac256(key, covered)
-        guard constantTimeEqual(unsafe expected.span.bytes, unsafe layout.unlockMAC.span.bytes) else {
+        guard constantTimeEqual(expected.span, layout.unlockMAC.span) else {
             throw .unlockMACMismatch
         }
         guard haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
@@ -54,18 +54,18 @@ extension Keybag {
     }
 
     private func verifyDeviceMAC(_ metadata: borrowing SecretKey) throws(KeybagError) {
-        let covered = unsafe bytes.span.bytes.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count))
+        let covered = bytes.span.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count))
         let uuid = volumeID.bytes
         let key = try secretMemory { () throws(SodiumError) in
-            try deriveKey(from: metadata, label: KeyLabel.keybagDevice, context: unsafe uuid.span.bytes)
+            try deriveKey(from: metadata, label: KeyLabel.keybagDevice, context: uuid.span)
         }
         let expected = mac256(key, covered)
-        guard constantTimeEqual(unsafe expected.span.bytes, unsafe layout.deviceMAC.span.bytes) else {
+        guard constantTimeEqual(expected.span, layout.deviceMAC.span) else {
             throw .deviceMACMismatch
         }
     }
 
-    private func open(device: RawSpan) throws(KeybagError) -> DeviceKeys {
+    private func open(device: Span<UInt8>) throws(KeybagError) -> DeviceKeys {
         let deviceSlots = layout.slots.filter { $0.kind == .device }
         guard !deviceSlots.isEmpty else { throw .noDeviceSlot }
         for slot in deviceSlots {
@@ -83,7 +83,7 @@ extension Keybag {
         throw .wrongDeviceKey
     }
 
-    private func keys(for credential: borrowing Credential, device: RawSpan) throws(KeybagError) -> VolumeKeys {
+    private func keys(for credential: borrowing Credential, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
         switch credential {
         case .passphrase(let passphrase):
             return try passphrase.withBytes { bytes throws(KeybagError) in
@@ -101,14 +101,14 @@ extension Keybag {
         }
     }
 
-    private func keys(passphrase: RawSpan, device: RawSpan) throws(KeybagError) -> VolumeKeys {
+    private func keys(passphrase: Span<UInt8>, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
         let opened = try passphraseSlot(openedBy: passphrase, device: device)
         return opened.keys
     }
 
     /// The first passphrase slot that opens, and what it brings.
-    func passphraseSlot(openedBy passphrase: RawSpan, device: RawSpan) throws(KeybagError) -> OpenedSlot {
-        guard passphrase.byteCount > 0, passphrase.byteCount <= Credential.maximumLength else {
+    func passphraseSlot(openedBy passphrase: Span<UInt8>, device: Span<UInt8>) throws(KeybagError) -> OpenedSlot {
+        guard passphrase.count > 0, passphrase.count <= Credential.maximumLength else {
             throw .unusablePassphrase
         }
         let slots = layout.slots.filter { $0.kind == .passphrase }
@@ -154,10 +154,10 @@ extension Keybag {
 
     /// Argon2id, within what is accepted and what this machine has.
     static func hash(
-        _ passphrase: RawSpan, salt: InlineArray<16, UInt8>, cost: Argon2Parameters
+        _ passphrase: Span<UInt8>, salt: InlineArray<16, UInt8>, cost: Argon2Parameters
     ) throws(KeybagError) -> SecretKey {
         do throws(SodiumError) {
-            return try PasswordHash.argon2id(passphrase, salt: unsafe salt.span.bytes, parameters: cost)
+            return try PasswordHash.argon2id(passphrase, salt: salt.span, parameters: cost)
         } catch .passwordHashMemory {
             throw .passwordHashRefused(passes: cost.passes, memory: cost.memory)
         } catch {
@@ -166,7 +166,7 @@ extension Keybag {
     }
 
     private func openFull(
-        _ slot: SlotLayout, material: RawSpan, device: RawSpan
+        _ slot: SlotLayout, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) -> VolumeKeys? {
         guard let bundle = try open(slot, material: material, device: device) else { return nil }
         let keys: VolumeKeys?
@@ -181,7 +181,7 @@ extension Keybag {
 
     /// The slot's bundle; nil when the material is not this slot's.
     private func open(
-        _ slot: SlotLayout, material: RawSpan, device: RawSpan
+        _ slot: SlotLayout, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) -> SecretBytes? {
         let opening: SlotCipher.Opening
         do throws(SodiumError) {

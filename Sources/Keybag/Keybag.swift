@@ -15,7 +15,7 @@ package struct Keybag: Sendable {
     /// Parses `bytes` strictly.
     package init(parsing bytes: [UInt8]) throws(KeybagError) {
         do throws(FormatError) {
-            layout = try KeybagLayout(parsing: unsafe bytes.span.bytes)
+            layout = try KeybagLayout(parsing: bytes.span)
         } catch {
             throw .format(error)
         }
@@ -30,13 +30,13 @@ package struct Keybag: Sendable {
         var bytes = layout.serialized()
         let uuid = layout.volumeID.bytes
         do throws(SodiumError) {
-            let first = try deriveKey(from: metadata, label: KeyLabel.keybagDevice, context: unsafe uuid.span.bytes)
+            let first = try deriveKey(from: metadata, label: KeyLabel.keybagDevice, context: uuid.span)
             layout.deviceMAC = mac256(
-                first, unsafe bytes.span.bytes.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count)))
+                first, bytes.span.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count)))
             bytes = layout.serialized()
-            let second = try deriveKey(from: unlock, label: KeyLabel.keybagUnlock, context: unsafe uuid.span.bytes)
+            let second = try deriveKey(from: unlock, label: KeyLabel.keybagUnlock, context: uuid.span)
             layout.unlockMAC = mac256(
-                second, unsafe bytes.span.bytes.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count)))
+                second, bytes.span.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count)))
         } catch {
             throw .memory(error)
         }
@@ -47,7 +47,7 @@ package struct Keybag: Sendable {
     /// The volume's UUID. Not to be believed before `open` or `unlock`, as everything here.
     package var volumeID: VolumeID { layout.volumeID }
     /// The volume's bulk cipher.
-    package var suite: BlockSuite { layout.suite }
+    package var suite: CipherSuite { layout.suite }
     /// Raised by every change.
     package var serial: UInt64 { layout.serial }
     /// X25519 public key of class B.

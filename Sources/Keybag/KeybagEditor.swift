@@ -31,19 +31,19 @@ struct KeybagEditor {
         layout.serial = serial
     }
 
-    mutating func addDevice(_ device: RawSpan, keys: borrowing VolumeKeys) throws(KeybagError) {
+    mutating func addDevice(_ device: Span<UInt8>, keys: borrowing VolumeKeys) throws(KeybagError) {
         var slot = Self.emptySlot(.device, id: try newSlotID())
         try secretMemory { () throws(SodiumError) in
             let bundle = try keys.deviceBundle(generations: generations)
             try SlotCipher.seal(
-                &slot, bundle: bundle, volumeID: layout.volumeID, material: device, device: RawSpan())
+                &slot, bundle: bundle, volumeID: layout.volumeID, material: device, device: Span<UInt8>())
         }
         try append(slot, at: layout.slots.count)
     }
 
     /// Adds a passphrase, in place of the slot at `index` under the same ID if one is given.
     mutating func addPassphrase(
-        _ passphrase: borrowing SecretBytes, bound: Bool, device: RawSpan, cost: Argon2Parameters,
+        _ passphrase: borrowing SecretBytes, bound: Bool, device: Span<UInt8>, cost: Argon2Parameters,
         keys: borrowing VolumeKeys, replacing index: Int? = nil
     ) throws(KeybagError) {
         guard passphrase.byteCount > 0, passphrase.byteCount <= Credential.maximumLength else {
@@ -94,7 +94,7 @@ struct KeybagEditor {
             let bundle = try keys.bundle(generations: generations)
             try secret.withBytes { bytes throws(SodiumError) in
                 try SlotCipher.seal(
-                    &slot, bundle: bundle, volumeID: volumeID, material: bytes, device: RawSpan())
+                    &slot, bundle: bundle, volumeID: volumeID, material: bytes, device: Span<UInt8>())
             }
             return try RecoverySecret.text(of: secret)
         }

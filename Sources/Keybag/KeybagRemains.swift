@@ -16,19 +16,19 @@ package struct KeybagRemains: Sendable {
 
     /// Nil where not even the UUID can be read.
     package init?(_ bytes: [UInt8]) {
-        let span = unsafe bytes.span.bytes
-        guard span.byteCount >= 32, span.hasText("PFSKBAG1") else { return nil }
+        let span = bytes.span
+        guard span.count >= 32, span.hasText("PFSKBAG1") else { return nil }
         volumeID = VolumeID(span, at: 16)
-        publicKey = span.byteCount >= 96 ? span.inline(at: 64) : nil
+        publicKey = span.count >= 96 ? span.inline(at: 64) : nil
         isWhole = (try? Keybag(parsing: bytes)) != nil
-        hasNoDeviceKey = span.byte(at: 15) & KeybagLayout.noDeviceKey != 0
+        hasNoDeviceKey = span[15] & KeybagLayout.noDeviceKey != 0
         var slots: [SlotLayout] = []
         // Wherever one can begin: a length before it may have been changed.
         for offset in stride(
-            from: KeybagLayout.headerLength, to: min(span.byteCount, KeybagLayout.maximumLength), by: 1)
+            from: KeybagLayout.headerLength, to: min(span.count, KeybagLayout.maximumLength), by: 1)
         {
-            guard span.byteCount - offset > 3, span.byte(at: offset + 2) == SlotLayout.Kind.device.rawValue,
-                let slot = try? SlotLayout(parsing: span, at: offset, end: span.byteCount), slot.kind == .device
+            guard span.count - offset > 3, span[offset + 2] == SlotLayout.Kind.device.rawValue,
+                let slot = try? SlotLayout(parsing: span, at: offset, end: span.count), slot.kind == .device
             else { continue }
             slots.append(slot)
         }

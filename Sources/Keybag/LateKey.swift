@@ -20,15 +20,15 @@ package final class LateKey: Sendable {
     /// What the first record's MAC goes by: the MAC of the header.
     package var firstMAC: InlineArray<32, UInt8> {
         let bytes = header.bytes
-        return mac256(key, unsafe bytes.span.bytes)
+        return mac256(key, bytes.span)
     }
 
     /// The MAC of a record.
     /// - Parameters:
     ///   - previous: the MAC of the record before, or `firstMAC`.
     ///   - record: its bytes before the MAC.
-    package func mac(after previous: InlineArray<32, UInt8>, _ record: RawSpan) -> InlineArray<32, UInt8> {
-        mac256(key, unsafe previous.span.bytes, record)
+    package func mac(after previous: InlineArray<32, UInt8>, _ record: Span<UInt8>) -> InlineArray<32, UInt8> {
+        mac256(key, previous.span, record)
     }
 }
 
@@ -43,14 +43,13 @@ extension HeldKeys {
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()
         let plain = header.bytes
         var wrapped = InlineArray<72, UInt8>(repeating: 0)
-        var span = wrapped.mutableSpan
-        var bytes = unsafe span.mutableBytes
-        bytes.copy(unsafe nonce.span.bytes, to: 0)
+        var bytes = wrapped.mutableSpan
+        bytes.copy(nonce.span, to: 0)
         var sealed = bytes._mutatingExtracting(24..<72)
         key.withBytes { secret in
             XChaCha.seal(
-                secret, key: wrapKey, nonce: unsafe nonce.span.bytes,
-                associatedData: unsafe plain.span.bytes.extracting(LateFileHeader.authenticated), into: &sealed)
+                secret, key: wrapKey, nonce: nonce.span,
+                associatedData: plain.span.extracting(LateFileHeader.authenticated), into: &sealed)
         }
         header.wrapped = wrapped
         return LateKey(header: header, key: key)
@@ -68,9 +67,9 @@ extension HeldKeys {
         let bytes = header.bytes
         let key = try keyMemory { () throws(SodiumError) in
             try XChaCha.openKey(
-                unsafe bytes.span.bytes.extracting(LateFileHeader.wrapRange), key: wrapKey,
-                nonce: unsafe bytes.span.bytes.extracting(LateFileHeader.nonceRange),
-                associatedData: unsafe bytes.span.bytes.extracting(LateFileHeader.authenticated))
+                bytes.span.extracting(LateFileHeader.wrapRange), key: wrapKey,
+                nonce: bytes.span.extracting(LateFileHeader.nonceRange),
+                associatedData: bytes.span.extracting(LateFileHeader.authenticated))
         }
         guard let key else { throw .authenticationFailed }
         return LateKey(header: header, key: key)
@@ -81,7 +80,7 @@ extension HeldKeys {
     /// - Returns: false where it does not verify.
     /// - Throws: `KeyError.locked` where class B's private key is not in memory.
     package func openLate(
-        _ sealed: RawSpan, _ record: LateRecordHeader, number: UInt64, into output: inout MutableRawSpan
+        _ sealed: Span<UInt8>, _ record: LateRecordHeader, number: UInt64, into output: inout MutableSpan<UInt8>
     ) throws(KeyError) -> Bool {
         switch unlessOpen {
         case .absent: throw .locked(.completeUnlessOpen)
@@ -90,8 +89,8 @@ extension HeldKeys {
             let data = AssociatedData.lateRecord(number: number, header: record)
             do throws(SodiumError) {
                 return try HPKE.open(
-                    sealed, privateKey: privateKey, info: unsafe info.span.bytes,
-                    associatedData: unsafe data.span.bytes, into: &output)
+                    sealed, privateKey: privateKey, info: info.span,
+                    associatedData: data.span, into: &output)
             } catch {
                 throw .memory(error)
             }
@@ -104,7 +103,7 @@ extension HeldKeys {
         case .present(let classKey):
             let context = AssociatedData.lateContext(volume: volumeID, number: number)
             return try keyMemory { () throws(SodiumError) in
-                try deriveKey(from: classKey.key, label: KeyLabel.late, context: unsafe context.span.bytes)
+                try deriveKey(from: classKey.key, label: KeyLabel.late, context: context.span)
             }
         }
     }
@@ -113,16 +112,16 @@ extension HeldKeys {
 extension KeyRing {
     /// Seals the data of a late record to class B's public key: possible in every state, without a secret.
     ///
-    /// - Parameter output: `data.byteCount + LateRecordHeader.sealOverhead` bytes.
+    /// - Parameter output: `data.count + LateRecordHeader.sealOverhead` bytes.
     package func sealLate(
-        _ data: RawSpan, _ record: LateRecordHeader, number: UInt64, into output: inout MutableRawSpan
+        _ data: Span<UInt8>, _ record: LateRecordHeader, number: UInt64, into output: inout MutableSpan<UInt8>
     ) throws(KeyError) {
         let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)
         let associated = AssociatedData.lateRecord(number: number, header: record)
         try keyMemory { () throws(SodiumError) in
             try HPKE.seal(
-                data, to: unsafe publicKey.span.bytes, info: unsafe info.span.bytes,
-                associatedData: unsafe associated.span.bytes, into: &output)
+                data, to: publicKey.span, info: info.span,
+                associatedData: associated.span, into: &output)
         }
     }
 }

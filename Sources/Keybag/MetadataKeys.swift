@@ -31,25 +31,25 @@ package final class MetadataKeys: Sendable {
     /// Derives everything from `metadataKey` for the volume `volumeID`.
     package init(metadataKey: borrowing SecretKey, volumeID: VolumeID) throws(SodiumError) {
         let uuid = volumeID.bytes
-        header = try deriveKey(from: metadataKey, label: KeyLabel.header, context: unsafe uuid.span.bytes)
+        header = try deriveKey(from: metadataKey, label: KeyLabel.header, context: uuid.span)
         directoryRecord = try deriveKey(
-            from: metadataKey, label: KeyLabel.directoryRecord, context: unsafe uuid.span.bytes)
-        nameIV = try deriveKey(from: metadataKey, label: KeyLabel.nameIV, context: unsafe uuid.span.bytes)
-        nameCipher = try deriveKey(from: metadataKey, label: KeyLabel.nameCipher, context: unsafe uuid.span.bytes)
-        longName = try deriveKey(from: metadataKey, label: KeyLabel.longName, context: unsafe uuid.span.bytes)
-        symlink = try deriveKey(from: metadataKey, label: KeyLabel.symlink, context: unsafe uuid.span.bytes)
+            from: metadataKey, label: KeyLabel.directoryRecord, context: uuid.span)
+        nameIV = try deriveKey(from: metadataKey, label: KeyLabel.nameIV, context: uuid.span)
+        nameCipher = try deriveKey(from: metadataKey, label: KeyLabel.nameCipher, context: uuid.span)
+        longName = try deriveKey(from: metadataKey, label: KeyLabel.longName, context: uuid.span)
+        symlink = try deriveKey(from: metadataKey, label: KeyLabel.symlink, context: uuid.span)
         attributeNameIV = try deriveKey(
-            from: metadataKey, label: KeyLabel.attributeNameIV, context: unsafe uuid.span.bytes)
+            from: metadataKey, label: KeyLabel.attributeNameIV, context: uuid.span)
         attributeNameCipher = try deriveKey(
-            from: metadataKey, label: KeyLabel.attributeNameCipher, context: unsafe uuid.span.bytes)
+            from: metadataKey, label: KeyLabel.attributeNameCipher, context: uuid.span)
         attributeValue = try deriveKey(
-            from: metadataKey, label: KeyLabel.attributeValue, context: unsafe uuid.span.bytes)
-        let root = try deriveKey(from: metadataKey, label: KeyLabel.rootID, context: unsafe uuid.span.bytes)
+            from: metadataKey, label: KeyLabel.attributeValue, context: uuid.span)
+        let root = try deriveKey(from: metadataKey, label: KeyLabel.rootID, context: uuid.span)
         rootID = root.withBytes { ObjectID($0) }
     }
 
     /// MAC-128 of a header's first 112 bytes.
-    package func headerMAC(over bytes: RawSpan) -> InlineArray<16, UInt8> {
+    package func headerMAC(over bytes: Span<UInt8>) -> InlineArray<16, UInt8> {
         mac128(header, bytes)
     }
 }

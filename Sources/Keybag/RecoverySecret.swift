@@ -5,10 +5,10 @@ import VolumeFormat
 
 enum RecoverySecret {
     /// First 22 bits of BLAKE2b-256(`checksumPrefix` ‖ bytes).
-    private static func checksum(_ bytes: RawSpan) -> UInt32 {
+    private static func checksum(_ bytes: Span<UInt8>) -> UInt32 {
         let prefix = Array("\(RecoveryCode.checksumPrefix)".utf8)
-        let hash = hash256(unsafe prefix.span.bytes, bytes)
-        return RecoveryCode.checksum(hash: unsafe hash.span.bytes)
+        let hash = hash256(prefix.span, bytes)
+        return RecoveryCode.checksum(hash: hash.span)
     }
 
     /// 16 new random bytes.
@@ -31,7 +31,7 @@ enum RecoverySecret {
     /// The 16 bytes of a code as typed.
     ///
     /// - Throws: `KeybagError.recoveryCodeTypo` when it is no code or its checksum does not match.
-    static func parse(_ text: RawSpan) throws(KeybagError) -> SecretBytes {
+    static func parse(_ text: Span<UInt8>) throws(KeybagError) -> SecretBytes {
         var secret: SecretBytes
         do throws(SodiumError) {
             secret = try SecretBytes(byteCount: RecoveryCode.byteCount)

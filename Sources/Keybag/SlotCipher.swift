@@ -8,13 +8,13 @@ import VolumeFormat
 enum SlotCipher {
     /// S: the secret that one slot's keys come from. Wiped with its owner, at once after use.
     private static func secret(
-        of slot: borrowing SlotLayout, volumeID: VolumeID, material: RawSpan, device: RawSpan
+        of slot: borrowing SlotLayout, volumeID: VolumeID, material: Span<UInt8>, device: Span<UInt8>
     ) throws(SodiumError) -> SecretKey {
         let context = AssociatedData.slotContext(
             volume: volumeID, slotID: slot.slotID, kind: slot.kind.rawValue, salt: slot.salt)
         var whole = try SecretBytes(byteCount: 37 + (slot.isBoundToDevice ? SecretKey.byteCount : 0))
         whole.withMutableBytes { bytes in
-            bytes.copy(unsafe context.span.bytes, to: 0)
+            bytes.copy(context.span, to: 0)
             if slot.isBoundToDevice { bytes.copy(device, to: 37) }
         }
         return try whole.withBytes { context throws(SodiumError) in
@@ -24,8 +24,8 @@ enum SlotCipher {
 
     /// Fills in commitment, nonce and bundle of `slot`, whose salt is fresh.
     static func seal(
-        _ slot: inout SlotLayout, bundle: borrowing SecretBytes, volumeID: VolumeID, material: RawSpan,
-        device: RawSpan
+        _ slot: inout SlotLayout, bundle: borrowing SecretBytes, volumeID: VolumeID, material: Span<UInt8>,
+        device: Span<UInt8>
     ) throws(SodiumError) {
         let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
         let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
@@ -37,10 +37,9 @@ enum SlotCipher {
         let associatedData = slot.associatedData(volume: volumeID)
         var sealed = [UInt8](repeating: 0, count: bundle.byteCount + SlotLayout.tagLength)
         bundle.withBytes { plaintext in
-            var span = sealed.mutableSpan
-            var output = unsafe span.mutableBytes
+            var output = sealed.mutableSpan
             XChaCha.seal(
-                plaintext, key: key, nonce: unsafe nonce.span.bytes, associatedData: unsafe associatedData.span.bytes,
+                plaintext, key: key, nonce: nonce.span, associatedData: associatedData.span,
                 into: &output)
         }
         slot.bundle = sealed
@@ -56,17 +55,17 @@ enum SlotCipher {
     }
 
     static func open(
-        _ slot: borrowing SlotLayout, volumeID: VolumeID, material: RawSpan, device: RawSpan
+        _ slot: borrowing SlotLayout, volumeID: VolumeID, material: Span<UInt8>, device: Span<UInt8>
     ) throws(SodiumError) -> Opening {
         let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
         let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
         let stored = slot.commitment
-        guard commitment.withBytes({ constantTimeEqual($0, unsafe stored.span.bytes) }) else { return .wrongMaterial }
+        guard commitment.withBytes({ constantTimeEqual($0, stored.span) }) else { return .wrongMaterial }
         let key = try deriveKey(from: secret, label: KeyLabel.slotWrap)
         let associatedData = slot.associatedData(volume: volumeID)
         let opened = try XChaCha.openBytes(
-            unsafe slot.bundle.span.bytes, key: key, nonce: unsafe slot.nonce.span.bytes,
-            associatedData: unsafe associatedData.span.bytes)
+            slot.bundle.span, key: key, nonce: slot.nonce.span,
+            associatedData: associatedData.span)
         if let bundle = opened { return .bundle(bundle) }
         return .damaged
     }

@@ -24,7 +24,7 @@ package struct StateFile: Sendable {
     /// Parses strictly.
     package init(parsing bytes: [UInt8]) throws(StateFileError) {
         do throws(FormatError) {
-            layout = try StateFileLayout(parsing: unsafe bytes.span.bytes)
+            layout = try StateFileLayout(parsing: bytes.span)
         } catch {
             throw .format(error)
         }

@@ -47,15 +47,14 @@ package struct PassphraseStrength: Sendable, Comparable {
 
     /// One byte for each character of UTF-8, or the library would take one for as many guesses as it has bytes. Bytes of
     /// zero become others, as the library's text ends with one.
-    private static func fold(_ source: RawSpan, into target: inout MutableRawSpan) {
+    private static func fold(_ source: Span<UInt8>, into target: inout MutableSpan<UInt8>) {
         var count = 0
-        for index in 0..<source.byteCount where count < longest {
-            // In bounds by the loop.
-            let byte = unsafe source.unsafeLoad(fromByteOffset: index, as: UInt8.self)
+        for index in 0..<source.count where count < longest {
+            let byte = source[index]
             let isContinuation = byte & 0xC0 == 0x80
             // A character's last byte stands for it.
             if isContinuation, count > 0 { count -= 1 }
-            target.storeBytes(of: byte == 0 ? 1 : byte, toByteOffset: count, as: UInt8.self)
+            target[count] = byte == 0 ? 1 : byte
             count += 1
         }
     }

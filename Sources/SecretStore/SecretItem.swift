@@ -76,7 +76,7 @@ package struct SecretItem: Sendable, Hashable {
     var name: String {
         var bytes = [kind.rawValue]
         for name in kind.identifying { SecretRecord.write(attributes[name], to: &bytes) }
-        let digest = unsafe hash256(Self.domain.utf8Span.span.bytes, bytes.span.bytes)
+        let digest = hash256(Self.domain.utf8Span.span, bytes.span)
         return Hexadecimal.text(digest.indices.map { digest[$0] })
     }
 

@@ -71,7 +71,7 @@ package struct SecretStore: Sendable {
         var secret = try Self.memory(Int(size))
         let count: Int
         do throws(SystemError) {
-            count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+            count = try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try file.read(into: &span)
             }
         } catch {

@@ -148,7 +148,7 @@ private func object(_ answers: [Any], isOne: Bool) -> AnyObject? {
 /// A secret that came as `Data`, in locked memory from here on.
 private func locked(_ data: Data) throws(SecretError) -> SecretBytes {
     guard data.count <= SecretStore.largestSecret else { throw .tooLong }
-    do throws(SodiumError) { return try SecretBytes(copying: data.bytes) } catch { throw .memory(error) }
+    do throws(SodiumError) { return try SecretBytes(copying: data.span) } catch { throw .memory(error) }
 }
 
 private func code<Result: ~Copyable>(_ body: () throws(SecretError) -> Result) throws(SecurityFailure) -> Result {

@@ -1,6 +1,7 @@
 // The cipher of one extent: an expanded key in locked memory that seals and opens blocks without allocating.
 
 internal import CSodium
+package import VolumeFormat
 
 /// Where a block's parts lie in a buffer, as offsets from the buffer's beginning.
 package struct BlockPlace: Equatable, Sendable {
@@ -53,15 +54,6 @@ package struct BlockPlace: Equatable, Sendable {
         }
     }
 
-    /// Derives a file's extent key and expands it.
-    ///
-    /// - Parameter context: suite ‖ epoch ‖ extent, as the format has it.
-    package convenience init(
-        fileKey: borrowing SecretKey, suite: CipherSuite, context: RawSpan, label: StaticString = "protectfs1/extent"
-    ) throws(SodiumError) {
-        try self.init(suite: suite, key: try deriveKey(from: fileKey, label: label, context: context))
-    }
-
     deinit {
         Slots.ciphers.release(slot)
     }
@@ -73,9 +65,9 @@ package struct BlockPlace: Equatable, Sendable {
 
     /// Encrypts a block in place, with the nonce that already stands in the buffer, and writes its tag.
     package func seal(
-        _ buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
+        _ buffer: inout MutableSpan<UInt8>, _ place: BlockPlace, associatedData: Span<UInt8>
     ) {
-        check(place, in: buffer.byteCount)
+        check(place, in: buffer.count)
         unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe associatedData.withUnsafeBytes { data in
                 let start = unsafe buffer.bytes
@@ -91,9 +83,9 @@ package struct BlockPlace: Equatable, Sendable {
     ///
     /// - Returns: false when the tag is wrong; the text is then zeros.
     package func open(
-        _ buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
+        _ buffer: inout MutableSpan<UInt8>, _ place: BlockPlace, associatedData: Span<UInt8>
     ) -> Bool {
-        check(place, in: buffer.byteCount)
+        check(place, in: buffer.count)
         return unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe associatedData.withUnsafeBytes { data in
                 let start = unsafe buffer.bytes
@@ -107,10 +99,11 @@ package struct BlockPlace: Equatable, Sendable {
 
     /// Encrypts `plaintext`, as long as the place's text, into a block, with the nonce that already stands there.
     package func seal(
-        _ plaintext: RawSpan, into buffer: inout MutableRawSpan, _ place: BlockPlace, associatedData: RawSpan
+        _ plaintext: Span<UInt8>, into buffer: inout MutableSpan<UInt8>, _ place: BlockPlace,
+        associatedData: Span<UInt8>
     ) {
-        check(place, in: buffer.byteCount)
-        precondition(plaintext.byteCount == place.text.count)
+        check(place, in: buffer.count)
+        precondition(plaintext.count == place.text.count)
         unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe plaintext.withUnsafeBytes { plaintext in
                 unsafe associatedData.withUnsafeBytes { data in
@@ -128,11 +121,11 @@ package struct BlockPlace: Equatable, Sendable {
     ///
     /// - Returns: false when the tag is wrong; the output is then zeros.
     package func open(
-        _ buffer: RawSpan, _ place: BlockPlace, into output: inout MutableRawSpan, at offset: Int,
-        associatedData: RawSpan
+        _ buffer: Span<UInt8>, _ place: BlockPlace, into output: inout MutableSpan<UInt8>, at offset: Int,
+        associatedData: Span<UInt8>
     ) -> Bool {
-        check(place, in: buffer.byteCount)
-        precondition(offset >= 0 && offset <= output.byteCount && place.text.count <= output.byteCount - offset)
+        check(place, in: buffer.count)
+        precondition(offset >= 0 && offset <= output.count && place.text.count <= output.count - offset)
         return unsafe output.withUnsafeMutableBytes { output in
             unsafe buffer.withUnsafeBytes { buffer in
                 unsafe associatedData.withUnsafeBytes { data in
@@ -146,12 +139,12 @@ package struct BlockPlace: Equatable, Sendable {
         }
     }
 
-    /// Encrypts into other memory: ciphertext, then tag; `sealed` has `plaintext.byteCount + 16` bytes.
+    /// Encrypts into other memory: ciphertext, then tag; `sealed` has `plaintext.count + 16` bytes.
     package func seal(
-        _ plaintext: RawSpan, nonce: RawSpan, associatedData: RawSpan, into sealed: inout MutableRawSpan
+        _ plaintext: Span<UInt8>, nonce: Span<UInt8>, associatedData: Span<UInt8>, into sealed: inout MutableSpan<UInt8>
     ) {
-        let count = plaintext.byteCount
-        precondition(nonce.byteCount == suite.nonceLength && sealed.byteCount == count + suite.tagLength && count > 0)
+        let count = plaintext.count
+        precondition(nonce.count == suite.nonceLength && sealed.count == count + CipherSuite.tagLength && count > 0)
         unsafe sealed.withUnsafeMutableBytes { sealed in
             unsafe plaintext.withUnsafeBytes { plaintext in
                 unsafe nonce.withUnsafeBytes { nonce in
@@ -170,10 +163,10 @@ package struct BlockPlace: Equatable, Sendable {
     ///
     /// - Returns: false when the tag is wrong; the output is then zeros.
     package func open(
-        _ sealed: RawSpan, nonce: RawSpan, associatedData: RawSpan, into plaintext: inout MutableRawSpan
+        _ sealed: Span<UInt8>, nonce: Span<UInt8>, associatedData: Span<UInt8>, into plaintext: inout MutableSpan<UInt8>
     ) -> Bool {
-        let count = plaintext.byteCount
-        precondition(nonce.byteCount == suite.nonceLength && sealed.byteCount == count + suite.tagLength && count > 0)
+        let count = plaintext.count
+        precondition(nonce.count == suite.nonceLength && sealed.count == count + CipherSuite.tagLength && count > 0)
         return unsafe plaintext.withUnsafeMutableBytes { plaintext in
             unsafe sealed.withUnsafeBytes { sealed in
                 unsafe nonce.withUnsafeBytes { nonce in
@@ -191,7 +184,7 @@ package struct BlockPlace: Equatable, Sendable {
     private func check(_ place: BlockPlace, in count: Int) {
         precondition(place.nonce >= 0 && place.nonce <= count - suite.nonceLength)
         precondition(place.text.lowerBound >= 0 && place.text.upperBound <= count && !place.text.isEmpty)
-        precondition(place.tag >= 0 && place.tag <= count - suite.tagLength)
+        precondition(place.tag >= 0 && place.tag <= count - CipherSuite.tagLength)
     }
 
     private var state: UnsafeMutablePointer<crypto_aead_aes256gcm_state> {

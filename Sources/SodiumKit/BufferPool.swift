@@ -28,22 +28,22 @@ internal import HostSystem
 
     /// Lends the first `count` bytes; they are zero where nothing has been written yet.
     package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
-        count: Int, _ body: (RawSpan) throws(Failure) -> Result
+        count: Int, _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         precondition(count >= 0 && count <= capacity)
         // The memory belongs to this value, which is borrowed for as long as the span lives.
-        let bytes = unsafe RawSpan(_unsafeStart: slot.pointer, byteCount: count)
+        let bytes = unsafe Span<UInt8>(_unsafeStart: slot.pointer, byteCount: count)
         return try body(bytes)
     }
 
     /// Lends the first `count` bytes to be written; so many are wiped in the end.
     package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
-        count: Int, _ body: (inout MutableRawSpan) throws(Failure) -> Result
+        count: Int, _ body: (inout MutableSpan<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         precondition(count >= 0 && count <= capacity)
         used = max(used, count)
         // The memory belongs to this value, which nobody else can reach for as long as the span lives.
-        var bytes = unsafe MutableRawSpan(_unsafeStart: slot.pointer, byteCount: count)
+        var bytes = unsafe MutableSpan<UInt8>(_unsafeStart: slot.pointer, byteCount: count)
         return try body(&bytes)
     }
 }

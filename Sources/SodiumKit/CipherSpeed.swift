@@ -1,6 +1,7 @@
 // How fast each cipher runs on this machine, for `protectfs speed`.
 
 internal import HostSystem
+package import VolumeFormat
 
 /// What one cipher did on one core with 4 KiB blocks in memory.
 package struct CipherSpeed: Sendable {
@@ -33,7 +34,7 @@ package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [
             let seal = rate(milliseconds, bytes: pages * blockSize) {
                 buffer.withMutableBytes(count: pages * blockSize) { bytes in
                     for page in 0..<pages {
-                        cipher.seal(&bytes, place(page, suite), associatedData: RawSpan())
+                        cipher.seal(&bytes, place(page, suite), associatedData: Span<UInt8>())
                     }
                 }
             }
@@ -42,7 +43,8 @@ package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [
                 buffer.withBytes(count: pages * blockSize) { bytes in
                     output.withMutableBytes(count: blockSize) { output in
                         for page in 0..<pages {
-                            _ = cipher.open(bytes, place(page, suite), into: &output, at: 0, associatedData: RawSpan())
+                            _ = cipher.open(
+                                bytes, place(page, suite), into: &output, at: 0, associatedData: Span<UInt8>())
                         }
                     }
                 }

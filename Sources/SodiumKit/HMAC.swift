@@ -10,7 +10,7 @@ internal import CSodium
         unsafe memory.assumingMemoryBound(to: crypto_auth_hmacsha256_state.self)
     }
 
-    init(key: RawSpan) {
+    init(key: Span<UInt8>) {
         initializeSodium()
         unsafe memory = ThreadScratch.pointer()
         let state = unsafe state
@@ -23,7 +23,7 @@ internal import CSodium
         unsafe sodium_memzero(memory, ThreadScratch.size)
     }
 
-    mutating func update(_ bytes: RawSpan) {
+    mutating func update(_ bytes: Span<UInt8>) {
         let state = unsafe state
         unsafe bytes.withUnsafeBytes { bytes in
             unsafe _ = crypto_auth_hmacsha256_update(state, bytes.bytes, UInt64(bytes.count))
@@ -36,7 +36,7 @@ internal import CSodium
     }
 
     /// Writes as many of the 32 bytes as `output` has room for.
-    consuming func finish(prefix output: inout MutableRawSpan) {
+    consuming func finish(prefix output: inout MutableSpan<UInt8>) {
         // Behind the state in the scratch memory, wiped with it.
         let whole = unsafe (memory + 512).assumingMemoryBound(to: UInt8.self)
         unsafe _ = crypto_auth_hmacsha256_final(state, whole)

@@ -9,11 +9,11 @@ package enum HPKE {
 
     /// Seals `plaintext` to the owner of `publicKey`.
     ///
-    /// - Parameter output: encapsulated key ‖ ciphertext ‖ tag; `plaintext.byteCount + overhead` bytes.
+    /// - Parameter output: encapsulated key ‖ ciphertext ‖ tag; `plaintext.count + overhead` bytes.
     /// - Throws: `invalidPublicKey`, or a failure of locked memory.
     package static func seal(
-        _ plaintext: RawSpan, to publicKey: RawSpan, info: RawSpan, associatedData: RawSpan,
-        into output: inout MutableRawSpan
+        _ plaintext: Span<UInt8>, to publicKey: Span<UInt8>, info: Span<UInt8>, associatedData: Span<UInt8>,
+        into output: inout MutableSpan<UInt8>
     ) throws(SodiumError) {
         let ephemeral = try SecretKey.random()
         try seal(
@@ -22,15 +22,15 @@ package enum HPKE {
 
     /// The same with a given ephemeral private key, for the RFC's vectors.
     static func seal(
-        _ plaintext: RawSpan, to publicKey: RawSpan, ephemeral: borrowing SecretKey, info: RawSpan,
-        associatedData: RawSpan, into output: inout MutableRawSpan
+        _ plaintext: Span<UInt8>, to publicKey: Span<UInt8>, ephemeral: borrowing SecretKey, info: Span<UInt8>,
+        associatedData: Span<UInt8>, into output: inout MutableSpan<UInt8>
     ) throws(SodiumError) {
-        precondition(output.byteCount == plaintext.byteCount + overhead)
-        guard publicKey.byteCount == 32 else { throw .invalidPublicKey }
+        precondition(output.count == plaintext.count + overhead)
+        guard publicKey.count == 32 else { throw .invalidPublicKey }
         let encapsulated = X25519.publicKey(of: ephemeral)
         let shared = try X25519.sharedSecret(ephemeral, publicKey)
-        let context = try unsafe Context(
-            shared: shared, encapsulated: encapsulated.span.bytes, publicKey: publicKey, info: info)
+        let context = try Context(
+            shared: shared, encapsulated: encapsulated.span, publicKey: publicKey, info: info)
         unsafe output.withUnsafeMutableBytes { output in
             for index in 0..<32 { unsafe output[index] = encapsulated[index] }
             unsafe plaintext.withUnsafeBytes { text in
@@ -48,15 +48,15 @@ package enum HPKE {
         }
     }
 
-    /// Opens `sealed` (encapsulated key ‖ ciphertext ‖ tag) to `output`, which has `sealed.byteCount - overhead` bytes.
+    /// Opens `sealed` (encapsulated key ‖ ciphertext ‖ tag) to `output`, which has `sealed.count - overhead` bytes.
     ///
     /// - Returns: false when it does not verify, or cannot be one; `output` then holds nothing of the plaintext.
     package static func open(
-        _ sealed: RawSpan, privateKey: borrowing SecretKey, info: RawSpan, associatedData: RawSpan,
-        into output: inout MutableRawSpan
+        _ sealed: Span<UInt8>, privateKey: borrowing SecretKey, info: Span<UInt8>, associatedData: Span<UInt8>,
+        into output: inout MutableSpan<UInt8>
     ) throws(SodiumError) -> Bool {
-        guard sealed.byteCount >= overhead else { return false }
-        precondition(output.byteCount == sealed.byteCount - overhead)
+        guard sealed.count >= overhead else { return false }
+        precondition(output.count == sealed.count - overhead)
         let encapsulated = sealed.extracting(0..<32)
         let publicKey = X25519.publicKey(of: privateKey)
         let shared: SecretKey
@@ -67,8 +67,8 @@ package enum HPKE {
         } catch {
             throw error
         }
-        let context = try unsafe Context(
-            shared: shared, encapsulated: encapsulated, publicKey: publicKey.span.bytes, info: info)
+        let context = try Context(
+            shared: shared, encapsulated: encapsulated, publicKey: publicKey.span, info: info)
         return unsafe output.withUnsafeMutableBytes { output in
             unsafe sealed.withUnsafeBytes { sealed in
                 unsafe associatedData.withUnsafeBytes { data in
@@ -87,9 +87,9 @@ package enum HPKE {
 
     /// Opens a sealed 32-byte key (80 bytes); nil when it does not verify.
     package static func openKey(
-        _ sealed: RawSpan, privateKey: borrowing SecretKey, info: RawSpan, associatedData: RawSpan
+        _ sealed: Span<UInt8>, privateKey: borrowing SecretKey, info: Span<UInt8>, associatedData: Span<UInt8>
     ) throws(SodiumError) -> SecretKey? {
-        guard sealed.byteCount == SecretKey.byteCount + overhead else { return nil }
+        guard sealed.count == SecretKey.byteCount + overhead else { return nil }
         var result = try SecretKey()
         let isOpen = try result.withMutableBytes { output throws(SodiumError) in
             try open(sealed, privateKey: privateKey, info: info, associatedData: associatedData, into: &output)
@@ -103,23 +103,24 @@ package enum HPKE {
         let key: SecretKey
         let nonce: SecretBytes
 
-        init(shared: borrowing SecretKey, encapsulated: RawSpan, publicKey: RawSpan, info: RawSpan) throws(SodiumError)
+        init(shared: borrowing SecretKey, encapsulated: Span<UInt8>, publicKey: Span<UInt8>, info: Span<UInt8>)
+            throws(SodiumError)
         {
             let kem = Suite("KEM", [0x00, 0x20])
             let hpke = Suite("HPKE", [0x00, 0x20, 0x00, 0x01, 0x00, 0x03])
             // ExtractAndExpand of DHKEM, over kem_context = enc ‖ pkRm.
             let early = try shared.withBytes { bytes throws(SodiumError) in
-                try kem.extract(salt: RawSpan(), label: "eae_prk", bytes)
+                try kem.extract(salt: Span<UInt8>(), label: "eae_prk", bytes)
             }
             var secret = try SecretKey()
             secret.withMutableBytes { output in
                 kem.expand(early, label: "shared_secret", encapsulated, publicKey, into: &output)
             }
             // KeySchedule: mode 0, no psk; its context holds nothing secret.
-            let identityHash = try hpke.extract(salt: RawSpan(), label: "psk_id_hash", RawSpan())
-            let infoHash = try hpke.extract(salt: RawSpan(), label: "info_hash", info)
+            let identityHash = try hpke.extract(salt: Span<UInt8>(), label: "psk_id_hash", Span<UInt8>())
+            let infoHash = try hpke.extract(salt: Span<UInt8>(), label: "info_hash", info)
             let prk = try secret.withBytes { bytes throws(SodiumError) in
-                try hpke.extract(salt: bytes, label: "secret", RawSpan())
+                try hpke.extract(salt: bytes, label: "secret", Span<UInt8>())
             }
             var schedule = try SecretBytes(byteCount: 65)
             schedule.withMutableBytes { bytes in
@@ -131,11 +132,11 @@ package enum HPKE {
             }
             var key = try SecretKey()
             key.withMutableBytes { output in
-                schedule.withBytes { hpke.expand(prk, label: "key", $0, RawSpan(), into: &output) }
+                schedule.withBytes { hpke.expand(prk, label: "key", $0, Span<UInt8>(), into: &output) }
             }
             var nonce = try SecretBytes(byteCount: 12)
             nonce.withMutableBytes { output in
-                schedule.withBytes { hpke.expand(prk, label: "base_nonce", $0, RawSpan(), into: &output) }
+                schedule.withBytes { hpke.expand(prk, label: "base_nonce", $0, Span<UInt8>(), into: &output) }
             }
             self.key = key
             self.nonce = nonce
@@ -150,11 +151,11 @@ package enum HPKE {
             identifier = Array(name.utf8) + numbers
         }
 
-        func extract(salt: RawSpan, label: String, _ material: RawSpan) throws(SodiumError) -> SecretKey {
+        func extract(salt: Span<UInt8>, label: String, _ material: Span<UInt8>) throws(SodiumError) -> SecretKey {
             let prefix = Array("HPKE-v1".utf8) + identifier + Array(label.utf8)
             let result = try SecretKey()
             var mac = HMAC(key: salt)
-            unsafe mac.update(prefix.span.bytes)
+            mac.update(prefix.span)
             mac.update(material)
             unsafe mac.finish(into: result.pointer)
             return result
@@ -162,19 +163,19 @@ package enum HPKE {
 
         /// At most 32 bytes: one block of HKDF-Expand.
         func expand(
-            _ key: borrowing SecretKey, label: String, _ first: RawSpan, _ second: RawSpan,
-            into output: inout MutableRawSpan
+            _ key: borrowing SecretKey, label: String, _ first: Span<UInt8>, _ second: Span<UInt8>,
+            into output: inout MutableSpan<UInt8>
         ) {
-            let count = output.byteCount
+            let count = output.count
             precondition(count > 0 && count <= 32)
             let prefix = [0, UInt8(count)] + Array("HPKE-v1".utf8) + identifier + Array(label.utf8)
             let last: [UInt8] = [1]
             key.withBytes { key in
                 var mac = HMAC(key: key)
-                unsafe mac.update(prefix.span.bytes)
+                mac.update(prefix.span)
                 mac.update(first)
                 mac.update(second)
-                unsafe mac.update(last.span.bytes)
+                mac.update(last.span)
                 mac.finish(prefix: &output)
             }
         }

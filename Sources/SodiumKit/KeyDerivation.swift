@@ -6,7 +6,7 @@ internal import CSodium
 ///
 /// - Parameter label: with its prefix `protectfs1/`; at most 255 bytes.
 package func deriveKey(
-    from key: borrowing SecretKey, label: StaticString, context: RawSpan = RawSpan()
+    from key: borrowing SecretKey, label: StaticString, context: Span<UInt8> = Span()
 ) throws(SodiumError) -> SecretKey {
     try key.withBytes { bytes throws(SodiumError) in
         try deriveKey(fromSecret: bytes, label: label, context: context)
@@ -15,16 +15,16 @@ package func deriveKey(
 
 /// The same from a secret of another length (16–64 bytes), as a recovery code's 16.
 package func deriveKey(
-    fromSecret secret: RawSpan, label: StaticString, context: RawSpan = RawSpan()
+    fromSecret secret: Span<UInt8>, label: StaticString, context: Span<UInt8> = Span()
 ) throws(SodiumError) -> SecretKey {
-    precondition(secret.byteCount >= 16 && secret.byteCount <= 64)
+    precondition(secret.count >= 16 && secret.count <= 64)
     precondition(label.utf8CodeUnitCount <= 255)
     var result = try SecretKey()
     result.withMutableBytes { output in
         var hash = BlakeHash(key: secret, outputLength: SecretKey.byteCount)
         hash.update(byte: UInt8(label.utf8CodeUnitCount))
         // A static string's bytes live for ever.
-        hash.update(unsafe RawSpan(_unsafeStart: label.utf8Start, byteCount: label.utf8CodeUnitCount))
+        hash.update(unsafe Span<UInt8>(_unsafeStart: label.utf8Start, byteCount: label.utf8CodeUnitCount))
         hash.update(context)
         hash.finish(into: &output)
     }
@@ -33,8 +33,8 @@ package func deriveKey(
 
 /// Keyed BLAKE2b with 16 bytes of output, over the concatenation of the parts.
 package func mac128(
-    _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan = RawSpan(), _ third: RawSpan = RawSpan(),
-    _ fourth: RawSpan = RawSpan()
+    _ key: borrowing SecretKey, _ first: Span<UInt8>, _ second: Span<UInt8> = Span(), _ third: Span<UInt8> = Span(),
+    _ fourth: Span<UInt8> = Span()
 ) -> InlineArray<16, UInt8> {
     var result = InlineArray<16, UInt8>(repeating: 0)
     mac(key, first, second, third, fourth, &result)
@@ -43,8 +43,8 @@ package func mac128(
 
 /// Keyed BLAKE2b with 32 bytes of output, over the concatenation of the parts.
 package func mac256(
-    _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan = RawSpan(), _ third: RawSpan = RawSpan(),
-    _ fourth: RawSpan = RawSpan()
+    _ key: borrowing SecretKey, _ first: Span<UInt8>, _ second: Span<UInt8> = Span(), _ third: Span<UInt8> = Span(),
+    _ fourth: Span<UInt8> = Span()
 ) -> InlineArray<32, UInt8> {
     var result = InlineArray<32, UInt8>(repeating: 0)
     mac(key, first, second, third, fourth, &result)
@@ -52,23 +52,22 @@ package func mac256(
 }
 
 /// BLAKE2b without a key, 32 bytes of output (checksums, file names of sockets).
-package func hash256(_ first: RawSpan, _ second: RawSpan = RawSpan()) -> InlineArray<32, UInt8> {
+package func hash256(_ first: Span<UInt8>, _ second: Span<UInt8> = Span()) -> InlineArray<32, UInt8> {
     var result = InlineArray<32, UInt8>(repeating: 0)
-    var hash = BlakeHash(key: RawSpan(), outputLength: 32)
+    var hash = BlakeHash(key: Span<UInt8>(), outputLength: 32)
     hash.update(first)
     hash.update(second)
-    var span = result.mutableSpan
-    var bytes = unsafe span.mutableBytes
+    var bytes = result.mutableSpan
     hash.finish(into: &bytes)
     return result
 }
 
 private func mac<let count: Int>(
-    _ key: borrowing SecretKey, _ first: RawSpan, _ second: RawSpan, _ third: RawSpan, _ fourth: RawSpan,
+    _ key: borrowing SecretKey, _ first: Span<UInt8>, _ second: Span<UInt8>, _ third: Span<UInt8>,
+    _ fourth: Span<UInt8>,
     _ result: inout InlineArray<count, UInt8>
 ) {
-    var span = result.mutableSpan
-    var output = unsafe span.mutableBytes
+    var output = result.mutableSpan
     key.withBytes { bytes in
         var hash = BlakeHash(key: bytes, outputLength: count)
         hash.update(first)
@@ -85,7 +84,7 @@ private func mac<let count: Int>(
     private let memory: UnsafeMutableRawPointer
     private let outputLength: Int
 
-    init(key: RawSpan, outputLength: Int) {
+    init(key: Span<UInt8>, outputLength: Int) {
         initializeSodium()
         unsafe memory = ThreadScratch.pointer()
         unsafe state = OpaquePointer(memory)
@@ -103,7 +102,7 @@ private func mac<let count: Int>(
         unsafe _ = crypto_generichash_update(state, &byte, 1)
     }
 
-    mutating func update(_ bytes: RawSpan) {
+    mutating func update(_ bytes: Span<UInt8>) {
         let state = unsafe state
         unsafe bytes.withUnsafeBytes { bytes in
             unsafe _ = crypto_generichash_update(
@@ -111,8 +110,8 @@ private func mac<let count: Int>(
         }
     }
 
-    consuming func finish(into output: inout MutableRawSpan) {
-        precondition(output.byteCount == outputLength)
+    consuming func finish(into output: inout MutableSpan<UInt8>) {
+        precondition(output.count == outputLength)
         let state = unsafe state
         let count = outputLength
         unsafe output.withUnsafeMutableBytes { output in

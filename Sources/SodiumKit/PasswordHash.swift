@@ -34,7 +34,7 @@ package enum PasswordHash {
     ///
     /// - Throws: `passwordHashMemory` for parameters that are not acceptable here, or when the memory cannot be had.
     package static func argon2id(
-        _ password: RawSpan, salt: RawSpan, parameters: Argon2Parameters
+        _ password: Span<UInt8>, salt: Span<UInt8>, parameters: Argon2Parameters
     ) throws(SodiumError) -> SecretKey {
         guard parameters.isAcceptable() else { throw .passwordHashMemory }
         return try hash(password, salt: salt, parameters: parameters)
@@ -42,9 +42,9 @@ package enum PasswordHash {
 
     /// The same for parameters below what a slot may have: tests, calibration.
     static func hash(
-        _ password: RawSpan, salt: RawSpan, parameters: Argon2Parameters
+        _ password: Span<UInt8>, salt: Span<UInt8>, parameters: Argon2Parameters
     ) throws(SodiumError) -> SecretKey {
-        precondition(salt.byteCount == saltLength)
+        precondition(salt.count == saltLength)
         initializeSodium()
         let result = try SecretKey()
         let output = unsafe result.pointer
@@ -78,8 +78,8 @@ package enum PasswordHash {
         guard largest >= Argon2Parameters.floor.memory else { throw .passwordHashMemory }
         let salt = InlineArray<16, UInt8>(repeating: 0)
         let start = monotonicNanoseconds()
-        _ = try unsafe hash(
-            salt.span.bytes, salt: salt.span.bytes, parameters: Argon2Parameters(passes: 1, memory: 64 << 20))
+        _ = try hash(
+            salt.span, salt: salt.span, parameters: Argon2Parameters(passes: 1, memory: 64 << 20))
         let elapsed = max(monotonicNanoseconds() - start, 1_000_000)
         // Passes over 64 MiB that the time allows; spent on memory first, at three passes.
         let units = seconds * 1_000_000_000 / Double(elapsed)

@@ -32,8 +32,8 @@ internal import CSodium
     }
 
     /// Copies `bytes`.
-    package init(copying bytes: RawSpan) throws(SodiumError) {
-        try self.init(byteCount: bytes.byteCount)
+    package init(copying bytes: Span<UInt8>) throws(SodiumError) {
+        try self.init(byteCount: bytes.count)
         let slot = slot
         unsafe bytes.withUnsafeBytes { source in
             if let first = source.baseAddress { unsafe slot.pointer.copyMemory(from: first, byteCount: source.count) }
@@ -46,19 +46,19 @@ internal import CSodium
 
     /// Lends the bytes, which must not be copied out of locked memory.
     package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
-        _ body: (RawSpan) throws(Failure) -> Result
+        _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         // The memory belongs to this value, which is borrowed for as long as the span lives.
-        let bytes = unsafe RawSpan(_unsafeStart: slot.pointer, byteCount: byteCount)
+        let bytes = unsafe Span<UInt8>(_unsafeStart: slot.pointer, byteCount: byteCount)
         return try body(bytes)
     }
 
     /// Lends the bytes to be written.
     package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
-        _ body: (inout MutableRawSpan) throws(Failure) -> Result
+        _ body: (inout MutableSpan<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         // The memory belongs to this value, which nobody else can reach for as long as the span lives.
-        var bytes = unsafe MutableRawSpan(_unsafeStart: slot.pointer, byteCount: byteCount)
+        var bytes = unsafe MutableSpan<UInt8>(_unsafeStart: slot.pointer, byteCount: byteCount)
         return try body(&bytes)
     }
 

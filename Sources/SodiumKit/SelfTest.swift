@@ -1,6 +1,7 @@
 // Known-answer tests: a primitive that does not give the published result is used for nothing.
 
 internal import CSodium
+import VolumeFormat
 
 /// Why nothing may be done with keys here.
 package enum SelfTestFailure: Error, Equatable, Sendable {
@@ -88,22 +89,20 @@ struct BlockFunctions: Sendable {
     init(_ suite: CipherSuite, _ backend: CipherBackend) {
         seal = { (key, nonce, text, data) throws(SodiumError) in
             let cipher = try BlockCipher(suite: suite, key: try secret(key), backend: backend)
-            var block = nonce + text + [UInt8](repeating: 0, count: suite.tagLength)
-            var span = block.mutableSpan
-            var bytes = unsafe span.mutableBytes
-            cipher.seal(&bytes, place(suite, text.count), associatedData: unsafe data.span.bytes)
+            var block = nonce + text + [UInt8](repeating: 0, count: CipherSuite.tagLength)
+            var bytes = block.mutableSpan
+            cipher.seal(&bytes, place(suite, text.count), associatedData: data.span)
             return Array(block.dropFirst(nonce.count))
         }
         open = { (key, nonce, sealed, data) throws(SodiumError) in
             let cipher = try BlockCipher(suite: suite, key: try secret(key), backend: backend)
-            let count = sealed.count - suite.tagLength
+            let count = sealed.count - CipherSuite.tagLength
             let block = nonce + sealed
             var text = [UInt8](repeating: 0, count: count)
-            var span = text.mutableSpan
-            var output = unsafe span.mutableBytes
+            var output = text.mutableSpan
             let isRight = cipher.open(
-                unsafe block.span.bytes, place(suite, count), into: &output, at: 0,
-                associatedData: unsafe data.span.bytes)
+                block.span, place(suite, count), into: &output, at: 0,
+                associatedData: data.span)
             return (isRight, text)
         }
     }
@@ -113,21 +112,19 @@ struct BlockFunctions: Sendable {
         seal: { (key, nonce, text, data) throws(SodiumError) in
             let key = try secret(key)
             var sealed = [UInt8](repeating: 0, count: text.count + XChaCha.tagLength)
-            var span = sealed.mutableSpan
-            var output = unsafe span.mutableBytes
+            var output = sealed.mutableSpan
             XChaCha.seal(
-                unsafe text.span.bytes, key: key, nonce: unsafe nonce.span.bytes,
-                associatedData: unsafe data.span.bytes, into: &output)
+                text.span, key: key, nonce: nonce.span,
+                associatedData: data.span, into: &output)
             return sealed
         },
         open: { (key, nonce, sealed, data) throws(SodiumError) in
             let key = try secret(key)
             var text = [UInt8](repeating: 0, count: sealed.count - XChaCha.tagLength)
-            var span = text.mutableSpan
-            var output = unsafe span.mutableBytes
+            var output = text.mutableSpan
             let isRight = XChaCha.open(
-                unsafe sealed.span.bytes, key: key, nonce: unsafe nonce.span.bytes,
-                associatedData: unsafe data.span.bytes, into: &output)
+                sealed.span, key: key, nonce: nonce.span,
+                associatedData: data.span, into: &output)
             return (isRight, text)
         })
 
@@ -173,7 +170,7 @@ private func place(_ suite: CipherSuite, _ count: Int) -> BlockPlace {
 }
 
 /// A key of a vector, which everybody knows.
-func secret(_ bytes: [UInt8]) throws(SodiumError) -> SecretKey { try unsafe SecretKey(copying: bytes.span.bytes) }
+func secret(_ bytes: [UInt8]) throws(SodiumError) -> SecretKey { try SecretKey(copying: bytes.span) }
 
 extension CipherBackend {
     /// The library's name as its package has it.

@@ -57,7 +57,7 @@ enum GCMAnswers {
             guard isRight, opened == part else { return false }
             all += sealed
         }
-        return bytes(hash256(unsafe all.span.bytes)) == hexadecimal(digest)
+        return bytes(hash256(all.span)) == hexadecimal(digest)
     }
 }
 
@@ -84,9 +84,8 @@ enum XChaChaAnswers {
         let vector = vector
         let key = try secret(vector.key)
         var text = vector.text
-        var span = text.mutableSpan
-        var raw = unsafe span.mutableBytes
-        XChaCha.applyStream(to: &raw, key: key, nonce: unsafe vector.nonce.span.bytes)
+        var raw = text.mutableSpan
+        XChaCha.applyStream(to: &raw, key: key, nonce: vector.nonce.span)
         return text.elementsEqual(vector.sealed.dropLast(XChaCha.tagLength))
     }
 }
@@ -98,13 +97,13 @@ enum HashAnswers {
         let key = try secret(counting(0, 32))
         let (text, abc) = (counting(0, 200), Array("abc".utf8))
         let known = try secret(hexadecimal("dd69e2b36fbc48eb372ebca458352fd9c3d2209f85ca4cc1abc526253d1fcbb1"))
-        let derived = try unsafe deriveKey(
-            from: key, label: "protectfs1/header", context: counting(0, 16).span.bytes)
+        let derived = try deriveKey(
+            from: key, label: "protectfs1/header", context: counting(0, 16).span)
         return blake512Holds()
-            && bytes(hash256(unsafe abc.span.bytes))
+            && bytes(hash256(abc.span))
                 == hexadecimal("bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319")
-            && bytes(mac128(key, unsafe text.span.bytes)) == hexadecimal("8aa5152a0f33a31b72568b613ea3c92e")
-            && bytes(mac256(key, unsafe text.span.bytes))
+            && bytes(mac128(key, text.span)) == hexadecimal("8aa5152a0f33a31b72568b613ea3c92e")
+            && bytes(mac256(key, text.span))
                 == hexadecimal("a39ff6e7e838226fd50e24a55375ff3a39419fd93e32cc463f3f74323291c425")
             && derived.isEqual(to: known)
     }
@@ -125,10 +124,9 @@ enum HashAnswers {
     @Sendable static func hmacHolds() throws(SodiumError) -> Bool {
         let (key, text) = (Array("Jefe".utf8), Array("what do ya want for nothing?".utf8))
         var output = zeros(32)
-        var hmac = unsafe HMAC(key: key.span.bytes)
-        unsafe hmac.update(text.span.bytes)
-        var span = output.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var hmac = HMAC(key: key.span)
+        hmac.update(text.span)
+        var raw = output.mutableSpan
         hmac.finish(prefix: &raw)
         return output == hexadecimal("5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843")
     }
@@ -136,11 +134,11 @@ enum HashAnswers {
     /// Equal and unequal at every byte.
     @Sendable static func comparisonHolds() throws(SodiumError) -> Bool {
         let one = counting(0, 32)
-        guard unsafe constantTimeEqual(one.span.bytes, counting(0, 32).span.bytes) else { return false }
+        guard constantTimeEqual(one.span, counting(0, 32).span) else { return false }
         return one.indices.allSatisfy { index in
             var other = one
             other[index] ^= 1
-            return unsafe !constantTimeEqual(one.span.bytes, other.span.bytes)
+            return !constantTimeEqual(one.span, other.span)
         }
     }
 }
@@ -154,8 +152,8 @@ enum KeyAnswers {
         let alicePublic = bytes(X25519.publicKey(of: alice))
         let bobPublic = bytes(X25519.publicKey(of: bob))
         let shared = try secret(hexadecimal("4a5d9d5ba4ce2de1728e3bf480350f25e07e21c947d19e3376f09b3c1e161742"))
-        let one = try unsafe X25519.sharedSecret(alice, bobPublic.span.bytes)
-        let other = try unsafe X25519.sharedSecret(bob, alicePublic.span.bytes)
+        let one = try X25519.sharedSecret(alice, bobPublic.span)
+        let other = try X25519.sharedSecret(bob, alicePublic.span)
         return alicePublic == hexadecimal("8520f0098930a754748b7ddcb43ef75a0dbf3a0d26381af4eba4a98eaa9b4e6a")
             && bobPublic == hexadecimal("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f")
             && one.isEqual(to: shared) && other.isEqual(to: shared)
@@ -173,11 +171,10 @@ enum KeyAnswers {
         let recipient = try secret(hexadecimal("8057991eef8f1f1af18f4a9491d16a1ce333f695d4db8e38da75975c4478e0fb"))
         let publicKey = bytes(X25519.publicKey(of: recipient))
         var sealed = zeros(text.count + HPKE.overhead)
-        var span = sealed.mutableSpan
-        var output = unsafe span.mutableBytes
+        var output = sealed.mutableSpan
         try HPKE.seal(
-            unsafe text.span.bytes, to: unsafe publicKey.span.bytes, ephemeral: ephemeral, info: unsafe info.span.bytes,
-            associatedData: unsafe data.span.bytes, into: &output)
+            text.span, to: publicKey.span, ephemeral: ephemeral, info: info.span,
+            associatedData: data.span, into: &output)
         guard sealed == answer, try opens(sealed, recipient, info, data) == text else { return false }
         for index in [0, 31, 32, sealed.count - 17, sealed.count - 16, sealed.count - 1] {
             var changed = sealed
@@ -192,11 +189,10 @@ enum KeyAnswers {
         _ sealed: [UInt8], _ key: borrowing SecretKey, _ info: [UInt8], _ data: [UInt8]
     ) throws(SodiumError) -> [UInt8]? {
         var text = zeros(sealed.count - HPKE.overhead)
-        var span = text.mutableSpan
-        var output = unsafe span.mutableBytes
+        var output = text.mutableSpan
         let isRight = try HPKE.open(
-            unsafe sealed.span.bytes, privateKey: key, info: unsafe info.span.bytes,
-            associatedData: unsafe data.span.bytes, into: &output)
+            sealed.span, privateKey: key, info: info.span,
+            associatedData: data.span, into: &output)
         return isRight ? text : nil
     }
 
@@ -204,7 +200,7 @@ enum KeyAnswers {
     @Sendable static func argonHolds() throws(SodiumError) -> Bool {
         let (password, salt) = (Array("password".utf8), counting(0, 16))
         let key = try PasswordHash.hash(
-            unsafe password.span.bytes, salt: unsafe salt.span.bytes,
+            password.span, salt: salt.span,
             parameters: Argon2Parameters(passes: 2, memory: 64 << 10))
         return key.isEqual(
             to: try secret(hexadecimal("716882821df77bc6414358b07159fb63ca1c90beaeb9d0ca0e43bd887dcf2ca9")))

@@ -25,7 +25,7 @@ private let sodiumIsReady: Bool = sodium_init() >= 0
 
 /// Fills `bytes` from getrandom(2), in one call for up to 32 MiB. A kernel without entropy source ends the process:
 /// there is nothing right to do without one.
-package func randomBytes(into bytes: inout MutableRawSpan) {
+package func randomBytes(into bytes: inout MutableSpan<UInt8>) {
     unsafe bytes.withUnsafeMutableBytes { buffer in
         var done = 0
         while done < buffer.count {
@@ -44,7 +44,7 @@ package func randomBytes(into bytes: inout MutableRawSpan) {
 package func randomUInt32() -> UInt32 {
     var value: UInt32 = 0
     unsafe withUnsafeMutableBytes(of: &value) { buffer in
-        var bytes = unsafe MutableRawSpan(_unsafeBytes: buffer)
+        var bytes = unsafe MutableSpan<UInt8>(_unsafeBytes: buffer)
         randomBytes(into: &bytes)
     }
     return value
@@ -53,15 +53,14 @@ package func randomUInt32() -> UInt32 {
 /// Public random bytes: IDs, salts, nonces. Never for secrets, which belong in `SecretKey` and `SecretBytes`.
 package func randomInlineBytes<let count: Int>() -> InlineArray<count, UInt8> {
     var result = InlineArray<count, UInt8>(repeating: 0)
-    var span = result.mutableSpan
-    var bytes = unsafe span.mutableBytes
+    var bytes = result.mutableSpan
     randomBytes(into: &bytes)
     return result
 }
 
 /// Whether both have the same bytes, in a time that depends on the length alone (sodium_memcmp).
-package func constantTimeEqual(_ one: RawSpan, _ other: RawSpan) -> Bool {
-    guard one.byteCount == other.byteCount else { return false }
+package func constantTimeEqual(_ one: Span<UInt8>, _ other: Span<UInt8>) -> Bool {
+    guard one.count == other.count else { return false }
     return unsafe one.withUnsafeBytes { a in
         unsafe other.withUnsafeBytes { b in
             // Both have the same length.
@@ -71,7 +70,7 @@ package func constantTimeEqual(_ one: RawSpan, _ other: RawSpan) -> Bool {
 }
 
 /// Overwrites `bytes` with zeros in a way that the optimiser keeps.
-package func wipe(_ bytes: inout MutableRawSpan) {
+package func wipe(_ bytes: inout MutableSpan<UInt8>) {
     unsafe bytes.withUnsafeMutableBytes { buffer in
         if let start = buffer.baseAddress { unsafe sodium_memzero(start, buffer.count) }
     }

@@ -9,8 +9,7 @@ package enum X25519 {
         initializeSodium()
         var result = InlineArray<32, UInt8>(repeating: 0)
         let key = unsafe UnsafePointer(privateKey.pointer)
-        var span = result.mutableSpan
-        var output = unsafe span.mutableBytes
+        var output = result.mutableSpan
         unsafe output.withUnsafeMutableBytes { output in
             unsafe _ = crypto_scalarmult_curve25519_base(output.bytes, key)
         }
@@ -21,9 +20,9 @@ package enum X25519 {
 
     /// The Diffie-Hellman secret; an error when it is all zero (a public key of low order; RFC 7748, 6.1).
     static func sharedSecret(
-        _ privateKey: borrowing SecretKey, _ publicKey: RawSpan
+        _ privateKey: borrowing SecretKey, _ publicKey: Span<UInt8>
     ) throws(SodiumError) -> SecretKey {
-        guard publicKey.byteCount == 32 else { throw .invalidPublicKey }
+        guard publicKey.count == 32 else { throw .invalidPublicKey }
         initializeSodium()
         let result = try SecretKey()
         let key = unsafe UnsafePointer(privateKey.pointer)

@@ -9,13 +9,13 @@ package enum XChaCha {
     /// Bytes of a tag.
     package static let tagLength = 16
 
-    /// Encrypts `plaintext` to `output`: ciphertext, then tag; `output` has `plaintext.byteCount + tagLength` bytes.
+    /// Encrypts `plaintext` to `output`: ciphertext, then tag; `output` has `plaintext.count + tagLength` bytes.
     package static func seal(
-        _ plaintext: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan(),
-        into output: inout MutableRawSpan
+        _ plaintext: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span(),
+        into output: inout MutableSpan<UInt8>
     ) {
-        precondition(nonce.byteCount == nonceLength)
-        precondition(output.byteCount == plaintext.byteCount + tagLength)
+        precondition(nonce.count == nonceLength)
+        precondition(output.count == plaintext.count + tagLength)
         initializeSodium()
         let key = unsafe UnsafePointer(key.pointer)
         unsafe output.withUnsafeMutableBytes { output in
@@ -32,16 +32,16 @@ package enum XChaCha {
         }
     }
 
-    /// Decrypts `sealed` (ciphertext, then tag) to `output`, which has `sealed.byteCount - tagLength` bytes.
+    /// Decrypts `sealed` (ciphertext, then tag) to `output`, which has `sealed.count - tagLength` bytes.
     ///
     /// - Returns: false when the tag is wrong or `sealed` is too short; `output` then holds nothing of the plaintext.
     package static func open(
-        _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan(),
-        into output: inout MutableRawSpan
+        _ sealed: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span(),
+        into output: inout MutableSpan<UInt8>
     ) -> Bool {
-        precondition(nonce.byteCount == nonceLength)
-        guard sealed.byteCount >= tagLength else { return false }
-        precondition(output.byteCount == sealed.byteCount - tagLength)
+        precondition(nonce.count == nonceLength)
+        guard sealed.count >= tagLength else { return false }
+        precondition(output.count == sealed.count - tagLength)
         initializeSodium()
         let key = unsafe UnsafePointer(key.pointer)
         return unsafe output.withUnsafeMutableBytes { output in
@@ -63,9 +63,9 @@ package enum XChaCha {
     ///
     /// From counter 1 it gives the bytes of XChaCha20-Poly1305 without the tag.
     package static func applyStream(
-        to bytes: inout MutableRawSpan, key: borrowing SecretKey, nonce: RawSpan, counter: UInt64 = 1
+        to bytes: inout MutableSpan<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, counter: UInt64 = 1
     ) {
-        precondition(nonce.byteCount == nonceLength)
+        precondition(nonce.count == nonceLength)
         guard !bytes.isEmpty else { return }
         initializeSodium()
         let key = unsafe UnsafePointer(key.pointer)
@@ -80,9 +80,9 @@ package enum XChaCha {
 
     /// Opens a sealed 32-byte key (48 bytes with its tag); nil when it does not verify.
     package static func openKey(
-        _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan()
+        _ sealed: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span()
     ) throws(SodiumError) -> SecretKey? {
-        guard sealed.byteCount == SecretKey.byteCount + tagLength else { return nil }
+        guard sealed.count == SecretKey.byteCount + tagLength else { return nil }
         var result = try SecretKey()
         let isOpen = result.withMutableBytes { output in
             open(sealed, key: key, nonce: nonce, associatedData: associatedData, into: &output)
@@ -93,10 +93,10 @@ package enum XChaCha {
 
     /// Opens sealed bytes into secret memory; nil when they do not verify.
     package static func openBytes(
-        _ sealed: RawSpan, key: borrowing SecretKey, nonce: RawSpan, associatedData: RawSpan = RawSpan()
+        _ sealed: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span()
     ) throws(SodiumError) -> SecretBytes? {
-        guard sealed.byteCount >= tagLength else { return nil }
-        var result = try SecretBytes(byteCount: sealed.byteCount - tagLength)
+        guard sealed.count >= tagLength else { return nil }
+        var result = try SecretBytes(byteCount: sealed.count - tagLength)
         let isOpen = result.withMutableBytes { output in
             open(sealed, key: key, nonce: nonce, associatedData: associatedData, into: &output)
         }

@@ -51,7 +51,7 @@ package enum AssociatedData {
     ///
     /// - Parameter field: the field's 8 bytes as they stand in the page.
     package static func block(
-        header: FileHeader, index: UInt64, field: RawSpan, into bytes: inout MutableRawSpan
+        header: FileHeader, index: UInt64, field: Span<UInt8>, into bytes: inout MutableSpan<UInt8>
     ) -> Int {
         header.fileID.store(into: &bytes, at: 0)
         bytes.storeLittleEndian(index, at: 16)
@@ -78,7 +78,7 @@ package enum AssociatedData {
         filled { bytes in
             bytes.copyText("protectfs1/hpke\0", to: 0)
             volume.store(into: &bytes, at: 16)
-            bytes.copy(unsafe publicKey.span.bytes, to: 32)
+            bytes.copy(publicKey.span, to: 32)
         }
     }
 
@@ -87,7 +87,7 @@ package enum AssociatedData {
         filled { bytes in
             bytes.copyText("protectfs1/late\0", to: 0)
             volume.store(into: &bytes, at: 16)
-            bytes.copy(unsafe publicKey.span.bytes, to: 32)
+            bytes.copy(publicKey.span, to: 32)
         }
     }
 
@@ -120,7 +120,7 @@ package enum AssociatedData {
     }
 
     /// Context of an extent key: suite ‖ epoch ‖ extent number.
-    package static func extentContext(suite: BlockSuite, epoch: UInt32, extent: UInt64) -> InlineArray<13, UInt8> {
+    package static func extentContext(suite: CipherSuite, epoch: UInt32, extent: UInt64) -> InlineArray<13, UInt8> {
         filled { bytes in
             bytes.storeLittleEndian(suite.rawValue, at: 0)
             bytes.storeLittleEndian(epoch, at: 1)
@@ -136,7 +136,7 @@ package enum AssociatedData {
             volume.store(into: &bytes, at: 0)
             bytes.storeLittleEndian(slotID, at: 16)
             bytes.storeLittleEndian(kind, at: 20)
-            bytes.copy(unsafe salt.span.bytes, to: 21)
+            bytes.copy(salt.span, to: 21)
         }
     }
 
@@ -149,11 +149,10 @@ package enum AssociatedData {
     }
 
     private static func filled<let count: Int>(
-        _ fill: (inout MutableRawSpan) -> Void
+        _ fill: (inout MutableSpan<UInt8>) -> Void
     ) -> InlineArray<count, UInt8> {
         var result = InlineArray<count, UInt8>(repeating: 0)
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         fill(&bytes)
         return result
     }

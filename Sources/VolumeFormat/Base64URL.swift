@@ -14,12 +14,12 @@ package enum Base64URL {
 
     /// Writes the text of `bytes` at `offset` and gives its length; traps where it does not fit.
     @discardableResult
-    package static func encode(_ bytes: RawSpan, into text: inout MutableRawSpan, at offset: Int = 0) -> Int {
+    package static func encode(_ bytes: Span<UInt8>, into text: inout MutableSpan<UInt8>, at offset: Int = 0) -> Int {
         var target = offset
         var pending: UInt32 = 0
         var bits: UInt32 = 0
-        for index in 0..<bytes.byteCount {
-            pending = (pending << 8 | UInt32(bytes.byte(at: index))) & 0xffff
+        for index in 0..<bytes.count {
+            pending = (pending << 8 | UInt32(bytes[index])) & 0xffff
             bits += 8
             while bits >= 6 {
                 bits -= 6
@@ -35,10 +35,9 @@ package enum Base64URL {
     }
 
     /// The text of `bytes`.
-    package static func encode(_ bytes: RawSpan) -> [UInt8] {
-        var text = [UInt8](repeating: 0, count: encodedLength(of: bytes.byteCount))
-        var span = text.mutableSpan
-        var raw = unsafe span.mutableBytes
+    package static func encode(_ bytes: Span<UInt8>) -> [UInt8] {
+        var text = [UInt8](repeating: 0, count: encodedLength(of: bytes.count))
+        var raw = text.mutableSpan
         encode(bytes, into: &raw)
         return text
     }
@@ -46,14 +45,14 @@ package enum Base64URL {
     /// Writes the bytes that `text` stands for at the start of `bytes` and gives their number.
     ///
     /// Nil, with `bytes` in part overwritten, for any text that `encode` does not produce; traps where they do not fit.
-    package static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> Int? {
-        guard let length = decodedLength(of: text.byteCount) else { return nil }
-        precondition(length <= bytes.byteCount)
+    package static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> Int? {
+        guard let length = decodedLength(of: text.count) else { return nil }
+        precondition(length <= bytes.count)
         var target = 0
         var pending: UInt32 = 0
         var bits: UInt32 = 0
-        for index in 0..<text.byteCount {
-            guard let value = value(of: text.byte(at: index)) else { return nil }
+        for index in 0..<text.count {
+            guard let value = value(of: text[index]) else { return nil }
             pending = (pending << 6 | UInt32(value)) & 0xffff
             bits += 6
             if bits >= 8 {
@@ -67,11 +66,10 @@ package enum Base64URL {
     }
 
     /// The bytes that `text` stands for; nil for any text that `encode` does not produce.
-    package static func decode(_ text: RawSpan) -> [UInt8]? {
-        guard let length = decodedLength(of: text.byteCount) else { return nil }
+    package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
+        guard let length = decodedLength(of: text.count) else { return nil }
         var bytes = [UInt8](repeating: 0, count: length)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         guard decode(text, into: &raw) != nil else { return nil }
         return bytes
     }

@@ -1,97 +1,94 @@
 // Reading and writing little-endian integers and byte ranges in spans, bounds-checked, without allocation.
 
-extension RawSpan {
-    /// The integer of type `type` that stands little-endian at byte `offset`; traps outside the span.
+extension Span<UInt8> {
+    /// Reads a little-endian integer at `offset`. Traps outside the span.
     @inlinable
     package func littleEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int, as type: Integer.Type = Integer.self
     ) -> Integer {
-        // Bounds are checked by the call; every bit pattern is a valid integer.
-        Integer(littleEndian: unsafe unsafeLoadUnaligned(fromByteOffset: offset, as: Integer.self))
-    }
-
-    /// The byte at `offset`; traps outside the span.
-    @inlinable
-    package func byte(at offset: Int) -> UInt8 {
-        unsafe unsafeLoad(fromByteOffset: offset, as: UInt8.self)
+        // The call checks the bounds. Bytes have no padding, and every bit pattern is a valid integer.
+        Integer(littleEndian: unsafe bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: Integer.self))
     }
 
     /// Whether every byte is zero.
     package var isAllZero: Bool {
         var offset = 0
-        while offset + 8 <= byteCount {
+        while offset + 8 <= count {
             if littleEndian(at: offset, as: UInt64.self) != 0 { return false }
             offset += 8
         }
-        while offset < byteCount {
-            if byte(at: offset) != 0 { return false }
+        while offset < count {
+            if self[offset] != 0 { return false }
             offset += 1
         }
         return true
     }
 
     /// Whether the bytes equal those of `other`. Not in constant time: never for secrets or MACs.
-    package func hasSameBytes(as other: RawSpan) -> Bool {
-        guard byteCount == other.byteCount else { return false }
-        for offset in 0..<byteCount where byte(at: offset) != other.byte(at: offset) { return false }
+    package func hasSameBytes(as other: Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        for offset in 0..<count where self[offset] != other[offset] { return false }
         return true
     }
 
     /// Whether the bytes at `offset` are the ASCII text `text`.
     package func hasText(_ text: StaticString, at offset: Int = 0) -> Bool {
-        guard offset >= 0, byteCount - offset >= text.utf8CodeUnitCount else { return false }
+        guard offset >= 0, count - offset >= text.utf8CodeUnitCount else { return false }
         return text.withUTF8Buffer { buffer in
-            for index in 0..<buffer.count where unsafe buffer[index] != byte(at: offset + index) { return false }
+            for index in 0..<buffer.count where unsafe buffer[index] != self[offset + index] { return false }
             return true
         }
+    }
+
+    /// Reads the `length` bytes at `offset`. Traps outside the span.
+    package func inline<let length: Int>(at offset: Int) -> InlineArray<length, UInt8> {
+        var result = InlineArray<length, UInt8>(repeating: 0)
+        for index in 0..<length { result[index] = self[offset + index] }
+        return result
     }
 
     /// A copy of the bytes. Only for bytes that are not secret.
     package func copiedBytes() -> [UInt8] {
         var result = [UInt8]()
-        result.reserveCapacity(byteCount)
-        for offset in 0..<byteCount { result.append(byte(at: offset)) }
+        result.reserveCapacity(count)
+        for offset in 0..<count { result.append(self[offset]) }
         return result
     }
 }
 
-extension MutableRawSpan {
-    /// Stores `value` little-endian at byte `offset`; traps outside the span.
+extension MutableSpan<UInt8> {
+    /// Stores `value` little-endian at `offset`. Traps outside the span.
     @inlinable
     package mutating func storeLittleEndian<Integer: FixedWidthInteger & BitwiseCopyable>(
         _ value: Integer, at offset: Int
     ) {
-        storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
+        // The call checks the bounds. Bytes have no padding, and every bit pattern is a valid byte.
+        var bytes = unsafe mutableBytes
+        bytes.storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
     }
 
-    /// Copies `source` to byte `offset`; traps where it does not fit.
-    package mutating func copy(_ source: RawSpan, to offset: Int) {
-        precondition(offset >= 0 && source.byteCount <= byteCount - offset)
-        var index = 0
-        while index + 8 <= source.byteCount {
-            storeBytes(
-                of: unsafe source.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self),
-                toByteOffset: offset + index, as: UInt64.self)
-            index += 8
-        }
-        while index < source.byteCount {
-            storeBytes(of: source.byte(at: index), toByteOffset: offset + index, as: UInt8.self)
-            index += 1
-        }
-    }
-
-    /// Copies the ASCII text `text` to byte `offset`; traps where it does not fit.
-    package mutating func copyText(_ text: StaticString, to offset: Int) {
-        precondition(offset >= 0 && text.utf8CodeUnitCount <= byteCount - offset)
-        text.withUTF8Buffer { buffer in
-            for index in 0..<buffer.count {
-                unsafe storeBytes(of: buffer[index], toByteOffset: offset + index, as: UInt8.self)
+    /// Copies `source` to `offset`. Traps where it does not fit.
+    package mutating func copy(_ source: Span<UInt8>, to offset: Int) {
+        precondition(offset >= 0 && source.count <= count - offset)
+        unsafe withUnsafeMutableBytes { target in
+            unsafe source.withUnsafeBytes { source in
+                guard let start = target.baseAddress, let bytes = source.baseAddress else { return }
+                // In bounds by the precondition. Two spans of which one is exclusive do not overlap.
+                unsafe (start + offset).copyMemory(from: bytes, byteCount: source.count)
             }
         }
     }
 
-    /// Sets the bytes of `range` to zero. For bytes that are not secret (the compiler may not elide, but no promise is made).
+    /// Copies the ASCII text `text` to `offset`. Traps where it does not fit.
+    package mutating func copyText(_ text: StaticString, to offset: Int) {
+        precondition(offset >= 0 && text.utf8CodeUnitCount <= count - offset)
+        text.withUTF8Buffer { buffer in
+            for index in 0..<buffer.count { self[offset + index] = unsafe buffer[index] }
+        }
+    }
+
+    /// Sets the bytes of `range` to zero. Not for secrets: the compiler may leave it out.
     package mutating func zero(_ range: Range<Int>) {
-        for offset in range { storeBytes(of: 0, toByteOffset: offset, as: UInt8.self) }
+        for offset in range { self[offset] = 0 }
     }
 }

@@ -28,11 +28,11 @@ package struct DirectoryRecord: Sendable {
     }
 
     /// The record in exactly 44 bytes; every byte is checked.
-    package init(parsing bytes: RawSpan) throws(FormatError) {
-        guard bytes.byteCount == Self.length else { throw .length }
+    package init(parsing bytes: Span<UInt8>) throws(FormatError) {
+        guard bytes.count == Self.length else { throw .length }
         guard bytes.hasText("PFD") else { throw .magic }
-        guard bytes.byte(at: 3) == Self.version else { throw .version(UInt16(bytes.byte(at: 3))) }
-        let number = bytes.byte(at: 4)
+        guard bytes[3] == Self.version else { throw .version(UInt16(bytes[3])) }
+        let number = bytes[4]
         defaultClass = nil
         if number != 0 {
             guard let known = ProtectionClass(rawValue: number) else {
@@ -40,30 +40,29 @@ package struct DirectoryRecord: Sendable {
             }
             defaultClass = known
         }
-        guard bytes.byte(at: 5) == 0 else { throw .unsupported("flags") }
+        guard bytes[5] == 0 else { throw .unsupported("flags") }
         guard bytes.littleEndian(at: 6, as: UInt16.self) == 0 else { throw .unsupported("generation") }
         guard bytes.littleEndian(at: 8, as: UInt32.self) == 0 else { throw .unsupported("freshness") }
         directoryID = ObjectID(bytes, at: 12)
         mac = InlineArray(repeating: 0)
-        for index in 0..<16 { mac[index] = bytes.byte(at: 28 + index) }
+        for index in 0..<16 { mac[index] = bytes[28 + index] }
     }
 
     /// Writes the 44 bytes, `mac` as it stands, to the start of `bytes`.
-    package func store(into bytes: inout MutableRawSpan) {
+    package func store(into bytes: inout MutableSpan<UInt8>) {
         bytes.copyText("PFD", to: 0)
         bytes.storeLittleEndian(Self.version, at: 3)
         bytes.storeLittleEndian(defaultClass?.rawValue ?? 0, at: 4)
         bytes.zero(5..<12)
         directoryID.store(into: &bytes, at: 12)
-        bytes.copy(unsafe mac.span.bytes, to: 28)
+        bytes.copy(mac.span, to: 28)
     }
 
     /// The 44 bytes in a symlink's target; nil unless it is 59 characters of strict base64url.
-    package static func decode(target: RawSpan) -> InlineArray<44, UInt8>? {
-        guard target.byteCount == targetLength else { return nil }
+    package static func decode(target: Span<UInt8>) -> InlineArray<44, UInt8>? {
+        guard target.count == targetLength else { return nil }
         var result = InlineArray<44, UInt8>(repeating: 0)
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         guard Base64URL.decode(target, into: &bytes) == length else { return nil }
         return result
     }
@@ -71,9 +70,8 @@ package struct DirectoryRecord: Sendable {
     /// The symlink's target for this record, `mac` as it stands.
     package func target() -> [UInt8] {
         var result = InlineArray<44, UInt8>(repeating: 0)
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         store(into: &bytes)
-        return Base64URL.encode(unsafe result.span.bytes)
+        return Base64URL.encode(result.span)
     }
 }

@@ -38,7 +38,7 @@ package struct FileHeader: Sendable {
     /// The file's class.
     package var protectionClass: ProtectionClass
     /// The volume's suite.
-    package var suite: BlockSuite
+    package var suite: CipherSuite
     /// HOLES, KEY_EXPOSED, EXPLICIT.
     package var flags: FileFlags
     /// Generation of the class key that wraps the file key.
@@ -52,7 +52,7 @@ package struct FileHeader: Sendable {
 
     /// A header with a zero wrap and MAC, to be filled in.
     package init(
-        protectionClass: ProtectionClass, suite: BlockSuite, flags: FileFlags = [], keyGeneration: UInt16,
+        protectionClass: ProtectionClass, suite: CipherSuite, flags: FileFlags = [], keyGeneration: UInt16,
         fileID: ObjectID
     ) {
         self.protectionClass = protectionClass
@@ -67,17 +67,17 @@ package struct FileHeader: Sendable {
     /// The header in the first 128 bytes of `page`.
     ///
     /// Every byte is checked, so that `store` gives the same bytes again.
-    package init(parsing page: RawSpan) throws(FormatError) {
-        guard page.byteCount >= Self.length else { throw .length }
+    package init(parsing page: Span<UInt8>) throws(FormatError) {
+        guard page.count >= Self.length else { throw .length }
         guard page.hasText("PFS") else { throw .magic }
-        guard page.byte(at: 3) == Self.version else { throw .version(UInt16(page.byte(at: 3))) }
-        let number = page.byte(at: 4)
+        guard page[3] == Self.version else { throw .version(UInt16(page[3])) }
+        let number = page[4]
         guard let known = ProtectionClass(rawValue: number) else {
             throw number == ProtectionClass.reservedNumber ? .reservedClass : .unknownClass
         }
-        guard let suite = BlockSuite(rawValue: page.byte(at: 5)) else { throw .suite }
-        guard page.byte(at: 6) == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
-        guard page.byte(at: 7) == 0 else { throw .unsupported("compression") }
+        guard let suite = CipherSuite(rawValue: page[5]) else { throw .suite }
+        guard page[6] == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
+        guard page[7] == 0 else { throw .unsupported("compression") }
         let flags = FileFlags(rawValue: page.littleEndian(at: 8))
         guard flags.isSubset(of: .known) else { throw .unsupported("flags") }
         guard page.littleEndian(at: 12, as: UInt32.self) == 0 else { throw .unsupported("freshness") }
@@ -87,19 +87,19 @@ package struct FileHeader: Sendable {
         self.init(
             protectionClass: known, suite: suite, flags: flags, keyGeneration: page.littleEndian(at: 10),
             fileID: ObjectID(page, at: 16))
-        for index in 0..<Self.wrapLength { wrappedKey[index] = page.byte(at: 32 + index) }
-        for index in 0..<16 { mac[index] = page.byte(at: 112 + index) }
+        for index in 0..<Self.wrapLength { wrappedKey[index] = page[32 + index] }
+        for index in 0..<16 { mac[index] = page[112 + index] }
     }
 
     /// Writes the 128 bytes, `mac` as it stands, to the start of `page`.
-    package func store(into page: inout MutableRawSpan) {
+    package func store(into page: inout MutableSpan<UInt8>) {
         storePrefix(into: &page, at: 0)
-        page.copy(unsafe wrappedKey.span.bytes, to: 32)
-        page.copy(unsafe mac.span.bytes, to: 112)
+        page.copy(wrappedKey.span, to: 32)
+        page.copy(mac.span, to: 112)
     }
 
     /// Writes bytes 0–31 at `offset`; with `forWrap`, flags and freshness are zero.
-    package func storePrefix(into bytes: inout MutableRawSpan, at offset: Int, forWrap: Bool = false) {
+    package func storePrefix(into bytes: inout MutableSpan<UInt8>, at offset: Int, forWrap: Bool = false) {
         bytes.copyText("PFS", to: offset)
         bytes.storeLittleEndian(Self.version, at: offset + 3)
         bytes.storeLittleEndian(protectionClass.rawValue, at: offset + 4)
@@ -136,10 +136,10 @@ package struct BlockField: Sendable, Hashable {
     ///
     /// Throws where flags are unknown, the length is above capacity, or a block that is not the last is not full. What
     /// it says is to be believed only after the block's tag has verified.
-    package init(parsing bytes: RawSpan, at offset: Int = 0, capacity: Int) throws(FormatError) {
-        guard offset >= 0, bytes.byteCount - offset >= Self.length else { throw .length }
-        let flags = bytes.byte(at: offset + 2)
-        guard flags <= 1, bytes.byte(at: offset + 3) == 0 else { throw .unsupported("block flags") }
+    package init(parsing bytes: Span<UInt8>, at offset: Int = 0, capacity: Int) throws(FormatError) {
+        guard offset >= 0, bytes.count - offset >= Self.length else { throw .length }
+        let flags = bytes[offset + 2]
+        guard flags <= 1, bytes[offset + 3] == 0 else { throw .unsupported("block flags") }
         payloadLength = Int(bytes.littleEndian(at: offset, as: UInt16.self))
         isLast = flags == 1
         epoch = bytes.littleEndian(at: offset + 4)
@@ -149,7 +149,7 @@ package struct BlockField: Sendable, Hashable {
     }
 
     /// Writes the 8 bytes at `offset`.
-    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         bytes.storeLittleEndian(UInt16(payloadLength), at: offset)
         bytes.storeLittleEndian(isLast ? 1 : 0 as UInt8, at: offset + 2)
         bytes.storeLittleEndian(0 as UInt8, at: offset + 3)

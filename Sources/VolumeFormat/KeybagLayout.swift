@@ -14,7 +14,7 @@ package struct KeybagLayout: Sendable {
     package static let noDeviceKey: UInt8 = 1
 
     /// The volume's cipher suite.
-    package var suite: BlockSuite
+    package var suite: CipherSuite
     /// Whether the volume has no device key (and so no state before first unlock).
     package var hasNoDeviceKey: Bool
     /// The volume's UUID.
@@ -37,7 +37,7 @@ package struct KeybagLayout: Sendable {
     package var unlockMAC: InlineArray<32, UInt8>
 
     /// A keybag without slots and MACs, to be filled in.
-    package init(suite: BlockSuite, hasNoDeviceKey: Bool, volumeID: VolumeID, publicKey: InlineArray<32, UInt8>) {
+    package init(suite: CipherSuite, hasNoDeviceKey: Bool, volumeID: VolumeID, publicKey: InlineArray<32, UInt8>) {
         self.suite = suite
         self.hasNoDeviceKey = hasNoDeviceKey
         self.volumeID = volumeID
@@ -63,9 +63,9 @@ package struct KeybagLayout: Sendable {
     package static func unlockAuthenticated(length: Int) -> Range<Int> { 0..<length - 32 }
 
     /// Understands a whole keybag; every byte is checked, so that `serialized` gives the same bytes again.
-    package init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.hasText("PFSKBAG1") else { throw .magic }
-        guard bytes.byteCount >= Self.headerLength + 2 * Self.macLength, bytes.byteCount <= Self.maximumLength else {
+        guard bytes.count >= Self.headerLength + 2 * Self.macLength, bytes.count <= Self.maximumLength else {
             throw .length
         }
         let version: UInt16 = bytes.littleEndian(at: 8)
@@ -73,20 +73,20 @@ package struct KeybagLayout: Sendable {
         guard bytes.littleEndian(at: 10, as: UInt16.self) == UInt16(FileHeader.length) else {
             throw .unsupported("file-header length")
         }
-        guard let suite = BlockSuite(rawValue: bytes.byte(at: 12)) else { throw .suite }
-        guard bytes.byte(at: 13) == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
-        guard bytes.byte(at: 14) == 1 else { throw .unsupported("name scheme") }
-        guard bytes.byte(at: 15) & ~Self.noDeviceKey == 0 else { throw .unsupported("keybag flags") }
+        guard let suite = CipherSuite(rawValue: bytes[12]) else { throw .suite }
+        guard bytes[13] == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
+        guard bytes[14] == 1 else { throw .unsupported("name scheme") }
+        guard bytes[15] & ~Self.noDeviceKey == 0 else { throw .unsupported("keybag flags") }
         guard bytes.littleEndian(at: 40, as: UInt32.self) == 0 else { throw .unsupported("incompatible features") }
-        guard bytes.littleEndian(at: 96, as: UInt32.self) == UInt32(bytes.byteCount) else { throw .length }
+        guard bytes.littleEndian(at: 96, as: UInt32.self) == UInt32(bytes.count) else { throw .length }
         guard bytes.extracting(104..<128).isAllZero else { throw .unsupported("reserved bytes") }
         self.init(
-            suite: suite, hasNoDeviceKey: bytes.byte(at: 15) & Self.noDeviceKey != 0,
+            suite: suite, hasNoDeviceKey: bytes[15] & Self.noDeviceKey != 0,
             volumeID: VolumeID(bytes, at: 16), publicKey: bytes.inline(at: 64))
         serial = bytes.littleEndian(at: 32)
         compatibleFeatures = bytes.littleEndian(at: 44)
         for index in 0..<8 { generations[index] = bytes.littleEndian(at: 48 + 2 * index) }
-        let end = bytes.byteCount - 2 * Self.macLength
+        let end = bytes.count - 2 * Self.macLength
         var offset = Self.headerLength
         for _ in 0..<bytes.littleEndian(at: 100, as: UInt16.self) {
             let slot = try SlotLayout(parsing: bytes, at: offset, end: end)
@@ -107,8 +107,7 @@ package struct KeybagLayout: Sendable {
     package func serialized() -> [UInt8] {
         var result = [UInt8](repeating: 0, count: length)
         let end = result.count
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         bytes.copyText("PFSKBAG1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(UInt16(FileHeader.length), at: 10)
@@ -120,7 +119,7 @@ package struct KeybagLayout: Sendable {
         bytes.storeLittleEndian(serial, at: 32)
         bytes.storeLittleEndian(compatibleFeatures, at: 44)
         for index in 0..<8 { bytes.storeLittleEndian(generations[index], at: 48 + 2 * index) }
-        bytes.copy(unsafe publicKey.span.bytes, to: 64)
+        bytes.copy(publicKey.span, to: 64)
         bytes.storeLittleEndian(UInt32(truncatingIfNeeded: end), at: 96)
         bytes.storeLittleEndian(UInt16(truncatingIfNeeded: slots.count), at: 100)
         bytes.storeLittleEndian(UInt16(truncatingIfNeeded: extensions.count), at: 102)
@@ -129,28 +128,19 @@ package struct KeybagLayout: Sendable {
             slot.store(into: &bytes, at: offset)
             offset += slot.length
         }
-        bytes.copy(unsafe extensions.span.bytes, to: offset)
-        bytes.copy(unsafe deviceMAC.span.bytes, to: end - 64)
-        bytes.copy(unsafe unlockMAC.span.bytes, to: end - 32)
+        bytes.copy(extensions.span, to: offset)
+        bytes.copy(deviceMAC.span, to: end - 64)
+        bytes.copy(unlockMAC.span, to: end - 32)
         return result
     }
 
-    private static func checkExtensions(_ bytes: RawSpan) throws(FormatError) {
+    private static func checkExtensions(_ bytes: Span<UInt8>) throws(FormatError) {
         var offset = 0
-        while offset < bytes.byteCount {
-            guard bytes.byteCount - offset >= 4 else { throw .inconsistent("TLV") }
+        while offset < bytes.count {
+            guard bytes.count - offset >= 4 else { throw .inconsistent("TLV") }
             let length = Int(bytes.littleEndian(at: offset + 2, as: UInt16.self))
-            guard bytes.byteCount - offset - 4 >= length else { throw .inconsistent("TLV") }
+            guard bytes.count - offset - 4 >= length else { throw .inconsistent("TLV") }
             offset += 4 + length
         }
-    }
-}
-
-extension RawSpan {
-    /// The `count` bytes at `offset`; traps outside the span.
-    package func inline<let count: Int>(at offset: Int) -> InlineArray<count, UInt8> {
-        var result = InlineArray<count, UInt8>(repeating: 0)
-        for index in 0..<count { result[index] = byte(at: offset + index) }
-        return result
     }
 }

@@ -31,8 +31,8 @@ package struct LateFileHeader: Sendable {
     }
 
     /// The header at the start of `bytes`; every byte is checked.
-    package init(parsing bytes: RawSpan) throws(FormatError) {
-        guard bytes.byteCount >= Self.length else { throw .length }
+    package init(parsing bytes: Span<UInt8>) throws(FormatError) {
+        guard bytes.count >= Self.length else { throw .length }
         guard bytes.hasText("PFSLATE1") else { throw .magic }
         let version: UInt16 = bytes.littleEndian(at: 8)
         guard version == Self.version else { throw .version(version) }
@@ -46,7 +46,7 @@ package struct LateFileHeader: Sendable {
     }
 
     /// Writes the 128 bytes to the start of `bytes`.
-    package func store(into bytes: inout MutableRawSpan) {
+    package func store(into bytes: inout MutableSpan<UInt8>) {
         bytes.copyText("PFSLATE1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(generation, at: 10)
@@ -54,15 +54,14 @@ package struct LateFileHeader: Sendable {
         volumeID.store(into: &bytes, at: 16)
         bytes.storeLittleEndian(number, at: 32)
         bytes.storeLittleEndian(0 as UInt64, at: 40)
-        bytes.copy(unsafe wrapped.span.bytes, to: 48)
+        bytes.copy(wrapped.span, to: 48)
         bytes.storeLittleEndian(0 as UInt64, at: 120)
     }
 
     /// The 128 bytes.
     package var bytes: InlineArray<128, UInt8> {
         var result = InlineArray<128, UInt8>(repeating: 0)
-        var span = result.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = result.mutableSpan
         store(into: &raw)
         return result
     }
@@ -124,9 +123,9 @@ package struct LateRecordHeader: Sendable, Equatable {
     }
 
     /// The header at the start of `bytes`; every byte is checked.
-    package init(parsing bytes: RawSpan) throws(FormatError) {
-        guard bytes.byteCount >= Self.length else { throw .length }
-        guard let kind = Kind(rawValue: bytes.byte(at: 4)) else { throw .unsupported("kind of late record") }
+    package init(parsing bytes: Span<UInt8>) throws(FormatError) {
+        guard bytes.count >= Self.length else { throw .length }
+        guard let kind = Kind(rawValue: bytes[4]) else { throw .unsupported("kind of late record") }
         guard bytes.extracting(5..<8).isAllZero, bytes.extracting(52..<56).isAllZero else {
             throw .unsupported("reserved bytes")
         }
@@ -148,7 +147,7 @@ package struct LateRecordHeader: Sendable, Equatable {
     }
 
     /// Writes the 56 bytes to the start of `bytes`.
-    package func store(into bytes: inout MutableRawSpan) {
+    package func store(into bytes: inout MutableSpan<UInt8>) {
         bytes.storeLittleEndian(UInt32(dataLength), at: 0)
         bytes.storeLittleEndian(kind.rawValue, at: 4)
         bytes.zero(5..<8)
@@ -185,10 +184,10 @@ package enum LateFileName {
     package static func text(of number: UInt64) -> String { String(decoding: bytes(of: number), as: UTF8.self) }
 
     /// The number in a late file's name; nil when it is none.
-    package static func number(of name: RawSpan) -> UInt64? {
+    package static func number(of name: Span<UInt8>) -> UInt64? {
         let prefix = ReservedName.latePrefix.utf8CodeUnitCount
-        guard name.byteCount == prefix + 16, name.hasText(ReservedName.latePrefix) else { return nil }
-        let digits = (prefix..<name.byteCount).map { name.byte(at: $0) }
+        guard name.count == prefix + 16, name.hasText(ReservedName.latePrefix) else { return nil }
+        let digits = (prefix..<name.count).map { name[$0] }
         // A name in upper case is not one that this format writes.
         guard let bytes = Hexadecimal.decode(digits), Hexadecimal.encode(bytes) == digits else { return nil }
         let number = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }

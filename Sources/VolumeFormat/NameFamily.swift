@@ -48,7 +48,7 @@ package enum NameFamily {
     }
 
     /// What `name` is derived from, by every pattern that it has.
-    package static func derivation(of name: RawSpan) -> Derivation {
+    package static func derivation(of name: Span<UInt8>) -> Derivation {
         var result = Derivation()
         for index in table.indices {
             guard let source = table[index].source(in: name) else { continue }
@@ -126,9 +126,9 @@ package enum NameFamily {
 
 extension NameFamily.Pattern {
     /// The part of `name` that it is derived from by this pattern; nil where it has another form.
-    func source(in name: RawSpan) -> Range<Int>? {
+    func source(in name: Span<UInt8>) -> Range<Int>? {
         let start = before.utf8CodeUnitCount
-        var finish = name.byteCount - end.utf8CodeUnitCount
+        var finish = name.count - end.utf8CodeUnitCount
         guard finish > start, name.hasText(before), name.hasText(end, at: finish) else { return nil }
         let count = variable.count(in: name, before: finish)
         guard let count else { return nil }
@@ -155,7 +155,7 @@ extension NameFamily.Pattern {
 
 extension NameFamily.Variable {
     /// How many bytes before `finish` are this; nil where they are something else.
-    func count(in name: RawSpan, before finish: Int) -> Int? {
+    func count(in name: Span<UInt8>, before finish: Int) -> Int? {
         switch self {
         case .nothing: 0
         case .digits: Self.run(in: name, before: finish, isDigit)
@@ -166,15 +166,15 @@ extension NameFamily.Variable {
         }
     }
 
-    private static func run(in name: RawSpan, before finish: Int, _ fits: (UInt8) -> Bool) -> Int? {
+    private static func run(in name: Span<UInt8>, before finish: Int, _ fits: (UInt8) -> Bool) -> Int? {
         var count = 0
-        while count < finish, fits(name.byte(at: finish - count - 1)) { count += 1 }
+        while count < finish, fits(name[finish - count - 1]) { count += 1 }
         return count > 0 ? count : nil
     }
 
-    private static func all(_ count: Int, in name: RawSpan, before finish: Int, _ fits: (UInt8) -> Bool) -> Int? {
+    private static func all(_ count: Int, in name: Span<UInt8>, before finish: Int, _ fits: (UInt8) -> Bool) -> Int? {
         guard finish >= count else { return nil }
-        for offset in finish - count..<finish where !fits(name.byte(at: offset)) { return nil }
+        for offset in finish - count..<finish where !fits(name[offset]) { return nil }
         return count
     }
 }

@@ -48,7 +48,7 @@ package enum ReservedName {
     }
 
     /// Judges a backing name by its form.
-    package static func kind(of name: RawSpan) -> Kind {
+    package static func kind(of name: Span<UInt8>) -> Kind {
         if name.hasText(prefix) {
             if name.equals(keybag) || name.equals(previousKeybag) { return .keybag }
             if name.equals(directoryRecord) { return .record }
@@ -58,12 +58,12 @@ package enum ReservedName {
             if name.equals(lostAndFound) { return .lostAndFound }
             return .foreign
         }
-        if name.byteCount >= NameLimits.longNameLength, name.byte(at: 0) == 0x7e {
-            if name.byteCount == NameLimits.longNameLength { return .long }
-            let isCompanion = name.byteCount == NameLimits.longNameLength + 2 && name.hasText(".n", at: 44)
+        if name.count >= NameLimits.longNameLength, name[0] == 0x7e {
+            if name.count == NameLimits.longNameLength { return .long }
+            let isCompanion = name.count == NameLimits.longNameLength + 2 && name.hasText(".n", at: 44)
             return isCompanion ? .companion : .foreign
         }
-        guard name.byteCount >= NameLimits.shortestEncoding, Base64URL.decodedLength(of: name.byteCount) != nil else {
+        guard name.count >= NameLimits.shortestEncoding, Base64URL.decodedLength(of: name.count) != nil else {
             return .foreign
         }
         return .encoded
@@ -79,10 +79,10 @@ package enum StagingName {
     package static func of(user: UInt32) -> String { "\(prefix)\(user)" }
 
     /// Whether `name` is a staging directory's: the prefix, and digits.
-    package static func matches(_ name: RawSpan) -> Bool {
+    package static func matches(_ name: Span<UInt8>) -> Bool {
         let length = prefix.utf8CodeUnitCount
-        guard name.byteCount > length, name.hasText(prefix) else { return false }
-        return (length..<name.byteCount).allSatisfy { 0x30...0x39 ~= name.byte(at: $0) }
+        guard name.count > length, name.hasText(prefix) else { return false }
+        return (length..<name.count).allSatisfy { 0x30...0x39 ~= name[$0] }
     }
 }
 

@@ -9,21 +9,20 @@ package struct ObjectID: Hashable, Sendable {
     private let second: UInt64
 
     /// The ID whose bytes stand at `offset`; traps outside the span.
-    package init(_ bytes: RawSpan, at offset: Int = 0) {
+    package init(_ bytes: Span<UInt8>, at offset: Int = 0) {
         first = bytes.littleEndian(at: offset)
         second = bytes.littleEndian(at: offset + 8)
     }
 
     /// The ID made of these bytes.
     package init(_ bytes: InlineArray<16, UInt8>) {
-        self.init(unsafe bytes.span.bytes)
+        self.init(bytes.span)
     }
 
     /// The ID's bytes.
     package var bytes: InlineArray<16, UInt8> {
         var result = InlineArray<16, UInt8>(repeating: 0)
-        var span = result.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = result.mutableSpan
         store(into: &raw, at: 0)
         return result
     }
@@ -32,7 +31,7 @@ package struct ObjectID: Hashable, Sendable {
     package var isZero: Bool { first | second == 0 }
 
     /// Writes the 16 bytes at `offset`; traps where they do not fit.
-    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         bytes.storeLittleEndian(first, at: offset)
         bytes.storeLittleEndian(second, at: offset + 8)
     }
@@ -46,7 +45,7 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
     private let identifier: ObjectID
 
     /// The UUID whose bytes stand at `offset`; traps outside the span.
-    package init(_ bytes: RawSpan, at offset: Int = 0) {
+    package init(_ bytes: Span<UInt8>, at offset: Int = 0) {
         identifier = ObjectID(bytes, at: offset)
     }
 
@@ -68,7 +67,7 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
         guard text.utf8.count == 36, let decoded = Hexadecimal.decode(text.utf8.filter { $0 != 0x2d }),
             decoded.count == Self.length
         else { return nil }
-        self.init(unsafe decoded.span.bytes)
+        self.init(decoded.span)
         // In lower case, with the hyphens at their places.
         guard description == text else { return nil }
     }
@@ -84,7 +83,7 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Writes the 16 bytes at `offset`; traps where they do not fit.
-    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         identifier.store(into: &bytes, at: offset)
     }
 }

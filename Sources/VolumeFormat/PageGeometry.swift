@@ -1,27 +1,5 @@
 // All offset arithmetic of a backing file: pages, blocks, positions, lengths, and where things stand in a page.
 
-/// The volume's cipher suite, as numbered on disk.
-package enum BlockSuite: UInt8, CaseIterable, Sendable, Hashable {
-    /// AES-256-GCM, 12-byte nonces.
-    case aes256GCM = 1
-    /// XChaCha20-Poly1305, 24-byte nonces.
-    case xChaCha20Poly1305 = 2
-
-    /// Bytes of a nonce.
-    package var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
-    /// Bytes of the longest nonce of all suites.
-    package static let longestNonce = 24
-
-    /// The name that `init --cipher` takes.
-    package var name: String { self == .aes256GCM ? "aes-256-gcm" : "xchacha20-poly1305" }
-
-    /// The suite that `init --cipher` names.
-    package init?(name: String) {
-        guard let suite = Self.allCases.first(where: { $0.name == name }) else { return nil }
-        self = suite
-    }
-}
-
 /// The arithmetic of one suite's pages. Positions and sizes are plaintext bytes; offsets are backing-file bytes.
 package struct PageGeometry: Sendable, Hashable {
     /// Bytes of a page.
@@ -33,21 +11,21 @@ package struct PageGeometry: Sendable, Hashable {
     /// Bytes of a block's field.
     package static let fieldLength = 8
     /// Bytes of a block's tag.
-    package static let tagLength = 16
+    package static let tagLength = CipherSuite.tagLength
     /// Base-2 logarithm of the stretch of backing file that one extent key covers (16 MiB).
     package static let extentLog2: UInt64 = 24
     /// Pages of the longest file: offsets fit in Int64.
     package static let maximumPages: UInt64 = (1 << 51) - 1
 
     /// The suite.
-    package let suite: BlockSuite
+    package let suite: CipherSuite
     /// Payload of a full block 0 (3932 or 3920).
     package let firstCapacity: Int
     /// Payload of any other full block (4060 or 4048).
     package let laterCapacity: Int
 
     /// The geometry of `suite`.
-    package init(suite: BlockSuite) {
+    package init(suite: CipherSuite) {
         self.suite = suite
         laterCapacity = Self.pageSize - suite.nonceLength - Self.fieldLength - Self.tagLength
         firstCapacity = laterCapacity - Self.headerLength

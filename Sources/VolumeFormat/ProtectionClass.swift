@@ -28,7 +28,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     }
 
     /// Understands a value of `user.protection`, exactly: a trailing newline or NUL is invalid.
-    package static func request(_ value: RawSpan) -> Request {
+    package static func request(_ value: Span<UInt8>) -> Request {
         for candidate in allCases where candidate.accepts(value) { return .known(candidate) }
         if value.equals("NSFileProtectionCompleteWhenUserInactive") || value.equals("completeWhenUserInactive") {
             return .reserved
@@ -37,7 +37,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     }
 
     /// The class that a value of `user.protection` names; nil when it names none or the reserved one.
-    package init?(attributeValue value: RawSpan) {
+    package init?(attributeValue value: Span<UInt8>) {
         guard case .known(let known) = Self.request(value) else { return nil }
         self = known
     }
@@ -45,7 +45,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// The class that `text` names, in any of the accepted spellings.
     package init?(name text: String) {
         let bytes = Array(text.utf8)
-        self.init(attributeValue: unsafe bytes.span.bytes)
+        self.init(attributeValue: bytes.span)
     }
 
     /// The value that `getfattr` shows.
@@ -97,18 +97,18 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         }
     }
 
-    private func accepts(_ value: RawSpan) -> Bool {
-        if value.byteCount == 1 {
+    private func accepts(_ value: Span<UInt8>) -> Bool {
+        if value.count == 1 {
             let upper: UInt8 = 0x40 + rawValue
-            return value.byte(at: 0) == upper || value.byte(at: 0) == upper + 0x20
+            return value[0] == upper || value[0] == upper + 0x20
         }
         return value.equals(canonical) || value.equals(short) || value.equals(apple)
     }
 }
 
-extension RawSpan {
+extension Span<UInt8> {
     /// Whether the bytes are exactly the ASCII text `text`.
     package func equals(_ text: StaticString) -> Bool {
-        byteCount == text.utf8CodeUnitCount && hasText(text)
+        count == text.utf8CodeUnitCount && hasText(text)
     }
 }

@@ -14,20 +14,20 @@ package enum RecoveryCode {
     package static let checksumPrefix: StaticString = "protectfs1/recovery\0"
 
     /// The checksum from the first 3 bytes of the hash: its first 22 bits.
-    package static func checksum(hash: RawSpan) -> UInt32 {
-        (UInt32(hash.byte(at: 0)) << 16 | UInt32(hash.byte(at: 1)) << 8 | UInt32(hash.byte(at: 2))) >> 2
+    package static func checksum(hash: Span<UInt8>) -> UInt32 {
+        (UInt32(hash[0]) << 16 | UInt32(hash[1]) << 8 | UInt32(hash[2])) >> 2
     }
 
     /// Writes the 35 characters for 16 `bytes` and their checksum; traps where either is shorter.
-    package static func encode(_ bytes: RawSpan, checksum: UInt32, into text: inout MutableRawSpan) {
-        precondition(bytes.byteCount == byteCount)
+    package static func encode(_ bytes: Span<UInt8>, checksum: UInt32, into text: inout MutableSpan<UInt8>) {
+        precondition(bytes.count == byteCount)
         var target = 0
         for symbol in 0..<symbolCount {
             var value: UInt8 = 0
             for bit in symbol * 5..<symbol * 5 + 5 {
                 let set: UInt8 =
                     bit < 128
-                    ? bytes.byte(at: bit / 8) >> (7 - UInt8(bit % 8)) & 1
+                    ? bytes[bit / 8] >> (7 - UInt8(bit % 8)) & 1
                     : UInt8(truncatingIfNeeded: checksum >> UInt32(149 - bit) & 1)
                 value = value << 1 | set
             }
@@ -44,15 +44,15 @@ package enum RecoveryCode {
     ///
     /// Case, spaces, hyphens and line ends do not count; O is 0, I and L are 1. Whether the checksum is right is the
     /// caller's to test, as is wiping `bytes`.
-    package static func decode(_ text: RawSpan, into bytes: inout MutableRawSpan) -> UInt32? {
-        guard text.byteCount <= longestText else { return nil }
-        precondition(bytes.byteCount >= byteCount)
+    package static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> UInt32? {
+        guard text.count <= longestText else { return nil }
+        precondition(bytes.count >= byteCount)
         var symbols = 0
         var pending: UInt64 = 0
         var bits = 0
         var written = 0
-        for index in 0..<text.byteCount {
-            let unit = text.byte(at: index)
+        for index in 0..<text.count {
+            let unit = text[index]
             if unit == 0x20 || unit == 0x2d || unit == 0x0a || unit == 0x0d || unit == 0x09 { continue }
             guard symbols < symbolCount, let value = value(of: unit) else { return nil }
             symbols += 1

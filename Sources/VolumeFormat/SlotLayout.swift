@@ -88,21 +88,21 @@ package struct SlotLayout: Sendable {
     package var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
 
     /// Understands the slot at `offset`, which ends at or before `end`.
-    package init(parsing bytes: RawSpan, at offset: Int, end: Int) throws(FormatError) {
-        guard offset >= 0, end <= bytes.byteCount, end - offset >= Self.fixedLength + Self.tagLength else {
+    package init(parsing bytes: Span<UInt8>, at offset: Int, end: Int) throws(FormatError) {
+        guard offset >= 0, end <= bytes.count, end - offset >= Self.fixedLength + Self.tagLength else {
             throw .length
         }
         let slot = bytes.extracting(offset..<end)
         let length = Int(slot.littleEndian(at: 0, as: UInt16.self))
-        let entries = Int(slot.byte(at: 9))
+        let entries = Int(slot[9])
         let extensionLength = Int(slot.littleEndian(at: 10, as: UInt16.self))
         let bundleStart = Self.fixedLength + extensionLength
-        guard length <= slot.byteCount,
+        guard length <= slot.count,
             length == bundleStart + entries * BundleEntry.length + Self.tagLength
         else { throw .inconsistent("slot length") }
-        guard let kind = Kind(rawValue: slot.byte(at: 2)) else { throw .unsupported("slot kind") }
-        guard slot.byte(at: 3) & ~Self.bindDevice == 0 else { throw .unsupported("slot flags") }
-        guard let derivation = Derivation(rawValue: slot.byte(at: 8)) else { throw .unsupported("slot KDF") }
+        guard let kind = Kind(rawValue: slot[2]) else { throw .unsupported("slot kind") }
+        guard slot[3] & ~Self.bindDevice == 0 else { throw .unsupported("slot flags") }
+        guard let derivation = Derivation(rawValue: slot[8]) else { throw .unsupported("slot KDF") }
         guard slot.extracting(24..<32).isAllZero else { throw .unsupported("reserved slot bytes") }
         let passes: UInt32 = slot.littleEndian(at: 12)
         let memory: UInt64 = slot.littleEndian(at: 16)
@@ -114,7 +114,7 @@ package struct SlotLayout: Sendable {
             }
         }
         self.init(
-            kind: kind, isBoundToDevice: slot.byte(at: 3) & Self.bindDevice != 0, slotID: slot.littleEndian(at: 4),
+            kind: kind, isBoundToDevice: slot[3] & Self.bindDevice != 0, slotID: slot.littleEndian(at: 4),
             derivation: derivation, passes: passes, memory: memory, salt: slot.inline(at: 32),
             commitment: slot.inline(at: 48), nonce: slot.inline(at: 80),
             bundle: slot.extracting(bundleStart..<length).copiedBytes())
@@ -122,9 +122,9 @@ package struct SlotLayout: Sendable {
     }
 
     /// Writes the slot's bytes at `offset`; traps where they do not fit.
-    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         storePrefix(into: &bytes, at: offset)
-        bytes.copy(unsafe bundle.span.bytes, to: offset + Self.fixedLength + extensionData.count)
+        bytes.copy(bundle.span, to: offset + Self.fixedLength + extensionData.count)
     }
 
     /// The bundle's associated data: `AssociatedData.slotPrefix`, then every byte of the slot before the bundle.
@@ -132,15 +132,14 @@ package struct SlotLayout: Sendable {
     /// The bundle's length counts, its bytes do not: `bundle` may still be zeros of the final length.
     package func associatedData(volume: VolumeID) -> [UInt8] {
         var result = [UInt8](repeating: 0, count: 32 + Self.fixedLength + extensionData.count)
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         let prefix = AssociatedData.slotPrefix(volume: volume)
-        bytes.copy(unsafe prefix.span.bytes, to: 0)
+        bytes.copy(prefix.span, to: 0)
         storePrefix(into: &bytes, at: 32)
         return result
     }
 
-    private func storePrefix(into bytes: inout MutableRawSpan, at offset: Int) {
+    private func storePrefix(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         bytes.storeLittleEndian(UInt16(truncatingIfNeeded: length), at: offset)
         bytes.storeLittleEndian(kind.rawValue, at: offset + 2)
         bytes.storeLittleEndian(isBoundToDevice ? Self.bindDevice : 0, at: offset + 3)
@@ -151,10 +150,10 @@ package struct SlotLayout: Sendable {
         bytes.storeLittleEndian(passes, at: offset + 12)
         bytes.storeLittleEndian(memory, at: offset + 16)
         bytes.zero(offset + 24..<offset + 32)
-        bytes.copy(unsafe salt.span.bytes, to: offset + 32)
-        bytes.copy(unsafe commitment.span.bytes, to: offset + 48)
-        bytes.copy(unsafe nonce.span.bytes, to: offset + 80)
-        bytes.copy(unsafe extensionData.span.bytes, to: offset + Self.fixedLength)
+        bytes.copy(salt.span, to: offset + 32)
+        bytes.copy(commitment.span, to: offset + 48)
+        bytes.copy(nonce.span, to: offset + 80)
+        bytes.copy(extensionData.span, to: offset + Self.fixedLength)
     }
 }
 
@@ -185,9 +184,9 @@ package struct BundleEntry: Sendable, Hashable {
     }
 
     /// Understands the first 8 of the 40 bytes at `offset`.
-    package init(parsing bytes: RawSpan, at offset: Int = 0) throws(FormatError) {
-        guard offset >= 0, bytes.byteCount - offset >= Self.length else { throw .length }
-        let number = bytes.byte(at: offset)
+    package init(parsing bytes: Span<UInt8>, at offset: Int = 0) throws(FormatError) {
+        guard offset >= 0, bytes.count - offset >= Self.length else { throw .length }
+        let number = bytes[offset]
         if number == 16 {
             type = .metadata
         } else if number == 17 {
@@ -197,14 +196,14 @@ package struct BundleEntry: Sendable, Hashable {
         } else {
             throw .unsupported("bundle entry")
         }
-        guard bytes.byte(at: offset + 1) == 0, bytes.littleEndian(at: offset + 4, as: UInt32.self) == 0 else {
+        guard bytes[offset + 1] == 0, bytes.littleEndian(at: offset + 4, as: UInt32.self) == 0 else {
             throw .unsupported("bundle entry")
         }
         generation = bytes.littleEndian(at: offset + 2)
     }
 
     /// Writes the first 8 bytes at `offset`; the key is the caller's to write.
-    package func store(into bytes: inout MutableRawSpan, at offset: Int) {
+    package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         let number: UInt8 =
             switch type {
             case .classKey(let known): known.rawValue

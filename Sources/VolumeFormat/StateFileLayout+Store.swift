@@ -40,13 +40,13 @@ extension StateFileLayout {
         /// Bytes in the state file.
         var length: Int { Self.fixedLength + path.count }
 
-        init(_ bytes: RawSpan, at offset: Int) throws(FormatError) {
-            guard bytes.byteCount >= offset + Self.fixedLength else { throw .length }
+        init(_ bytes: Span<UInt8>, at offset: Int) throws(FormatError) {
+            guard bytes.count >= offset + Self.fixedLength else { throw .length }
             let count = Int(bytes.littleEndian(at: offset + 28, as: UInt16.self))
             guard bytes.littleEndian(at: offset + 30, as: UInt16.self) == 0 else {
                 throw .unsupported("reserved bytes")
             }
-            guard (1...Self.maximumPath).contains(count), bytes.byteCount >= offset + Self.fixedLength + count else {
+            guard (1...Self.maximumPath).contains(count), bytes.count >= offset + Self.fixedLength + count else {
                 throw .length
             }
             let path = (0..<count).map { bytes.littleEndian(at: offset + Self.fixedLength + $0, as: UInt8.self) }
@@ -60,13 +60,13 @@ extension StateFileLayout {
                 fileSystem: bytes.littleEndian(at: offset + 20), path: path)
         }
 
-        func store(into bytes: inout MutableRawSpan, at offset: Int) {
+        func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
             bytes.storeLittleEndian(inode, at: offset)
             bytes.storeLittleEndian(UInt64(bitPattern: born.seconds), at: offset + 8)
             bytes.storeLittleEndian(born.nanoseconds, at: offset + 16)
             bytes.storeLittleEndian(fileSystem, at: offset + 20)
             bytes.storeLittleEndian(UInt16(path.count), at: offset + 28)
-            bytes.copy(unsafe path.span.bytes, to: offset + Self.fixedLength)
+            bytes.copy(path.span, to: offset + Self.fixedLength)
         }
     }
 }

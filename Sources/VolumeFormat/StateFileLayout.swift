@@ -83,9 +83,9 @@ package struct StateFileLayout: Sendable {
     }
 
     /// Understands a whole state file; every byte is checked, so that `serialized` gives the same bytes again.
-    package init(parsing bytes: RawSpan) throws(FormatError) {
+    package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.hasText("PFSSTAT1") else { throw .magic }
-        guard bytes.byteCount >= Self.fixedLength else { throw .length }
+        guard bytes.count >= Self.fixedLength else { throw .length }
         let version: UInt16 = bytes.littleEndian(at: 8)
         guard version == Self.version else { throw .version(version) }
         let count = Int(bytes.littleEndian(at: 10, as: UInt16.self))
@@ -109,14 +109,14 @@ package struct StateFileLayout: Sendable {
             rest += found.length
             store = found
         }
-        guard bytes.byteCount == rest else { throw .length }
+        guard bytes.count == rest else { throw .length }
         for index in 0..<count { openEpochs.append(bytes.littleEndian(at: Self.fixedLength + 4 * index)) }
     }
 
-    private static func locks(in bytes: RawSpan, at offset: Int) throws(FormatError) -> [OpenLock] {
-        guard bytes.byteCount >= offset + 4 else { throw .length }
+    private static func locks(in bytes: Span<UInt8>, at offset: Int) throws(FormatError) -> [OpenLock] {
+        guard bytes.count >= offset + 4 else { throw .length }
         let count = Int(bytes.littleEndian(at: offset, as: UInt32.self))
-        guard (1...maximumLocks).contains(count), bytes.byteCount >= offset + 4 + OpenLock.length * count else {
+        guard (1...maximumLocks).contains(count), bytes.count >= offset + 4 + OpenLock.length * count else {
             throw .length
         }
         var result: [OpenLock] = []
@@ -138,8 +138,7 @@ package struct StateFileLayout: Sendable {
         let end = Self.fixedLength + 4 * kept.count
         let locks = openLocks.isEmpty ? 0 : 4 + OpenLock.length * openLocks.count
         var result = [UInt8](repeating: 0, count: end + locks + (store?.length ?? 0))
-        var span = result.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = result.mutableSpan
         bytes.copyText("PFSSTAT1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(UInt16(kept.count), at: 10)
@@ -150,8 +149,8 @@ package struct StateFileLayout: Sendable {
         volumeID.store(into: &bytes, at: 16)
         if isPinned {
             bytes.storeLittleEndian(serial, at: 32)
-            bytes.copy(unsafe publicKey.span.bytes, to: 40)
-            bytes.copy(unsafe unlockMAC.span.bytes, to: 72)
+            bytes.copy(publicKey.span, to: 40)
+            bytes.copy(unlockMAC.span, to: 72)
         }
         for (index, epoch) in kept.enumerated() {
             bytes.storeLittleEndian(epoch, at: Self.fixedLength + 4 * index)

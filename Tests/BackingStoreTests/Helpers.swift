@@ -14,15 +14,14 @@ func name(_ text: String) -> EntryName {
 /// Up to `count` bytes of a file from `offset`.
 func readAll(_ file: BackingFile, at offset: UInt64, _ count: Int) throws(Errno) -> [UInt8] {
     var bytes = [UInt8](repeating: 0, count: count)
-    var span = bytes.mutableSpan
-    var raw = unsafe span.mutableBytes
+    var raw = bytes.mutableSpan
     let length = try file.read(into: &raw, at: offset)
     return Array(bytes.prefix(length))
 }
 
 /// Writes an array.
 func writeAll(_ file: BackingFile, _ bytes: [UInt8], at offset: UInt64) throws(Errno) {
-    try file.write(unsafe bytes.span.bytes, at: offset)
+    try file.write(bytes.span, at: offset)
 }
 
 /// A directory of the host that goes away with its last reference.

@@ -13,7 +13,7 @@ import VolumeFormat
 @Suite(.serialized) struct ControlTests {
     private func secret(_ text: String) throws -> SecretBytes {
         let bytes = Array(text.utf8)
-        return try SecretBytes(copying: unsafe bytes.span.bytes)
+        return try SecretBytes(copying: bytes.span)
     }
 
     @Test func requestsAndAnswers() throws {

@@ -22,13 +22,13 @@ import VolumeFormat
         }
     }
 
-    private func key(_ bytes: [UInt8]) throws -> SecretKey { try SecretKey(copying: unsafe bytes.span.bytes) }
+    private func key(_ bytes: [UInt8]) throws -> SecretKey { try SecretKey(copying: bytes.span) }
 
     @Test func text() {
-        check("base64url") { Base64URL.decode(unsafe $0.ascii("text").span.bytes).map { hex($0) } }
+        check("base64url") { Base64URL.decode($0.ascii("text").span).map { hex($0) } }
         check("recovery_code") { vector in
             let text = vector.ascii("text")
-            let secret = try RecoverySecret.parse(unsafe text.span.bytes)
+            let secret = try RecoverySecret.parse(text.span)
             return secret.withBytes { hex($0.copiedBytes()) }
         }
     }
@@ -38,22 +38,22 @@ import VolumeFormat
             #expect(vector.text("label") == "header")
             let context = vector.hex("context")
             let derived = try deriveKey(
-                from: key(vector.hex("key")), label: KeyLabel.header, context: unsafe context.span.bytes)
+                from: key(vector.hex("key")), label: KeyLabel.header, context: context.span)
             return derived.withBytes { hex($0.copiedBytes()) }
         }
         check("argon2id") { vector in
             let (password, salt) = (vector.hex("password"), vector.hex("salt"))
-            let output = try unsafe PasswordHash.argon2id(
-                password.span.bytes, salt: salt.span.bytes,
+            let output = try PasswordHash.argon2id(
+                password.span, salt: salt.span,
                 parameters: Argon2Parameters(
                     passes: UInt32(vector.number("passes")), memory: vector.number("memory")))
             return output.withBytes { hex($0.copiedBytes()) }
         }
         check("hpke") { vector in
             let (sealed, info, aad) = (vector.hex("sealed"), vector.hex("info"), vector.hex("aad"))
-            let opened = try unsafe HPKE.openKey(
-                sealed.span.bytes, privateKey: key(vector.hex("private")), info: info.span.bytes,
-                associatedData: aad.span.bytes)
+            let opened = try HPKE.openKey(
+                sealed.span, privateKey: key(vector.hex("private")), info: info.span,
+                associatedData: aad.span)
             switch consume opened {
             case .some(let key): return text(key)
             case .none: return nil
@@ -63,13 +63,13 @@ import VolumeFormat
 
     @Test func sizes() throws {
         for vector in vectors.entries("size") {
-            let suite = try #require(BlockSuite(rawValue: UInt8(vector.number("suite"))))
+            let suite = try #require(CipherSuite(rawValue: UInt8(vector.number("suite"))))
             let geometry = PageGeometry(suite: suite)
             let length = geometry.backingLength(size: vector.number("size")) ?? 0
             #expect(length == vector.expectedNumber, "\(vector.comment)")
         }
         for vector in vectors.entries("length") {
-            let suite = try #require(BlockSuite(rawValue: UInt8(vector.number("suite"))))
+            let suite = try #require(CipherSuite(rawValue: UInt8(vector.number("suite"))))
             let geometry = PageGeometry(suite: suite)
             #expect(geometry.size(backingLength: vector.number("length")) == vector.expectedNumber, "\(vector.comment)")
         }
@@ -93,9 +93,9 @@ import VolumeFormat
         let device = vector.has("device_key") ? vector.hex("device_key") : nil
         var credential: Credential?
         if vector.has("passphrase") {
-            credential = .passphrase(try SecretBytes(copying: unsafe vector.hex("passphrase").span.bytes))
+            credential = .passphrase(try SecretBytes(copying: vector.hex("passphrase").span))
         } else if vector.has("recovery_code") {
-            credential = .recoveryCode(try SecretBytes(copying: unsafe vector.ascii("recovery_code").span.bytes))
+            credential = .recoveryCode(try SecretBytes(copying: vector.ascii("recovery_code").span))
         }
         guard let credential = credential.take() else {
             let keys = try bag.open(deviceKey: try key(device ?? []))
@@ -118,7 +118,7 @@ import VolumeFormat
     @Test func states() throws {
         for vector in vectors.entries("state") {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            let state = try? StateFileLayout(parsing: bytes.span)
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serial == vector.expected.number("serial"))

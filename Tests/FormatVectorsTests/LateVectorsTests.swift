@@ -30,15 +30,15 @@ import VolumeFormat
 
     private func keys(_ vector: Vector) throws -> HeldKeys {
         let (uuid, complete, unlessOpen) = (vector.hex("uuid"), vector.hex("classKeyA"), vector.hex("privateKeyB"))
-        let volume = VolumeID(unsafe uuid.span.bytes)
+        let volume = VolumeID(uuid.span)
         let generation = UInt16(vector.number("generation"))
-        let privateKey = try SecretKey(copying: unsafe unlessOpen.span.bytes)
+        let privateKey = try SecretKey(copying: unlessOpen.span)
         var keys = HeldKeys(
             state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
             generations: Array(repeating: generation, count: 5), reads: ReadCount(), isPublicKeyProven: true)
         keys.complete = .present(
             try ClassKey.make(
-                SecretKey(copying: unsafe complete.span.bytes), class: .complete, generation: generation,
+                SecretKey(copying: complete.span), class: .complete, generation: generation,
                 volumeID: volume))
         keys.unlessOpen = .present(privateKey)
         return keys
@@ -48,7 +48,7 @@ import VolumeFormat
         let bytes = vector.hex("file")
         let store = MemoryStore()
         let file = try store.root.createFile(#require(EntryName("late")), mode: 0o600)
-        try file.write(unsafe bytes.span.bytes, at: 0)
+        try file.write(bytes.span, at: 0)
         guard let header = try LateFileContent.header(of: file) else { throw VolumeError.invalid }
         #expect(filled(LateFileHeader.length) { header.store(into: &$0) } == Array(bytes[..<LateFileHeader.length]))
         let keys = try keys(vector)
@@ -64,7 +64,7 @@ import VolumeFormat
             var isOpen = false
             let data = try filled(entry.header.dataLength) { output in
                 isOpen = try keys.openLate(
-                    unsafe record.span.bytes.extracting(entry.header.sealedRange), entry.header,
+                    record.span.extracting(entry.header.sealedRange), entry.header,
                     number: header.number, into: &output)
             }
             guard isOpen else {
@@ -109,7 +109,7 @@ import VolumeFormat
         for ((header, data), record) in zip(found.waiting, waiting) {
             #expect(header.kind == .data && header.index == record.number("number"), "\(comment)")
             let file = record.hex("fileID")
-            #expect(header.fileID == ObjectID(unsafe file.span.bytes), "\(comment)")
+            #expect(header.fileID == ObjectID(file.span), "\(comment)")
             #expect(header.offset == record.number("offset"), "\(comment)")
             #expect(header.seconds == record.signed("seconds"), "\(comment)")
             #expect(UInt64(header.nanoseconds) == record.number("nanoseconds"), "\(comment)")
@@ -122,7 +122,7 @@ import VolumeFormat
         #expect(entries.count > 10)
         for vector in entries {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            let state = try? StateFileLayout(parsing: bytes.span)
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serialized() == bytes, "\(vector.comment)")
@@ -138,7 +138,7 @@ import VolumeFormat
         #expect(entries.count > 10)
         for vector in entries {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: unsafe bytes.span.bytes)
+            let state = try? StateFileLayout(parsing: bytes.span)
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serialized() == bytes, "\(vector.comment)")

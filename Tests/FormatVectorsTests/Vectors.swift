@@ -51,10 +51,9 @@ func hex(_ bytes: some Sequence<UInt8>) -> String {
 }
 
 /// What `body` writes into `count` bytes.
-func filled(_ count: Int, _ body: (inout MutableRawSpan) throws -> Void) rethrows -> [UInt8] {
+func filled(_ count: Int, _ body: (inout MutableSpan<UInt8>) throws -> Void) rethrows -> [UInt8] {
     var result = [UInt8](repeating: 0, count: count)
-    var span = result.mutableSpan
-    var bytes = unsafe span.mutableBytes
+    var bytes = result.mutableSpan
     try body(&bytes)
     return result
 }

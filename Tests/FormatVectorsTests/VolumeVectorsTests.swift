@@ -20,7 +20,7 @@ import VolumeFormat
         for vector in vectors.entries("keybag") where vector.has("recovery_code") && !vector.isRefused {
             let bag = try Keybag(parsing: vector.hex("keybag"))
             guard Int(bag.suite.rawValue) == suite else { continue }
-            let code = try SecretBytes(copying: unsafe vector.ascii("recovery_code").span.bytes)
+            let code = try SecretBytes(copying: vector.ascii("recovery_code").span)
             return try KeyRing(bag, keys: bag.unlock(.recoveryCode(code)))
         }
         throw VolumeError.invalid
@@ -28,7 +28,7 @@ import VolumeFormat
 
     private func object(_ vector: Vector, _ name: String) -> ObjectID {
         let bytes = vector.hex(name)
-        return ObjectID(unsafe bytes.span.bytes)
+        return ObjectID(bytes.span)
     }
 
     @Test func names() throws {
@@ -47,8 +47,8 @@ import VolumeFormat
     @Test func metadataKeys() throws {
         for vector in vectors.entries("metadata_keys") {
             let (metadata, uuid) = (vector.hex("M"), vector.hex("UUID"))
-            let keys = try unsafe MetadataKeys(
-                metadataKey: SecretKey(copying: metadata.span.bytes), volumeID: VolumeID(uuid.span.bytes))
+            let keys = try MetadataKeys(
+                metadataKey: SecretKey(copying: metadata.span), volumeID: VolumeID(uuid.span))
             #expect(keys.header.withBytes { hex($0.copiedBytes()) } == vector.expected.text("header"))
             #expect(keys.rootID == object(vector.expected, "root_id"))
         }
@@ -94,7 +94,7 @@ import VolumeFormat
             #expect((contents == nil) == vector.isRefused, "\(keys.suite): \(vector.comment)")
             guard let contents, !vector.isRefused else { continue }
             #expect(contents.count == vector.expected.number("length"), "\(keys.suite): \(vector.comment)")
-            let hash = hash256(unsafe contents.span.bytes)
+            let hash = hash256(contents.span)
             #expect(hex((0..<32).map { hash[$0] }) == vector.expected.text("hash"), "\(keys.suite): \(vector.comment)")
         }
     }
@@ -104,7 +104,7 @@ import VolumeFormat
         let store = MemoryStore()
         let name = try #require(EntryName("file"))
         let backing = try store.root.createFile(name, mode: 0o600)
-        if !data.isEmpty { try backing.write(unsafe data.span.bytes, at: 0) }
+        if !data.isEmpty { try backing.write(data.span, at: 0) }
         let epochs = EpochLog(endedBadly: badEpochs.map { UInt32($0) }, tolerance: .byEpoch) { _ in }
         var options = VolumeOptions()
         options.isReadOnly = true
@@ -116,8 +116,7 @@ import VolumeFormat
         while result.count < size {
             let count = min(size - result.count, 1 << 16)
             var buffer = [UInt8](repeating: 0, count: FileContent.bufferLength(count: count))
-            var span = buffer.mutableSpan
-            var bytes = unsafe span.mutableBytes
+            var bytes = buffer.mutableSpan
             let part = try content.read(into: &bytes, at: UInt64(result.count), count: count)
             let range = part.range
             part.finish()

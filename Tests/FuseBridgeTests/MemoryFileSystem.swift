@@ -46,7 +46,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         return Entry(node: node, generation: 0, attributes: attributes, attributeTimeout: 3600, entryTimeout: 3600)
     }
 
-    override func lookup(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         let bytes = copy(name)
         let found = state.withLock { state -> Entry? in
             guard let node = state.files.first(where: { $0.value.name == bytes })?.key else { return nil }
@@ -87,7 +87,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func create(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, flags: Int32,
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, flags: Int32,
         _ reply: consuming Reply
     ) {
         let bytes = copy(name)
@@ -107,22 +107,20 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
 
     override func read(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
-        buffer: inout MutableRawSpan, _ reply: consuming Reply
+        buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
         let length = state.withLock { state -> Int in
             state.reads += 1
             guard let data = state.files[node]?.data, offset < data.count else { return 0 }
             let end = min(data.count, Int(offset) + count)
-            for index in Int(offset)..<end {
-                buffer.storeBytes(of: data[index], toByteOffset: index - Int(offset), as: UInt8.self)
-            }
+            for index in Int(offset)..<end { buffer[index - Int(offset)] = data[index] }
             return end - Int(offset)
         }
-        reply.data(buffer.bytes.extracting(0..<length))
+        reply.data(buffer.span.extracting(0..<length))
     }
 
     override func write(
-        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, data: RawSpan,
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
         _ reply: consuming Reply
     ) {
         let bytes = copy(data)
@@ -160,7 +158,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
         _ = reply.directory(buffer)
     }
 
-    override func unlink(_ request: borrowing Request, parent: NodeID, name: RawSpan, _ reply: consuming Reply) {
+    override func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         let bytes = copy(name)
         state.withLock { state in
             guard let node = state.files.first(where: { $0.value.name == bytes })?.key else { return }
@@ -170,7 +168,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func getXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, size: Int, buffer: inout MutableRawSpan,
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, size: Int, buffer: inout MutableSpan<UInt8>,
         _ reply: consuming Reply
     ) {
         let bytes = copy(name)
@@ -184,7 +182,7 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func setXattr(
-        _ request: borrowing Request, node: NodeID, name: RawSpan, value: RawSpan, flags: Int32,
+        _ request: borrowing Request, node: NodeID, name: Span<UInt8>, value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
     ) {
         let (name, value) = (copy(name), copy(value))
@@ -199,12 +197,12 @@ final class MemoryFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func mkdir(
-        _ request: borrowing Request, parent: NodeID, name: RawSpan, mode: UInt32, _ reply: consuming Reply
+        _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, _ reply: consuming Reply
     ) {
         // Deliberately unanswered: the reply's deinit has to answer EIO.
     }
 }
 
-func copy(_ span: RawSpan) -> [UInt8] {
-    (0..<span.byteCount).map { unsafe span.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
+func copy(_ span: Span<UInt8>) -> [UInt8] {
+    span.indices.map { span[$0] }
 }

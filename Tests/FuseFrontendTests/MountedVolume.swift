@@ -32,7 +32,7 @@ final class MountedVolume: Sendable {
         let text = Array("p".utf8)
         let device = try SecretKey.random()
         let new = try Keybag.create(
-            suite: .aes256GCM, passphrase: try SecretBytes(copying: unsafe text.span.bytes), deviceKey: device,
+            suite: .aes256GCM, passphrase: try SecretBytes(copying: text.span), deviceKey: device,
             cost: Argon2Parameters(passes: 1, memory: 8 << 20))
         keys = Lock(try new.keys.copy())
         let ring = try KeyRing(

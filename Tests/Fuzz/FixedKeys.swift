@@ -40,7 +40,7 @@ let fixedKeybag: Keybag = {
 func fixedVolumeKeys() -> VolumeKeys {
     let text = Array(recoveryCode.utf8)
     do {
-        return try fixedKeybag.unlock(.recoveryCode(unsafe SecretBytes(copying: text.span.bytes)))
+        return try fixedKeybag.unlock(.recoveryCode(SecretBytes(copying: text.span)))
     } catch {
         fatalError("the vector's keys: \(error)")
     }

@@ -6,7 +6,7 @@ import Glibc
 @c(LLVMFuzzerTestOneInput)
 public func fuzzOneInput(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     // libFuzzer's buffer lives for as long as the call.
-    fuzz(unsafe RawSpan(_unsafeStart: start, byteCount: count))
+    fuzz(unsafe Span<UInt8>(_unsafeStart: start, byteCount: count))
     return 0
 }
 

@@ -12,7 +12,7 @@ let otherDirectory = ObjectID(InlineArray(repeating: 0x22))
 
 nonisolated(unsafe) let cipher: NameCipher = {
     do {
-        let key = try unsafe SecretKey(copying: pattern(32).span.bytes)
+        let key = try SecretKey(copying: pattern(32).span)
         return NameCipher(keys: try MetadataKeys(metadataKey: key, volumeID: VolumeID(InlineArray(repeating: 7))))
     } catch {
         fatalError("no secret memory: \(error)")

@@ -23,8 +23,7 @@ private func collect(_ directory: BackingDirectory, _ path: [EntryName], _ all: 
 private func bytes(_ directory: BackingDirectory, _ entry: EntryName) throws(Errno) -> [UInt8] {
     let file = try directory.openFile(entry, .readOnly)
     var all = [UInt8](repeating: 0, count: Int(min(try file.status().size, 1 << 18)))
-    var span = all.mutableSpan
-    var raw = unsafe span.mutableBytes
+    var raw = all.mutableSpan
     _ = try file.read(into: &raw, at: 0)
     return all
 }
@@ -32,7 +31,7 @@ private func bytes(_ directory: BackingDirectory, _ entry: EntryName) throws(Err
 private func replace(_ place: Place, _ new: [UInt8]) throws(Errno) {
     let file = try place.directory.openFile(place.entry, .readWrite)
     try file.truncate(to: UInt64(new.count))
-    if !new.isEmpty { try file.write(unsafe new.span.bytes, at: 0) }
+    if !new.isEmpty { try file.write(new.span, at: 0) }
 }
 
 extension VolumeDriver {

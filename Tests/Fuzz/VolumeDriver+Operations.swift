@@ -27,7 +27,7 @@ extension VolumeDriver {
                 let before = tags[content.fileID] == nil ? try all(content) : []
                 let value = tag(content, before)
                 let bytes = [UInt8](repeating: value, count: count)
-                try content.write(unsafe bytes.span.bytes, at: UInt64(offset), access: .write)
+                try content.write(bytes.span, at: UInt64(offset), access: .write)
                 guard let kept = known[slot], count > 0 else { return }
                 if kept.bytes.count < offset + count {
                     kept.bytes += [UInt8](repeating: 0, count: offset + count - kept.bytes.count)

@@ -15,7 +15,7 @@ struct Program {
     private let bytes: [UInt8]
     private var place = 0
 
-    init(_ bytes: RawSpan) { self.bytes = bytes.copiedBytes() }
+    init(_ bytes: Span<UInt8>) { self.bytes = bytes.copiedBytes() }
 
     var isAtEnd: Bool { place >= bytes.count }
 
@@ -233,8 +233,7 @@ final class VolumeDriver {
         let count = 40_000
         while true {
             var buffer = [UInt8](repeating: 0, count: FileContent.bufferLength(count: count))
-            var span = buffer.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = buffer.mutableSpan
             let part = try content.read(into: &raw, at: UInt64(result.count), count: count)
             let range = part.range
             part.finish()

@@ -48,8 +48,8 @@ extension KeyRing {
         _ fileKey: borrowing SecretKey, _ protectionClass: ProtectionClass
     ) throws(KeyError) -> [UInt8] {
         let data = associatedData
-        let wrapped = try wrap(fileKey, for: protectionClass, associatedData: unsafe data.span.bytes)
-        return unsafe wrapped.span.bytes.copiedBytes()
+        let wrapped = try wrap(fileKey, for: protectionClass, associatedData: data.span)
+        return wrapped.span.copiedBytes()
     }
 
     fileprivate func unwrap(
@@ -68,8 +68,8 @@ extension HeldKeys {
         data: [UInt8] = associatedData
     ) throws(KeyError) -> SecretKey {
         try unwrap(
-            unsafe wrapped.span.bytes, for: protectionClass, generation: generation,
-            associatedData: unsafe data.span.bytes)
+            wrapped.span, for: protectionClass, generation: generation,
+            associatedData: data.span)
     }
 }
 

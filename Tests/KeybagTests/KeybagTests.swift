@@ -60,7 +60,7 @@ import VolumeFormat
         #expect(same)
         var typo = try new.recoveryCode.copy()
         typo.withMutableBytes { bytes in
-            let old: UInt8 = bytes.bytes.byte(at: 3)
+            let old: UInt8 = bytes[3]
             bytes.storeLittleEndian((old == 0x37 ? 0x38 : 0x37) as UInt8, at: 3)
         }
         let wrong = Credential.recoveryCode(typo)

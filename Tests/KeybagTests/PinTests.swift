@@ -89,7 +89,7 @@ import VolumeFormat
             let data = [UInt8](repeating: 1, count: 64)
             let canWrap = ring.withState { $0.canWrap(.completeUnlessOpen) }
             do throws(KeyError) {
-                _ = try ring.wrap(key, for: .completeUnlessOpen, associatedData: unsafe data.span.bytes)
+                _ = try ring.wrap(key, for: .completeUnlessOpen, associatedData: data.span)
                 #expect(canWrap)
                 return true
             } catch {

@@ -10,7 +10,7 @@ let cheap = Argon2Parameters(passes: 1, memory: 8 << 20)
 
 func secret(_ text: String) throws -> SecretBytes {
     let bytes = Array(text.utf8)
-    return try SecretBytes(copying: unsafe bytes.span.bytes)
+    return try SecretBytes(copying: bytes.span)
 }
 
 func passphrase(_ text: String) throws -> Credential {

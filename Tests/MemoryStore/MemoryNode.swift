@@ -153,9 +153,9 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
 
     private static let pageSize = Int(MemoryImage.pageSize)
 
-    override func read(into buffer: inout MutableRawSpan, at offset: UInt64) throws(Errno) -> Int {
-        _ = try checkedOffset(offset, plus: UInt64(buffer.byteCount))
-        let wanted = buffer.byteCount
+    override func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int {
+        _ = try checkedOffset(offset, plus: UInt64(buffer.count))
+        let wanted = buffer.count
         let bytes = try store.state.withLock { (state) throws(Errno) -> [UInt8] in
             try state.enter(.read, number, at: offset, length: UInt64(wanted))
             let wanted = min(wanted, state.takePartial()?.bytes ?? wanted)
@@ -181,9 +181,9 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
         return bytes.count
     }
 
-    override func write(_ bytes: RawSpan, at offset: UInt64) throws(Errno) {
+    override func write(_ bytes: Span<UInt8>, at offset: UInt64) throws(Errno) {
         guard access == .readWrite else { throw .EBADF }
-        _ = try checkedOffset(offset, plus: UInt64(bytes.byteCount))
+        _ = try checkedOffset(offset, plus: UInt64(bytes.count))
         let content = unsafe bytes.withUnsafeBytes { unsafe [UInt8]($0) }
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.write, number, at: offset, length: UInt64(content.count))

@@ -8,7 +8,7 @@ import Testing
     private func bits(_ text: String) throws -> Double { try bits(Array(text.utf8)) }
 
     private func bits(_ bytes: [UInt8]) throws -> Double {
-        try PassphraseStrength(of: SecretBytes(copying: unsafe bytes.span.bytes)).bits
+        try PassphraseStrength(of: SecretBytes(copying: bytes.span)).bits
     }
 
     @Test(arguments: [

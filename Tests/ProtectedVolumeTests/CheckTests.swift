@@ -75,7 +75,7 @@ import VolumeFormat
         let (directory, entry) = try it.backing("C/sub/5")
         let file = try directory.openFile(entry, .readWrite)
         let change = [UInt8](repeating: 7, count: 3)
-        try file.write(unsafe change.span.bytes, at: 5000)
+        try file.write(change.span, at: 5000)
         _ = try it.directory.createFile(BackingName.known(Array("foreign".utf8)), mode: 0o600)
         let (links, link) = try it.backing("link")
         try links.unlink(link)
@@ -83,7 +83,7 @@ import VolumeFormat
         try it.volume.directory(it.node("D")).unlink(BackingName.record)
         try it.directory.createSymlink(BackingName.temporary(), target: [65])
         let (header, headerEntry) = try it.backing("B/sub/3")
-        try header.openFile(headerEntry, .readWrite).write(unsafe change.span.bytes, at: 4)
+        try header.openFile(headerEntry, .readWrite).write(change.span, at: 4)
         let found = try check(it, it.directory)
         #expect(
             found.kinds == [
@@ -106,7 +106,7 @@ import VolumeFormat
         // A page is zeroed, and the mount never ends well.
         let (directory, entry) = try it.backing("f")
         let zeros = [UInt8](repeating: 0, count: 4096)
-        try directory.openFile(entry, .readWrite).write(unsafe zeros.span.bytes, at: 4096)
+        try directory.openFile(entry, .readWrite).write(zeros.span, at: 4096)
         _ = try directory.createFile(
             try it.volume.names.encode(Array("empty".utf8), in: it.volume.keys.metadata.rootID).entry, mode: 0o600)
         let left = try check(it, store.root, mends: false)
@@ -119,7 +119,7 @@ import VolumeFormat
         let clean = try check(it, store.root)
         #expect(clean.kinds == [])
         // The same damage is tampering now.
-        try directory.openFile(entry, .readWrite).write(unsafe zeros.span.bytes, at: 4096)
+        try directory.openFile(entry, .readWrite).write(zeros.span, at: 4096)
         let tampered = try check(it, store.root)
         #expect(tampered.kinds == ["zero-page"])
     }
@@ -195,11 +195,10 @@ import VolumeFormat
         let source = try root.openFile(it.backing("kept").1, .readOnly)
         let target = try root.openFile(it.backing("cloned").1, .readWrite)
         var page = [UInt8](repeating: 0, count: 4100)
-        var span = page.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = page.mutableSpan
         let count = try source.read(into: &raw, at: 0)
         try target.truncate(to: UInt64(count))
-        try target.write(unsafe page.span.bytes.extracting(0..<4096), at: 0)
+        try target.write(page.span.extracting(0..<4096), at: 0)
         try root.createSymlink(BackingName.known(Array(".protectfs.aside.x".utf8)), target: [65])
         try root.createDirectory(BackingName.known(Array("lost+found".utf8)), mode: 0o700)
         _ = try root.createFile(BackingName.known(Array(".protectfs.keybag.old".utf8)), mode: 0o600)

@@ -57,7 +57,7 @@ import VolumeFormat
         let a = try store.create("a", in: context, class: .complete)
         try a.put([1, 2, 3], at: 0)
         keys.lock([a])
-        try a.backing.write(unsafe [UInt8](repeating: 5, count: 4096).span.bytes, at: 0)
+        try a.backing.write([UInt8](repeating: 5, count: 4096).span, at: 0)
         try keys.unlock()
         #expect(throws: VolumeError.stale) { try a.getAll() }
     }

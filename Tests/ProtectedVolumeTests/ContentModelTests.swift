@@ -9,8 +9,8 @@ import VolumeFormat
 @testable import ProtectedVolume
 
 @Suite struct ContentModelTests {
-    @Test(arguments: BlockSuite.allCases, [1, 2, 3, 4, 5, 6] as [UInt64])
-    func randomOperations(_ suite: BlockSuite, _ seed: UInt64) throws {
+    @Test(arguments: CipherSuite.allCases, [1, 2, 3, 4, 5, 6] as [UInt64])
+    func randomOperations(_ suite: CipherSuite, _ seed: UInt64) throws {
         let keys = try ContentKeys(suite)
         let store = MemoryStore()
         store.clearRecords(recording: false)
@@ -94,8 +94,8 @@ import VolumeFormat
         #expect(hole >= position && hole <= model.count)
     }
 
-    @Test(arguments: BlockSuite.allCases)
-    func everyBoundary(_ suite: BlockSuite) throws {
+    @Test(arguments: CipherSuite.allCases)
+    func everyBoundary(_ suite: CipherSuite) throws {
         let keys = try ContentKeys(suite)
         let context = keys.mount()
         let geometry = context.geometry

@@ -16,11 +16,11 @@ final class ContentKeys: Sendable {
     let keys: Lock<VolumeKeys>
     let openEpochs = Lock<[UInt32]>([])
 
-    init(_ suite: BlockSuite) throws {
+    init(_ suite: CipherSuite) throws {
         let text = Array("p".utf8)
         let device = try SecretKey.random()
         let new = try Keybag.create(
-            suite: suite, passphrase: try SecretBytes(copying: unsafe text.span.bytes), deviceKey: device,
+            suite: suite, passphrase: try SecretBytes(copying: text.span), deviceKey: device,
             cost: Argon2Parameters(passes: 1, memory: 8 << 20))
         ring = try KeyRing(
             new.bag, device: try new.bag.open(deviceKey: device), isPublicKeyProven: true)
@@ -93,7 +93,7 @@ extension MemoryStore {
 
 extension FileContent {
     func put(_ bytes: [UInt8], at offset: Int, _ access: Operation = .write) throws(VolumeError) {
-        try write(unsafe bytes.span.bytes, at: UInt64(offset), access: access)
+        try write(bytes.span, at: UInt64(offset), access: access)
     }
 
     func get(_ range: Range<Int>) throws(VolumeError) -> [UInt8] {
@@ -110,9 +110,9 @@ extension FileContent {
     private func getOnce(at offset: Int, _ count: Int) throws(VolumeError) -> [UInt8] {
         let length = FileContent.bufferLength(count: count)
         var buffer = try Self.largeBuffer(length, in: context)
-        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
             let result = try read(into: &bytes, at: UInt64(offset), count: count)
-            let plain = bytes.bytes.extracting(result.range).copiedBytes()
+            let plain = bytes.span.extracting(result.range).copiedBytes()
             result.finish()
             return plain
         }

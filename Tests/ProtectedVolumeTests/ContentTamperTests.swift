@@ -44,14 +44,13 @@ import VolumeFormat
 
     private func page(_ number: Int, of name: String = "f") throws -> [UInt8] {
         var page = [UInt8](repeating: 0, count: 4096)
-        var span = page.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = page.mutableSpan
         _ = try store.backing(name).read(into: &raw, at: UInt64(number * 4096))
         return page
     }
 
     private func overwrite(_ number: Int, with page: [UInt8], of name: String = "f") throws {
-        try store.backing(name).write(unsafe page.span.bytes, at: UInt64(number * 4096))
+        try store.backing(name).write(page.span, at: UInt64(number * 4096))
     }
 
     @Test func everyFieldOfEveryPage() throws {

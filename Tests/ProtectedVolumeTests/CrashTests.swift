@@ -166,7 +166,7 @@ import VolumeFormat
         let (parent, name) = try it.parent(path)
         let (entry, content) = try it.volume.create(name, in: parent, mode: 0o600, caller: TestVolume.caller)
         let bytes = Array("synced".utf8)
-        try content.write(unsafe bytes.span.bytes, at: 0)
+        try content.write(bytes.span, at: 0)
         try it.volume.synchronize(entry.node, dataOnly: false)
         let records = store.records.suffix(20).map(\.call)
         #expect(records.contains(.synchronizeDirectory) || components.count == 1 && path.utf8.count < 176)

@@ -18,9 +18,9 @@ import VolumeFormat
         let bag = try TestKeys.shared.get().bag
         try KeybagFile.create(bag.bytes, in: store.root)
         let previous = try #require(KeybagFile.previous)
-        try unsafe store.root.createFile(previous, mode: 0o600).write(bag.bytes.span.bytes, at: 0)
+        try store.root.createFile(previous, mode: 0o600).write(bag.bytes.span, at: 0)
         let temporary = try #require(KeybagFile.temporary)
-        try unsafe store.root.createFile(temporary, mode: 0o600).write(Self.secret.span.bytes, at: 0)
+        try store.root.createFile(temporary, mode: 0o600).write(Self.secret.span, at: 0)
         store.makeDurable()
         store.clearRecords()
         return store
@@ -43,8 +43,7 @@ import VolumeFormat
         // The predecessor is there only if `replace` leaves it; the keybag is marked first.
         #expect(calls.suffix(10) == each + [.rename, .synchronizeDirectory] + each)
         var found = [UInt8](repeating: 0, count: 8192)
-        var typed = found.mutableSpan
-        var span = unsafe typed.mutableBytes
+        var span = found.mutableSpan
         // To the end of the block.
         #expect(try handle.read(into: &span, at: 0) == 4096)
         #expect(!zip(found, Self.secret).allSatisfy { $0 == $1 })
@@ -55,7 +54,7 @@ import VolumeFormat
         let store = try volume()
         let previous = try #require(KeybagFile.previous)
         let victim = BackingName.known(Array("victim".utf8))
-        try unsafe store.root.createFile(victim, mode: 0o600).write(Self.secret.span.bytes, at: 0)
+        try store.root.createFile(victim, mode: 0o600).write(Self.secret.span, at: 0)
         try? store.root.unlink(previous)
         try store.root.link(victim, to: store.root, previous)
         let inode = try store.root.status(of: victim).inode
@@ -110,7 +109,7 @@ import VolumeFormat
     @Test func aLinkInTheKeysPlaceIsNotFollowed() throws {
         let store = try volume()
         let other = BackingName.known(Array("other".utf8))
-        try unsafe store.root.createFile(other, mode: 0o600).write(Self.secret.span.bytes, at: 0)
+        try store.root.createFile(other, mode: 0o600).write(Self.secret.span, at: 0)
         try store.root.unlink(BackingName.keybag)
         try store.root.createSymlink(BackingName.keybag, target: Array(other.bytes))
         #expect(try KeyFileEraser.destroy(BackingName.keybag, in: store.root) == .removed)
@@ -121,7 +120,7 @@ import VolumeFormat
         let key = BackingName.known(Array("u.key".utf8))
         for cut in 0..<10 {
             let store = MemoryStore()
-            try unsafe store.root.createFile(key, mode: 0o600).write(Self.secret.span.bytes, at: 0)
+            try store.root.createFile(key, mode: 0o600).write(Self.secret.span, at: 0)
             store.makeDurable()
             store.cutPower(after: cut)
             let isWhole = (try? KeyFileEraser.destroy(key, in: store.root)) == .destroyed(nil)

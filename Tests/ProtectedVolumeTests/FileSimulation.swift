@@ -114,7 +114,7 @@ final class FileSimulation {
     private let beside = BackingName.known(Array("g".utf8))
     private var bases: [FileStart: MemoryStore.Moment] = [:]
 
-    init(_ suite: BlockSuite) throws {
+    init(_ suite: CipherSuite) throws {
         keys = try ContentKeys(suite)
     }
 
@@ -398,9 +398,9 @@ extension FileContent {
         precondition(count <= FileContent.largestRequest)
         let length = FileContent.bufferLength(count: count)
         var buffer = try Self.largeBuffer(length, in: context)
-        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
             let result = try read(into: &bytes, at: 0, count: count)
-            let plain = unsafe bytes.bytes.extracting(result.range).withUnsafeBytes { unsafe [UInt8]($0) }
+            let plain = bytes.span.extracting(result.range).copiedBytes()
             result.finish()
             return plain
         }

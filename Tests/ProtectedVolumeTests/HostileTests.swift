@@ -284,9 +284,10 @@ import VolumeFormat
 
     /// The backing name of `old`, turned into that of `new` without any key.
     static func chosen(_ entry: EntryName, _ old: String, _ new: String) throws -> EntryName {
-        var bytes = try #require(unsafe Base64URL.decode(Array(entry.bytes).span.bytes))
+        let decoded = Base64URL.decode(Array(entry.bytes).span)
+        var bytes = try #require(decoded)
         for (index, (one, other)) in zip(old.utf8, new.utf8).enumerated() { bytes[16 + index] ^= one ^ other }
-        return BackingName.known(Base64URL.encode(unsafe bytes.span.bytes))
+        return BackingName.known(Base64URL.encode(bytes.span))
     }
 
     /// The kernel keeps the pages of what it knows: a change below must not pass for what a program has left.
@@ -320,10 +321,9 @@ import VolumeFormat
         let from = try directory.openFile(second, .readOnly)
         let to = try directory.openFile(first, .readWrite)
         var bytes = [UInt8](repeating: 0, count: 4096)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         #expect(try from.read(into: &raw, at: 0) == 4096)
-        try to.write(raw.bytes, at: 0)
+        try to.write(raw.span, at: 0)
         #expect(throws: VolumeError.stale) { try it.read(a) }
         #expect(try it.node("a") !== a)
     }

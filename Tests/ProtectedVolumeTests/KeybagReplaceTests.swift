@@ -42,7 +42,7 @@ private enum Bytes {
 
 extension MemoryStore {
     fileprivate func put(_ name: EntryName, _ bytes: [UInt8]) throws(Errno) {
-        try unsafe root.createFile(name, mode: 0o600).write(bytes.span.bytes, at: 0)
+        try root.createFile(name, mode: 0o600).write(bytes.span, at: 0)
     }
 
     fileprivate func bytes(of name: EntryName) -> [UInt8]? {

@@ -32,7 +32,7 @@ import VolumeFormat
 
         func late(_ text: String, at offset: UInt64 = 0, _ other: FileContent? = nil) throws {
             let bytes = Array(text.utf8)
-            try it.volume.writeLate(unsafe bytes.span.bytes, at: offset, to: other ?? content)
+            try it.volume.writeLate(bytes.span, at: offset, to: other ?? content)
         }
 
         var lateFiles: [String] { LateTests.lateFiles(store) }
@@ -161,7 +161,7 @@ import VolumeFormat
         let node = try again.node("f")
         let content = try again.volume.open(node, writable: true)
         let newer = Array("F2".utf8)
-        try content.write(unsafe newer.span.bytes, at: 0)
+        try content.write(newer.span, at: 0)
         again.volume.release(node, writable: true)
         // A lock in between changes nothing.
         again.lock()
@@ -242,7 +242,7 @@ import VolumeFormat
         let states = scene.it.states.crash(seed: 1)
         for known in Self.lateFiles(copy) { try copy.root.unlink(#require(EntryName(known))) }
         let file = try copy.root.createFile(#require(EntryName(name)), mode: 0o600)
-        try file.write(unsafe bytes.span.bytes, at: 0)
+        try file.write(bytes.span, at: 0)
         let again = try TestVolume(scene.it.keys, copy.root, states, unlocked: false)
         try again.unlock()
         #expect(try again.read("f") == expected, "\(what)")
@@ -258,11 +258,11 @@ import VolumeFormat
         let whole = try Self.bytes(scene.store, name)
         try scene.it.unlock()
         let newer = Array("NEW".utf8)
-        try scene.content.write(unsafe newer.span.bytes, at: 0)
+        try scene.content.write(newer.span, at: 0)
         try scene.it.volume.close()
         try expect(whole, name, scene, "NEW old old", "put back")
         let file = try scene.store.root.createFile(#require(EntryName(name)), mode: 0o600)
-        try file.write(unsafe whole.span.bytes, at: 0)
+        try file.write(whole.span, at: 0)
         // The same mount, too.
         scene.it.lock()
         try scene.it.unlock()
@@ -349,7 +349,7 @@ import VolumeFormat
         for _ in 0..<3 {
             again.lock()
             let bytes = Array("new".utf8)
-            try again.volume.writeLate(unsafe bytes.span.bytes, at: 0, to: content)
+            try again.volume.writeLate(bytes.span, at: 0, to: content)
             try again.volume.synchronize(node, dataOnly: true)
             try again.unlock()
         }
@@ -374,8 +374,7 @@ import VolumeFormat
     static func bytes(_ store: MemoryStore, _ name: String) throws -> [UInt8] {
         let file = try store.root.openFile(#require(EntryName(name)), .readOnly)
         var bytes = [UInt8](repeating: 0, count: Int(try file.status().size))
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         _ = try file.read(into: &raw, at: 0)
         return bytes
     }

@@ -108,13 +108,12 @@ import VolumeFormat
         try content.put(Array(bytes[..<9000]), at: 0)
         var stale = [UInt8](repeating: 0, count: 4096)
         let backing = try store.backing()
-        var span = stale.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = stale.mutableSpan
         #expect(try backing.read(into: &raw, at: 2 * 4096) == 4096)
         try content.put(Array(bytes[9000...]), at: 9000)
         try content.allocate(.punch, at: 3932 + 2 * 4060, length: 2 * 4060)
         try content.release()
-        try unsafe backing.write(stale.span.bytes, at: 2 * 4096)
+        try backing.write(stale.span, at: 2 * 4096)
         store.makeDurable()
         let before = try store.open(in: keys.mount()).readAll()
         let again = try store.open(in: keys.mount(mendAtOnce: 0))

@@ -106,11 +106,11 @@ import VolumeFormat
         let length = FileContent.bufferLength(count: 100)
         func read(at offset: UInt64) throws -> [UInt8] {
             var buffer = try FileContent.largeBuffer(length, in: content.context)
-            return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+            return try buffer.withMutableBytes(count: length) { (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
                 guard let turn = turns.withLock({ $0.popLast() }) else { return [] }
                 let result = try content.read(turn: turn, into: &bytes, at: offset, count: 100)
                 #expect(keys.ring.readsInFlight == (result.range.isEmpty ? 0 : 1))
-                let plain = bytes.bytes.extracting(result.range).copiedBytes()
+                let plain = bytes.span.extracting(result.range).copiedBytes()
                 result.finish()
                 #expect(keys.ring.readsInFlight == 0)
                 return plain
@@ -118,7 +118,8 @@ import VolumeFormat
         }
         let hold = content.ranges.acquire(RangeLock.everything, exclusive: true)
         var small = try FileContent.largeBuffer(length, in: content.context)
-        let isParked = try small.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) in
+        let isParked = try small.withMutableBytes(count: length) {
+            (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
             try content.readUnlessBusy(into: &bytes, at: 8950, count: 100, limit: 0) == nil
         }
         #expect(isParked)

@@ -19,7 +19,7 @@ import VolumeFormat
     ]
 
     @Test(arguments: files) func onAFile(_ sequence: FileSequence) throws {
-        for suite in BlockSuite.allCases {
+        for suite in CipherSuite.allCases {
             try FileSimulation(suite).run(sequence, SimulationDepth(outcomes: 1 << 12, recoverEvery: 16))
         }
     }

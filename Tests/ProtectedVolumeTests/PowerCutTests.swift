@@ -93,7 +93,7 @@ func shortest<Sequence>(
 
     /// All sequences of `length` steps in order, or a random choice of `limit`.
     private func exhaust(
-        _ length: Int, _ suite: BlockSuite, limit: Int, _ depth: SimulationDepth, _ what: String
+        _ length: Int, _ suite: CipherSuite, limit: Int, _ depth: SimulationDepth, _ what: String
     ) throws {
         let begin = monotonicNanoseconds()
         let simulation = try FileSimulation(suite)

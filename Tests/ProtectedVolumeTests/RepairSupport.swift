@@ -51,15 +51,14 @@ extension TestVolume {
     /// Changes bytes of a path's backing file.
     func damage(_ path: String, at offset: UInt64, _ bytes: [UInt8] = [7, 7, 7]) throws {
         let (directory, entry) = try backing(path)
-        try directory.openFile(entry, .readWrite).write(unsafe bytes.span.bytes, at: offset)
+        try directory.openFile(entry, .readWrite).write(bytes.span, at: offset)
     }
 
     /// Lays the 128 bytes of one file's header over another's.
     func layHeader(of source: String, over target: String) throws {
         let (directory, entry) = try backing(source)
         var bytes = [UInt8](repeating: 0, count: FileHeader.length)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
         try damage(target, at: 0, bytes)
     }
@@ -76,10 +75,10 @@ extension TestVolume {
     func damageRecord(_ path: String, byte: Int, with bits: UInt8 = 1) throws {
         let directory = try volume.directory(node(path))
         let target = try directory.readSymlink(BackingName.record)
-        guard var record = unsafe Base64URL.decode(target.span.bytes) else { throw VolumeError.damaged(.record) }
+        guard var record = Base64URL.decode(target.span) else { throw VolumeError.damaged(.record) }
         record[byte] ^= bits
         try directory.unlink(BackingName.record)
-        try directory.createSymlink(BackingName.record, target: Base64URL.encode(unsafe record.span.bytes))
+        try directory.createSymlink(BackingName.record, target: Base64URL.encode(record.span))
     }
 }
 
@@ -96,8 +95,7 @@ func everything(below directory: BackingDirectory) throws -> [[UInt8]: Int] {
         case .symlink: found[try directory.readSymlink(entry.name), default: 0] += 1
         default:
             var bytes = [UInt8](repeating: 0, count: Int(status.size))
-            var span = bytes.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = bytes.mutableSpan
             _ = try directory.openFile(entry.name, .readOnly).read(into: &raw, at: 0)
             found[bytes, default: 0] += 1
         }

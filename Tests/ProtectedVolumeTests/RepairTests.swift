@@ -199,12 +199,12 @@ import VolumeFormat
             let directory = try it.volume.directory(it.node(path))
             try directory.unlink(BackingName.record)
             switch path {
-            case "file": try unsafe directory.createFile(BackingName.record, mode: 0o600).write([1].span.bytes, at: 0)
+            case "file": try directory.createFile(BackingName.record, mode: 0o600).write([1].span, at: 0)
             case "fifo": try directory.createSpecial(BackingName.record, mode: 0o010600, device: 0)
             default:
                 try directory.createDirectory(BackingName.record, mode: 0o700)
                 let inner = try directory.openDirectory(BackingName.record)
-                try unsafe inner.createFile(BackingName.temporary(), mode: 0o600).write([2].span.bytes, at: 0)
+                try inner.createFile(BackingName.temporary(), mode: 0o600).write([2].span, at: 0)
             }
         }
         let found = try it.repair(confirmed: ["file/f", "directory/f", "fifo/f"])
@@ -302,7 +302,7 @@ import VolumeFormat
         try root.unlink(link)
         try root.createSymlink(link, target: Array("AAAA".utf8))
         let stray = try root.createFile(BackingName.known(Array("stray file".utf8)), mode: 0o600)
-        try unsafe stray.write([1, 2, 3].span.bytes, at: 0)
+        try stray.write([1, 2, 3].span, at: 0)
         try root.createSymlink(BackingName.known(Array(".protectfs.aside.x".utf8)), target: [66, 66])
         let object = try root.node(it.backing("attribute").1)
         let name = try #require(object.attributeNames().first)
@@ -322,8 +322,7 @@ import VolumeFormat
         let log = try it.directory.openDirectory(BackingName.lostAndFound)
             .openFile(BackingName.known(Array("log".utf8)), .readOnly)
         var text = [UInt8](repeating: 0, count: Int(try log.status().size))
-        var span = text.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = text.mutableSpan
         _ = try log.read(into: &raw, at: 0)
         let lines = String(decoding: text, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
         #expect(lines.count == 7 && lines.last == "")

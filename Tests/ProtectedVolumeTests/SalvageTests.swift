@@ -17,7 +17,7 @@ import VolumeFormat
         let (parent, name) = try it.parent(path)
         let (entry, content) = try it.volume.create(name, in: parent, mode: 0o640, caller: TestVolume.caller)
         defer { it.volume.release(entry.node, writable: true) }
-        try unsafe content.write(bytes.span.bytes, at: offset)
+        try content.write(bytes.span, at: offset)
     }
 
     private func read(_ it: TestVolume, _ path: String) throws -> [UInt8] {
@@ -27,10 +27,9 @@ import VolumeFormat
         var result: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: FileContent.bufferLength(count: 1 << 16))
         while UInt64(result.count) < content.size {
-            var span = buffer.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = buffer.mutableSpan
             let part = try content.read(into: &raw, at: UInt64(result.count), count: 1 << 16)
-            result += raw.bytes.extracting(part.range).copiedBytes()
+            result += raw.span.extracting(part.range).copiedBytes()
             part.finish()
         }
         return result
@@ -82,9 +81,9 @@ import VolumeFormat
         try it.volume.close()
         let (directory, entry) = try it.backing("d/file")
         let file = try directory.openFile(entry, .readWrite)
-        for page in tested.flipped { try unsafe file.write([1, 2, 3].span.bytes, at: page * 4096 + 1000) }
+        for page in tested.flipped { try file.write([1, 2, 3].span, at: page * 4096 + 1000) }
         let zeros = [UInt8](repeating: 0, count: 4096)
-        for page in tested.zeroed { try unsafe file.write(zeros.span.bytes, at: page * 4096) }
+        for page in tested.zeroed { try file.write(zeros.span, at: page * 4096) }
         if let kept = tested.kept { try file.truncate(to: kept * 4096) }
         let before = try everything(below: it.directory)
         let found = try it.repair()

@@ -93,9 +93,10 @@ struct TamperDecisions {
     private static func flip(
         _ directory: BackingDirectory, _ target: [UInt8], _ index: Int, with bits: UInt8 = 1
     ) throws {
-        var bytes = try #require(unsafe Base64URL.decode(target.span.bytes))
+        let decoded = Base64URL.decode(target.span)
+        var bytes = try #require(decoded)
         bytes[index] ^= bits
-        try replace(directory, Base64URL.encode(unsafe bytes.span.bytes))
+        try replace(directory, Base64URL.encode(bytes.span))
     }
 
     /// A class A file in a directory of that default, an empty one, and weaker files to take headers from.

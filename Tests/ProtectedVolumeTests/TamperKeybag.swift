@@ -42,7 +42,7 @@ final class TamperKeybag: Sendable {
 
     private static func secret(_ text: String) throws(SodiumError) -> SecretBytes {
         let bytes = Array(text.utf8)
-        return try SecretBytes(copying: unsafe bytes.span.bytes)
+        return try SecretBytes(copying: bytes.span)
     }
 
     private static func make() throws -> Made {

@@ -56,7 +56,7 @@ extension TamperScene {
 
     /// Two files of four pages; before, they had another content and class D, which they had inherited.
     private static func files(
-        _ suite: BlockSuite, _ label: String, _ letter: String, _ protectionClass: ProtectionClass,
+        _ suite: CipherSuite, _ label: String, _ letter: String, _ protectionClass: ProtectionClass,
         prefix: String = "File", isTolerant: Bool = false
     ) throws -> TamperScene {
         let geometry = PageGeometry(suite: suite)

@@ -86,7 +86,7 @@ final class TamperLate: Sendable {
         it.lock()
         func write(_ text: String, at offset: UInt64, _ content: FileContent) throws {
             let bytes = Array(text.utf8)
-            try it.volume.writeLate(unsafe bytes.span.bytes, at: offset, to: content)
+            try it.volume.writeLate(bytes.span, at: offset, to: content)
         }
         try write(first, at: 0, contents.0)
         try write(other, at: 0, contents.1)
@@ -168,7 +168,7 @@ final class TamperLate: Sendable {
         var start = LateFileHeader.length
         while start < bytes.count {
             let rest = Array(bytes[start...])
-            guard let header = try? LateRecordHeader(parsing: unsafe rest.span.bytes) else { break }
+            guard let header = try? LateRecordHeader(parsing: rest.span) else { break }
             result.append((start..<start + header.recordLength, header.fields.map { $0.moved(by: start) }))
             start += header.recordLength
         }
@@ -251,8 +251,8 @@ final class TamperLate: Sendable {
 
     /// The state file is believed, and this is what it brings about.
     private func stateRows(_ kind: String, _ version: Version, _ isComplete: Bool) throws -> [TamperRow] {
-        let layout = try StateFileLayout(parsing: unsafe version.state.span.bytes)
-        let older = try StateFileLayout(parsing: unsafe version.olderState.span.bytes)
+        let layout = try StateFileLayout(parsing: version.state.span)
+        let older = try StateFileLayout(parsing: version.olderState.span)
         let fields = layout.fields.filter { $0.name == "number of locks" || $0.name.hasPrefix("lock 1") }
         let name = try Self.stateName(version.states)
         return fields.map { field in

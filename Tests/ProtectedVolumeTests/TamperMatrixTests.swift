@@ -71,7 +71,7 @@ import VolumeFormat
             #expect(fields.last?.range == FileHeader.macRange)
             #expect(fields.first { $0.name.hasPrefix("wrap") }?.range.lowerBound == FileHeader.wrapRange.lowerBound)
         }
-        for suite in BlockSuite.allCases {
+        for suite in CipherSuite.allCases {
             let geometry = PageGeometry(suite: suite)
             for block in [0, 1] as [UInt64] {
                 let fields = geometry.fields(ofBlock: block)

@@ -27,8 +27,7 @@ indirect enum TamperPlace: Sendable {
         case .file(let path, let entry):
             let file = try Self.open(path, root).openFile(entry, .readWrite)
             var bytes = [UInt8](repeating: 0, count: Int(try file.status().size))
-            var span = bytes.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = bytes.mutableSpan
             _ = try file.read(into: &raw, at: 0)
             return bytes
         case .text(let path, let entry): return try Self.open(path, root).readSymlink(entry)
@@ -53,14 +52,14 @@ indirect enum TamperPlace: Sendable {
             case .file(let path, let entry):
                 let file = try open(path, root).openFile(entry, .readWrite)
                 try file.truncate(to: 0)
-                try file.write(unsafe change.bytes.span.bytes, at: 0)
+                try file.write(change.bytes.span, at: 0)
             case .text(let path, let entry):
                 guard !change.bytes.contains(0) else { return false }
                 try replace(open(path, root), entry, change.bytes)
             case .link(let path, let entry):
-                try replace(open(path, root), entry, Base64URL.encode(unsafe change.bytes.span.bytes))
+                try replace(open(path, root), entry, Base64URL.encode(change.bytes.span))
             case .name(let path, let entry, let prefix, let suffix):
-                let text = Base64URL.encode(unsafe change.bytes.span.bytes)
+                let text = Base64URL.encode(change.bytes.span)
                 guard !text.isEmpty, let new = EntryName(Array(prefix.utf8) + text + Array(suffix.utf8)) else {
                     return false
                 }
@@ -72,7 +71,7 @@ indirect enum TamperPlace: Sendable {
                 let object = try open(path, root).node(entry)
                 let value = try object.attribute(name)
                 try object.removeAttribute(name)
-                let new = Array(name.prefix(9)) + Base64URL.encode(unsafe change.bytes.span.bytes)
+                let new = Array(name.prefix(9)) + Base64URL.encode(change.bytes.span)
                 later.append { try object.setAttribute(new, value) }
             case .attributeValue(let path, let entry, let name):
                 try open(path, root).node(entry).setAttribute(name, change.bytes)
@@ -102,5 +101,5 @@ indirect enum TamperPlace: Sendable {
 }
 
 extension Base64URL {
-    static func decode(_ text: [UInt8]) -> [UInt8]? { decode(unsafe text.span.bytes) }
+    static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text.span) }
 }

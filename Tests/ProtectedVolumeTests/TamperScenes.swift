@@ -47,7 +47,7 @@ struct TamperScene: Sendable {
     typealias Places = @Sendable (TestVolume) throws -> [String: TamperPlace]
 
     init(
-        _ suite: BlockSuite, _ kinds: [TamperKind], build: Step, change: Step, after: Step = { _ in }, places: Places
+        _ suite: CipherSuite, _ kinds: [TamperKind], build: Step, change: Step, after: Step = { _ in }, places: Places
     ) throws {
         self.kinds = kinds
         let (keys, others) = try Self.keys(suite)
@@ -81,10 +81,10 @@ struct TamperScene: Sendable {
         return copy
     }
 
-    private static let cache = Lock<[BlockSuite: (TestKeys, TestKeys)]>([:])
+    private static let cache = Lock<[CipherSuite: (TestKeys, TestKeys)]>([:])
 
     /// Two volumes' keys for each suite: the password hash is what takes time.
-    private static func keys(_ suite: BlockSuite) throws -> (TestKeys, TestKeys) {
+    private static func keys(_ suite: CipherSuite) throws -> (TestKeys, TestKeys) {
         if let known = cache.withLock({ $0[suite] }) { return known }
         let made = (try TestKeys(suite), try TestKeys(suite))
         cache.withLock { $0[suite] = made }

@@ -63,7 +63,7 @@ final class TreeSimulation {
 
     private static func next(_ bag: Keybag, _ keys: TestKeys, _ text: String) throws -> Keybag {
         let passphrase = Array(text.utf8)
-        let secret = try SecretBytes(copying: unsafe passphrase.span.bytes)
+        let secret = try SecretBytes(copying: passphrase.span)
         guard let slot = bag.slots.first(where: { $0.kind == .passphrase })?.id else { throw Errno.ENOENT }
         return try keys.keys.withLock { all throws(KeybagError) in
             try keys.device.withLock { device throws(KeybagError) in

@@ -29,8 +29,7 @@ import VolumeFormat
             try it.write("next", "next")
             let (directory, entry) = try it.backing("next")
             var before = [UInt8](repeating: 0, count: FileHeader.length)
-            var span = before.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = before.mutableSpan
             _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
             try it.layHeader(of: source, over: "next")
             #expect(throws: VolumeError.self) { try it.rename("next", "other") }

@@ -19,11 +19,11 @@ final class TestKeys: Sendable {
     let device: Lock<SecretKey>
     let keys: Lock<VolumeKeys>
 
-    init(_ suite: BlockSuite = .aes256GCM) throws {
+    init(_ suite: CipherSuite = .aes256GCM) throws {
         let text = Array("p".utf8)
         let device = try SecretKey.random()
         let new = try Keybag.create(
-            suite: suite, passphrase: try SecretBytes(copying: unsafe text.span.bytes), deviceKey: device,
+            suite: suite, passphrase: try SecretBytes(copying: text.span), deviceKey: device,
             cost: Argon2Parameters(passes: 1, memory: 8 << 20))
         bag = new.bag
         keys = Lock(try new.keys.copy())
@@ -123,7 +123,7 @@ final class TestVolume: Sendable {
         let (entry, content) = try volume.create(name, in: parent, mode: 0o644, caller: Self.caller)
         let bytes = Array(text.utf8)
         defer { volume.release(entry.node, writable: true) }
-        try content.write(unsafe bytes.span.bytes, at: 0)
+        try content.write(bytes.span, at: 0)
     }
 
     func read(_ path: String) throws(VolumeError) -> String {
@@ -145,10 +145,9 @@ final class TestVolume: Sendable {
     static func bytes(of content: FileContent) throws(VolumeError) -> String {
         let count = Int(min(content.size + 1, 4096))
         var buffer = [UInt8](repeating: 0, count: FileContent.bufferLength(count: count))
-        var span = buffer.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = buffer.mutableSpan
         let result = try content.read(into: &raw, at: 0, count: count)
-        let text = raw.bytes.extracting(result.range).copiedBytes()
+        let text = raw.span.extracting(result.range).copiedBytes()
         result.finish()
         return String(decoding: text, as: UTF8.self)
     }

@@ -30,7 +30,7 @@ import VolumeFormat
         // As the kernel does: a name that is stale is looked up again.
         let content =
             try (try? it.volume.open(it.node("f"), writable: true)) ?? it.volume.open(it.node("f"), writable: true)
-        try content.write(unsafe text.span.bytes, at: 0)
+        try content.write(text.span, at: 0)
         it.volume.release(try it.node("f"), writable: true)
         #expect(try it.read("f") == "later")
         try it.volume.close()
@@ -65,9 +65,9 @@ import VolumeFormat
         let content = try other.volume.open(node, writable: true)
         #expect(content.fileID == made.content.fileID)
         let text = Array("theirs".utf8)
-        try content.write(unsafe text.span.bytes, at: 0)
+        try content.write(text.span, at: 0)
         other.volume.release(node, writable: true)
-        try made.content.write(unsafe Array("O".utf8).span.bytes, at: 0)
+        try made.content.write(Array("O".utf8).span, at: 0)
         one.volume.release(made.entry.node, writable: true)
         #expect(try other.read("f") == "Oheirs")
     }

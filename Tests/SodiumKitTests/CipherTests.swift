@@ -1,6 +1,7 @@
 // Block ciphers: published vectors, and both implementations of AES-256-GCM against each other.
 
 import Testing
+import VolumeFormat
 
 @testable import SodiumKit
 
@@ -12,7 +13,7 @@ private func sealed(
     let cipher = try BlockCipher(suite: suite, key: try key(keyBytes), backend: backend)
     var buffer = nonce + text + [UInt8](repeating: 0, count: 16)
     withMutableBytes(&buffer) { bytes in
-        unsafe cipher.seal(&bytes, place(suite, text.count), associatedData: data.span.bytes)
+        cipher.seal(&bytes, place(suite, text.count), associatedData: data.span)
     }
     return buffer
 }
@@ -24,12 +25,12 @@ private func opened(
     var buffer = block
     let place = place(suite, block.count - suite.nonceLength - 16)
     let isRight = withMutableBytes(&buffer) { bytes in
-        unsafe cipher.open(&bytes, place, associatedData: data.span.bytes)
+        cipher.open(&bytes, place, associatedData: data.span)
     }
     // The other way of opening says the same.
     var output = [UInt8](repeating: 0xFF, count: place.text.count + 7)
     let isRightToo = withMutableBytes(&output) { output in
-        unsafe cipher.open(block.span.bytes, place, into: &output, at: 7, associatedData: data.span.bytes)
+        cipher.open(block.span, place, into: &output, at: 7, associatedData: data.span)
     }
     #expect(isRight == isRightToo)
     #expect(Array(output.dropFirst(7)) == Array(buffer[place.text]))
@@ -80,8 +81,8 @@ struct CipherTests {
         var output = [UInt8](repeating: 0, count: text.count + 16)
         let secret = try key(keyBytes)
         withMutableBytes(&output) { output in
-            unsafe XChaCha.seal(
-                text.span.bytes, key: secret, nonce: nonce.span.bytes, associatedData: data.span.bytes, into: &output)
+            XChaCha.seal(
+                text.span, key: secret, nonce: nonce.span, associatedData: data.span, into: &output)
         }
         #expect(output == expected)
     }
@@ -143,7 +144,7 @@ struct CipherTests {
         let cipher = try BlockCipher(suite: suite, key: try key(keyBytes), backend: backend)
         var buffer = nonce + [UInt8](repeating: 0, count: 4048 + 16)
         withMutableBytes(&buffer) { buffer in
-            unsafe cipher.seal(text.span.bytes, into: &buffer, place(suite, 4048), associatedData: RawSpan())
+            cipher.seal(text.span, into: &buffer, place(suite, 4048), associatedData: Span<UInt8>())
         }
         #expect(buffer == (try sealed(suite, backend, keyBytes, nonce, text, [])))
     }
@@ -156,34 +157,19 @@ struct CipherTests {
         let cipher = try BlockCipher(suite: suite, key: try key(keyBytes), backend: backend)
         var block = [UInt8](repeating: 0, count: 4048 + 16)
         withMutableBytes(&block) { block in
-            unsafe cipher.seal(text.span.bytes, nonce: nonce.span.bytes, associatedData: RawSpan(), into: &block)
+            cipher.seal(text.span, nonce: nonce.span, associatedData: Span<UInt8>(), into: &block)
         }
         #expect(nonce + block == (try sealed(suite, backend, keyBytes, nonce, text, [])))
         var plain = [UInt8](repeating: 0, count: 4048)
         let isRight = withMutableBytes(&plain) { plain in
-            unsafe cipher.open(block.span.bytes, nonce: nonce.span.bytes, associatedData: RawSpan(), into: &plain)
+            cipher.open(block.span, nonce: nonce.span, associatedData: Span<UInt8>(), into: &plain)
         }
         #expect(isRight && plain == text)
         block[4060] ^= 1
         let isRightStill = withMutableBytes(&plain) { plain in
-            unsafe cipher.open(block.span.bytes, nonce: nonce.span.bytes, associatedData: RawSpan(), into: &plain)
+            cipher.open(block.span, nonce: nonce.span, associatedData: Span<UInt8>(), into: &plain)
         }
         #expect(!isRightStill && plain.allSatisfy { $0 == 0 })
-    }
-
-    @Test func extentKeysAreDerived() throws {
-        let context = randomArray(13)
-        let derived = try unsafe deriveKey(
-            from: try countingKey(), label: "protectfs1/extent", context: context.span.bytes)
-        let cipher = try unsafe BlockCipher(
-            fileKey: try countingKey(), suite: .xChaCha20Poly1305, context: context.span.bytes)
-        let nonce = randomArray(24)
-        let text = randomArray(99)
-        var block = [UInt8](repeating: 0, count: 99 + 16)
-        withMutableBytes(&block) { block in
-            unsafe cipher.seal(text.span.bytes, nonce: nonce.span.bytes, associatedData: RawSpan(), into: &block)
-        }
-        #expect(nonce + block == (try sealed(.xChaCha20Poly1305, .sodium, array(derived), nonce, text, [])))
     }
 
     @Test(arguments: backends)
@@ -197,8 +183,8 @@ struct CipherTests {
                         let text = randomArray(1000)
                         var buffer = randomArray(suite.nonceLength) + text + randomArray(16)
                         let isRight = withMutableBytes(&buffer) { bytes in
-                            cipher.seal(&bytes, place(suite, 1000), associatedData: RawSpan())
-                            return cipher.open(&bytes, place(suite, 1000), associatedData: RawSpan())
+                            cipher.seal(&bytes, place(suite, 1000), associatedData: Span<UInt8>())
+                            return cipher.open(&bytes, place(suite, 1000), associatedData: Span<UInt8>())
                         }
                         #expect(isRight && Array(buffer[place(suite, 1000).text]) == text)
                     }
@@ -215,7 +201,7 @@ struct CipherTests {
         let cipher = try BlockCipher(suite: .aes256GCM, key: try key(keyBytes))
         cipher.wipe()
         var buffer = block
-        #expect(!withMutableBytes(&buffer) { cipher.open(&$0, place(.aes256GCM, 100), associatedData: RawSpan()) })
+        #expect(!withMutableBytes(&buffer) { cipher.open(&$0, place(.aes256GCM, 100), associatedData: Span<UInt8>()) })
     }
 
     @Test func everyCipherIsMeasured() throws {

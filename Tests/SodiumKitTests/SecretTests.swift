@@ -2,6 +2,7 @@
 
 import Glibc
 import Testing
+import VolumeFormat
 
 @testable import SodiumKit
 
@@ -40,7 +41,7 @@ struct SecretTests {
     @Test(arguments: [0, 1, 32, 33, 256, 1000, 4096, 4097, 100_000])
     func bytesOfEverySize(count: Int) throws {
         let content = randomArray(count)
-        var secret = try unsafe SecretBytes(copying: content.span.bytes)
+        var secret = try SecretBytes(copying: content.span)
         #expect(array(secret) == content)
         let copy = try secret.copy()
         secret.shorten(to: count / 2)
@@ -75,7 +76,7 @@ struct SecretTests {
             }
             let again = try pool.take(atLeast: size)
             let isZero = again.withBytes(count: size) { bytes in
-                bytes.byteOffsets.allSatisfy { unsafe bytes.unsafeLoad(fromByteOffset: $0, as: UInt8.self) == 0 }
+                bytes.indices.allSatisfy { bytes[$0] == 0 }
             }
             #expect(isZero)
         }
@@ -89,10 +90,10 @@ struct SecretTests {
                     for round in 0..<20 {
                         var buffer = try pool.take(atLeast: BufferPool.largeCapacity)
                         buffer.withMutableBytes(count: 64) { bytes in
-                            bytes.storeBytes(of: task * 100 + round, as: Int.self)
+                            bytes.storeLittleEndian(task * 100 + round, at: 0)
                         }
                         sched_yield()
-                        let seen = buffer.withBytes(count: 64) { unsafe $0.unsafeLoad(as: Int.self) }
+                        let seen = buffer.withBytes(count: 64) { $0.littleEndian(at: 0, as: Int.self) }
                         #expect(seen == task * 100 + round)
                     }
                 }
@@ -110,7 +111,7 @@ struct SecretTests {
                         let copy = try key.copy()
                         let isSame = copy.isEqual(to: key)
                         #expect(isSame)
-                        _ = mac128(key, RawSpan())
+                        _ = mac128(key, Span<UInt8>())
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 import HostSystem
 import Testing
+import VolumeFormat
 
 @testable import SodiumKit
 

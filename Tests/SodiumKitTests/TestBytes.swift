@@ -8,8 +8,8 @@ func hex(_ text: String) -> [UInt8] {
     return stride(from: 0, to: digits.count, by: 2).map { digits[$0] << 4 | digits[$0 + 1] }
 }
 
-func array(_ bytes: RawSpan) -> [UInt8] {
-    bytes.byteOffsets.map { unsafe bytes.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
+func array(_ bytes: Span<UInt8>) -> [UInt8] {
+    bytes.indices.map { bytes[$0] }
 }
 
 func array(_ key: borrowing SecretKey) -> [UInt8] { key.withBytes { array($0) } }
@@ -31,7 +31,7 @@ func optionalArray(_ secret: borrowing SecretBytes?) -> [UInt8]? {
 
 func array<let count: Int>(_ bytes: InlineArray<count, UInt8>) -> [UInt8] { bytes.indices.map { bytes[$0] } }
 
-func key(_ bytes: [UInt8]) throws -> SecretKey { try unsafe SecretKey(copying: bytes.span.bytes) }
+func key(_ bytes: [UInt8]) throws -> SecretKey { try SecretKey(copying: bytes.span) }
 
 /// 0, 1, 2 … as a key.
 func countingKey() throws -> SecretKey { try key((0..<32).map { UInt8($0) }) }
@@ -39,10 +39,9 @@ func countingKey() throws -> SecretKey { try key((0..<32).map { UInt8($0) }) }
 func randomArray(_ count: Int) -> [UInt8] { (0..<count).map { _ in UInt8.random(in: 0...255) } }
 
 /// Runs `body` with the array's bytes to be written.
-func withMutableBytes<Result>(_ array: inout [UInt8], _ body: (inout MutableRawSpan) throws -> Result) rethrows
+func withMutableBytes<Result>(_ array: inout [UInt8], _ body: (inout MutableSpan<UInt8>) throws -> Result) rethrows
     -> Result
 {
-    var span = array.mutableSpan
-    var bytes = unsafe span.mutableBytes
+    var bytes = array.mutableSpan
     return try body(&bytes)
 }

@@ -94,10 +94,10 @@ import VolumeFormat
         for (text, expected) in spellings { #expect(ProtectionClass(name: text) == expected) }
         for text in ["", "complete\n", "complete\0", "Complete", "E", "nsfileprotectionnone", "A "] {
             let bytes = Array(text.utf8)
-            #expect(ProtectionClass.request(unsafe bytes.span.bytes) == .invalid)
+            #expect(ProtectionClass.request(bytes.span) == .invalid)
         }
         let reserved = Array("NSFileProtectionCompleteWhenUserInactive".utf8)
-        #expect(ProtectionClass.request(unsafe reserved.span.bytes) == .reserved)
+        #expect(ProtectionClass.request(reserved.span) == .reserved)
         #expect(ProtectionClass.allCases.map(\.letter) == ["A", "B", "C", "D"])
         #expect(ProtectionClass.completeUnlessOpen.canonicalName == "completeUnlessOpen")
         #expect(ProtectionClass.completeUnlessOpen.shortName == "unless-open")

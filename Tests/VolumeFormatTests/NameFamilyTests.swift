@@ -27,7 +27,7 @@ import VolumeFormat
 
     private func derivation(_ name: String) -> NameFamily.Derivation {
         let bytes = Array(name.utf8)
-        return unsafe NameFamily.derivation(of: bytes.span.bytes)
+        return NameFamily.derivation(of: bytes.span)
     }
 
     private func sources(_ name: String) -> Set<String> {
@@ -75,7 +75,7 @@ import VolumeFormat
         let letters = Array("~#.-$swpxaf09_\u{e4}".utf8)
         for _ in 0..<20000 {
             let name = (0..<Int.random(in: 0...14, using: &generator)).map { _ in letters.randomElement()! }
-            for source in unsafe NameFamily.derivation(of: name.span.bytes).sources {
+            for source in NameFamily.derivation(of: name.span).sources {
                 #expect(!source.isEmpty && source.count < name.count, "\(name)")
             }
         }

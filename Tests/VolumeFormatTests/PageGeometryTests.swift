@@ -19,7 +19,7 @@ import VolumeFormat
         #expect(aes.tagRange == 4080..<4096 && xchacha.tagRange == 4080..<4096)
     }
 
-    @Test(arguments: BlockSuite.allCases) func positions(suite: BlockSuite) {
+    @Test(arguments: CipherSuite.allCases) func positions(suite: CipherSuite) {
         let geometry = PageGeometry(suite: suite)
         for block: UInt64 in [0, 1, 2, 3, 4095, 4096, 1 << 40, PageGeometry.maximumPages - 1] {
             let start = geometry.start(ofBlock: block)
@@ -33,7 +33,7 @@ import VolumeFormat
         #expect(geometry.blocks(holding: 5..<5).isEmpty)
     }
 
-    @Test(arguments: BlockSuite.allCases) func lengths(suite: BlockSuite) throws {
+    @Test(arguments: CipherSuite.allCases) func lengths(suite: CipherSuite) throws {
         let geometry = PageGeometry(suite: suite)
         let first = UInt64(geometry.firstCapacity)
         let later = UInt64(geometry.laterCapacity)

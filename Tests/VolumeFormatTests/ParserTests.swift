@@ -13,17 +13,16 @@ import VolumeFormat
         return bytes(128) { header.store(into: &$0) }
     }
 
-    static func bytes(_ count: Int, _ fill: (inout MutableRawSpan) -> Void) -> [UInt8] {
+    static func bytes(_ count: Int, _ fill: (inout MutableSpan<UInt8>) -> Void) -> [UInt8] {
         var result = [UInt8](repeating: 0, count: count)
-        var span = result.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = result.mutableSpan
         fill(&raw)
         return result
     }
 
     @Test(arguments: ProtectionClass.allCases) func headerRoundTrip(protectionClass: ProtectionClass) throws {
         let stored = Self.header(protectionClass)
-        let header = try FileHeader(parsing: unsafe stored.span.bytes)
+        let header = try FileHeader(parsing: stored.span)
         #expect(header.protectionClass == protectionClass && header.flags == [.holes, .explicit])
         #expect(header.keyGeneration == 3)
         #expect(Self.bytes(128) { header.store(into: &$0) } == stored)
@@ -34,7 +33,7 @@ import VolumeFormat
             var stored = Self.header(.complete)
             stored[offset] = value
             do {
-                _ = try FileHeader(parsing: unsafe stored.span.bytes)
+                _ = try FileHeader(parsing: stored.span)
                 return nil
             } catch { return error }
         }
@@ -49,7 +48,7 @@ import VolumeFormat
         #expect(error(12, 1) == .unsupported("freshness"))
         #expect(error(111, 1) == .inconsistent("wrapped file key"))
         let short = [UInt8](repeating: 0, count: 127)
-        #expect(throws: FormatError.length) { _ = try FileHeader(parsing: unsafe short.span.bytes) }
+        #expect(throws: FormatError.length) { _ = try FileHeader(parsing: short.span) }
     }
 
     /// Every single-byte change of a valid object parses to the same bytes again or is refused.
@@ -70,7 +69,7 @@ import VolumeFormat
     @Test func everyByteOfHeader() throws {
         for known in ProtectionClass.allCases {
             try sweep(Self.header(known)) { stored in
-                let header = try FileHeader(parsing: unsafe stored.span.bytes)
+                let header = try FileHeader(parsing: stored.span)
                 return Self.bytes(max(128, stored.count)) { header.store(into: &$0) }
             }
         }
@@ -82,23 +81,23 @@ import VolumeFormat
         let target = record.target()
         #expect(target.count == 59)
         try sweep(target) { text in
-            guard let bytes = DirectoryRecord.decode(target: unsafe text.span.bytes) else {
+            guard let bytes = DirectoryRecord.decode(target: text.span) else {
                 throw FormatError.encoding
             }
-            return try DirectoryRecord(parsing: unsafe bytes.span.bytes).target()
+            return try DirectoryRecord(parsing: bytes.span).target()
         }
     }
 
     @Test func everyByteOfField() throws {
         let field = BlockField(payloadLength: 17, isLast: true, epoch: 0xdead_beef)
         try sweep(Self.bytes(8) { field.store(into: &$0, at: 0) }) { stored in
-            let parsed = try BlockField(parsing: unsafe stored.span.bytes, capacity: 3932)
+            let parsed = try BlockField(parsing: stored.span, capacity: 3932)
             return Self.bytes(max(8, stored.count)) { parsed.store(into: &$0, at: 0) }
         }
         let notFull = BlockField(payloadLength: 17, isLast: false, epoch: 0)
         let stored = Self.bytes(8) { notFull.store(into: &$0, at: 0) }
         #expect(throws: FormatError.inconsistent("payload length")) {
-            _ = try BlockField(parsing: unsafe stored.span.bytes, capacity: 3932)
+            _ = try BlockField(parsing: stored.span, capacity: 3932)
         }
     }
 
@@ -125,13 +124,13 @@ import VolumeFormat
 
     @Test func everyByteOfKeybag() throws {
         try sweep(Self.keybag().serialized()) { stored in
-            try KeybagLayout(parsing: unsafe stored.span.bytes).serialized()
+            try KeybagLayout(parsing: stored.span).serialized()
         }
         var twice = Self.keybag()
         twice.slots[1].slotID = 1
         let bytes = twice.serialized()
         #expect(throws: FormatError.inconsistent("slot ID")) {
-            _ = try KeybagLayout(parsing: unsafe bytes.span.bytes)
+            _ = try KeybagLayout(parsing: bytes.span)
         }
     }
 
@@ -141,13 +140,13 @@ import VolumeFormat
             unlockMAC: InlineArray { UInt8($0) }, toleratesEverything: false)
         state.openEpochs = [1, 0xffff_fffe]
         state.store = StateFileLayout.Store(inode: 5, born: (6, 7), fileSystem: 8, path: Array("/a".utf8))
-        try sweep(state.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
+        try sweep(state.serialized()) { try StateFileLayout(parsing: $0.span).serialized() }
         var unpinned = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true)
         unpinned.openEpochs = [3]
-        try sweep(unpinned.serialized()) { try StateFileLayout(parsing: unsafe $0.span.bytes).serialized() }
+        try sweep(unpinned.serialized()) { try StateFileLayout(parsing: $0.span).serialized() }
         state.openEpochs = Array(0..<5000)
         let bytes = state.serialized()
-        let parsed = try StateFileLayout(parsing: unsafe bytes.span.bytes)
+        let parsed = try StateFileLayout(parsing: bytes.span)
         #expect(parsed.openEpochs == Array(904..<5000) && parsed.toleratesEverything)
     }
 
@@ -158,12 +157,12 @@ import VolumeFormat
         for type in types {
             let entry = BundleEntry(type: type, generation: 4)
             let stored = Self.bytes(40) { entry.store(into: &$0, at: 0) }
-            #expect(try BundleEntry(parsing: unsafe stored.span.bytes) == entry)
+            #expect(try BundleEntry(parsing: stored.span) == entry)
         }
         var stored = [UInt8](repeating: 0, count: 40)
         stored[0] = 5
         #expect(throws: FormatError.unsupported("bundle entry")) {
-            _ = try BundleEntry(parsing: unsafe stored.span.bytes)
+            _ = try BundleEntry(parsing: stored.span)
         }
     }
 }

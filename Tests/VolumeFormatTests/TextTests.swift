@@ -5,18 +5,18 @@ import VolumeFormat
 
 @Suite struct TextTests {
     @Test func base64() {
-        #expect(String(decoding: Base64URL.encode(unsafe Array("f".utf8).span.bytes), as: UTF8.self) == "Zg")
-        #expect(String(decoding: Base64URL.encode(unsafe Array("foobar".utf8).span.bytes), as: UTF8.self) == "Zm9vYmFy")
+        #expect(String(decoding: Base64URL.encode(Array("f".utf8).span), as: UTF8.self) == "Zg")
+        #expect(String(decoding: Base64URL.encode(Array("foobar".utf8).span), as: UTF8.self) == "Zm9vYmFy")
         for length in 0..<70 {
             let bytes = (0..<length).map { UInt8(($0 * 37 + length * 101) & 255) }
-            let text = Base64URL.encode(unsafe bytes.span.bytes)
+            let text = Base64URL.encode(bytes.span)
             #expect(text.count == Base64URL.encodedLength(of: length))
-            #expect(Base64URL.decode(unsafe text.span.bytes) == bytes)
+            #expect(Base64URL.decode(text.span) == bytes)
         }
         for wrong in ["A", "AB", "AAB", "Zg==", "Z+", "Z/", "Zg\n", "Zh", "AAAAA"] {
             let text = Array(wrong.utf8)
-            if let bytes = Base64URL.decode(unsafe text.span.bytes) {
-                #expect(Base64URL.encode(unsafe bytes.span.bytes) == text)
+            if let bytes = Base64URL.decode(text.span) {
+                #expect(Base64URL.encode(bytes.span) == text)
                 Issue.record("\(wrong) decodes")
             }
         }
@@ -36,10 +36,10 @@ import VolumeFormat
         let name = StagingName.of(user: 1000)
         #expect(name == ".protectfs-staging-1000")
         let right = Array(name.utf8)
-        #expect(StagingName.matches(unsafe right.span.bytes) as Bool)
+        #expect(StagingName.matches(right.span) as Bool)
         for wrong in [".protectfs-staging-", ".protectfs-staging-1a", "x.protectfs-staging-1", ".protectfs-staging 1"] {
             let bytes = Array(wrong.utf8)
-            #expect(!StagingName.matches(unsafe bytes.span.bytes) as Bool)
+            #expect(!StagingName.matches(bytes.span) as Bool)
         }
     }
 
@@ -52,7 +52,7 @@ import VolumeFormat
     @Test func recoveryCode() {
         let secret = (0..<16).map { UInt8($0 * 17) }
         let text = ParserTests.bytes(35) {
-            RecoveryCode.encode(unsafe secret.span.bytes, checksum: 0x2a_bcde, into: &$0)
+            RecoveryCode.encode(secret.span, checksum: 0x2a_bcde, into: &$0)
         }
         let code = String(decoding: text, as: UTF8.self)
         #expect(code.split(separator: "-").map(\.count) == [5, 5, 5, 5, 5, 5])
@@ -60,17 +60,17 @@ import VolumeFormat
         for text in typed {
             let bytes = Array(text.utf8)
             var checksum: UInt32?
-            let result = ParserTests.bytes(16) { checksum = RecoveryCode.decode(unsafe bytes.span.bytes, into: &$0) }
+            let result = ParserTests.bytes(16) { checksum = RecoveryCode.decode(bytes.span, into: &$0) }
             #expect((result == secret && checksum == 0x2a_bcde) as Bool)
         }
         for wrong in [String(code.dropLast()), code + "0", code.replacing("-", with: "_"), "U" + code.dropFirst()] {
             let bytes = Array(wrong.utf8)
             var checksum: UInt32? = 0
-            _ = ParserTests.bytes(16) { checksum = RecoveryCode.decode(unsafe bytes.span.bytes, into: &$0) }
+            _ = ParserTests.bytes(16) { checksum = RecoveryCode.decode(bytes.span, into: &$0) }
             #expect((checksum == nil) as Bool)
         }
         let hash: [UInt8] = [0xff, 0x00, 0x07]
-        #expect(RecoveryCode.checksum(hash: unsafe hash.span.bytes) == 0x3f_c001)
+        #expect(RecoveryCode.checksum(hash: hash.span) == 0x3f_c001)
     }
 
     @Test func volumeID() throws {
@@ -94,16 +94,16 @@ import VolumeFormat
         ]
         for (name, kind) in expected {
             let bytes = Array(name.utf8)
-            #expect(ReservedName.kind(of: unsafe bytes.span.bytes) == kind, "\(name)")
+            #expect(ReservedName.kind(of: bytes.span) == kind, "\(name)")
         }
     }
 
     @Test func bindings() throws {
         let volume = VolumeID(InlineArray { UInt8(0xa0 + $0) })
-        let header = try FileHeader(parsing: unsafe ParserTests.header(.complete).span.bytes)
+        let header = try FileHeader(parsing: ParserTests.header(.complete).span)
         let stored = ParserTests.header(.complete)
         let wrap = AssociatedData.wrap(volume: volume, header: header)
-        let wrapBytes = (unsafe wrap.span.bytes).copiedBytes()
+        let wrapBytes = (wrap.span).copiedBytes()
         #expect(Array(wrapBytes[..<16]) == Array("protectfs1/wrap\0".utf8))
         #expect(wrapBytes[16] == 0xa0)
         #expect(Array(wrapBytes[32..<40]) == Array(stored[..<8]))
@@ -112,17 +112,17 @@ import VolumeFormat
         let field: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
         var length = 0
         let first = ParserTests.bytes(68) {
-            length = AssociatedData.block(header: header, index: 0, field: unsafe field.span.bytes, into: &$0)
+            length = AssociatedData.block(header: header, index: 0, field: field.span, into: &$0)
         }
         #expect(length == 68 && Array(first[36...]) == Array(stored[..<32]))
         #expect(Array(first[..<16]) == Array(stored[16..<32]) && Array(first[24..<32]) == field)
         #expect(Array(first[32..<36]) == [1, 12, 0, 0])
         let later = ParserTests.bytes(36) {
-            length = AssociatedData.block(header: header, index: 0x0102, field: unsafe field.span.bytes, into: &$0)
+            length = AssociatedData.block(header: header, index: 0x0102, field: field.span, into: &$0)
         }
         #expect(length == 36 && Array(later[16..<24]) == [2, 1, 0, 0, 0, 0, 0, 0])
         let extent = AssociatedData.extentContext(suite: .xChaCha20Poly1305, epoch: 0x0403_0201, extent: 5)
-        #expect((unsafe extent.span.bytes).copiedBytes() == [2, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0])
+        #expect((extent.span).copiedBytes() == [2, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0])
         let slot = ParserTests.keybag().slots[1]
         let bound = slot.associatedData(volume: volume)
         let whole = ParserTests.bytes(slot.length) { slot.store(into: &$0, at: 0) }

@@ -62,7 +62,7 @@ extension Check {
         _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ trail: Trail
     ) -> Bool {
         let shown = trail.appending(Array(entry.name.bytes), entry.name)
-        switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+        switch ReservedName.kind(of: entry.name.bytes.span) {
         case .record: return true
         case .keybag:
             if node !== volume.root {
@@ -175,7 +175,7 @@ extension Check {
             if kind == .directory {
                 // Each write removes its staging directory, and no program writes now: one that is left is of a program
                 // that was killed.
-                if id != nil, case .name(let name) = decoded, unsafe StagingName.matches(name.span.bytes) {
+                if id != nil, case .name(let name) = decoded, StagingName.matches(name.span) {
                     found(.staging, .note, trail)
                     if tidy(place.name, directory, trail) { return }
                 }
@@ -243,11 +243,11 @@ extension Check {
     }
 
     private static func kind(ofUndecryptable name: EntryName) -> Finding.Kind {
-        switch unsafe ReservedName.kind(of: name.bytes.span.bytes) {
+        switch ReservedName.kind(of: name.bytes.span) {
         case .long: .companion
         case .foreign: .foreign
         // By its length alone it could be one.
-        case .encoded where unsafe Base64URL.decode(Array(name.bytes).span.bytes) == nil: .foreign
+        case .encoded where Base64URL.decode(Array(name.bytes).span) == nil: .foreign
         default: .name
         }
     }
@@ -268,7 +268,7 @@ extension Check {
             let object = try volume.backing(node)
             var id: ObjectID?
             for stored in try volume.below({ () throws(Errno) in try object.attributeNames() }) {
-                guard unsafe stored.span.bytes.hasText(AttributeName.encryptedPrefix) else { continue }
+                guard stored.span.hasText(AttributeName.encryptedPrefix) else { continue }
                 if id == nil { id = try volume.objectID(of: node) }
                 let value = try volume.below { () throws(Errno) in try object.attribute(stored) }
                 if let id, let name = volume.names.decodeAttribute(stored, of: id),

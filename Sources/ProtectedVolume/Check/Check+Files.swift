@@ -130,7 +130,7 @@ extension Check {
         _ content: FileContent, at offset: UInt64, _ count: Int, _ buffer: inout LockedBuffer
     ) throws(VolumeError) -> Int {
         try buffer.withMutableBytes(count: FileContent.bufferLength(count: count)) {
-            (bytes: inout MutableRawSpan) throws(VolumeError) in
+            (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
             let result = try content.read(into: &bytes, at: offset, count: count)
             let read = result.range.count
             result.finish()

@@ -22,7 +22,7 @@ extension Check {
         guard depth < 100, mayGoOn(), !isDone else { return false }
         total &+= Self.objectWeight
         for entry in try directory.entries() {
-            switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+            switch ReservedName.kind(of: entry.name.bytes.span) {
             case .record, .keybag, .temporary, .aside, .companion, .late, .lostAndFound: continue
             case .long, .encoded, .foreign: break
             }

@@ -74,15 +74,15 @@ extension Check {
 
     /// The claims of a record that does not verify. Its ID counts only if a name proves it, its class only if it is stronger.
     private static func claim(_ target: [UInt8]) -> (id: ObjectID, protectionClass: ProtectionClass?)? {
-        guard let bytes = DirectoryRecord.decode(target: unsafe target.span.bytes) else { return nil }
-        return (ObjectID(unsafe bytes.span.bytes, at: 12), ProtectionClass(rawValue: bytes[4]))
+        guard let bytes = DirectoryRecord.decode(target: target.span) else { return nil }
+        return (ObjectID(bytes.span, at: 12), ProtectionClass(rawValue: bytes[4]))
     }
 
     /// Whether the names in a directory prove that `id` is its ID.
     private func holds(_ id: ObjectID, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
         try volume.below { () throws(Errno) in
             for entry in try directory.entries() {
-                switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+                switch ReservedName.kind(of: entry.name.bytes.span) {
                 case .encoded, .long:
                     if case .name = try volume.decodeOrFail(entry.name, in: directory, id) { return true }
                 default: continue
@@ -106,7 +106,7 @@ extension Check {
         var waiting = [directory]
         while let next = waiting.popLast(), strongest != .complete, mayGoOn() {
             for entry in try volume.below({ () throws(Errno) in try next.entries() }) where strongest != .complete {
-                let kind = unsafe ReservedName.kind(of: entry.name.bytes.span.bytes)
+                let kind = ReservedName.kind(of: entry.name.bytes.span)
                 guard kind == .encoded || kind == .long, let status = try volume.status(of: entry.name, in: next)
                 else { continue }
                 switch status.kind {

@@ -30,8 +30,7 @@ extension Check {
         let length = try volume.below { () throws(Errno) in try file.status().size }
         guard length <= UInt64(PageGeometry.pageSize) else { return false }
         var bytes = [UInt8](repeating: 0, count: PageGeometry.pageSize)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         do throws(Errno) { _ = try file.read(into: &raw, at: 0) } catch { throw .store(error) }
         guard bytes.allSatisfy({ $0 == 0 }) else { return false }
         // No crash explains it, so it may have had any class. The next content must not get a weaker one.
@@ -145,7 +144,7 @@ extension Check {
             if let value = try? volume.getXattr(node, name) { all.append((name, value)) }
         }
         for (name, value) in all {
-            let isStored = unsafe !name.span.bytes.hasText("system.")
+            let isStored = !name.span.hasText("system.")
             let stored = isStored ? try volume.names.encodeAttribute(name, of: id) : name
             let sealed = isStored ? volume.names.sealValue(value, name: name, of: id) : value
             try volume.below { () throws(Errno) in try file.setAttribute(stored, sealed) }
@@ -166,9 +165,9 @@ extension Check {
     private static func label(_ id: ObjectID, _ plan: Salvage) -> [UInt8] {
         let stretches = plan.unreadable.map { "\($0.lowerBound)-\($0.upperBound - 1)" }.joined(separator: ",")
         let all = Array("\(plan.size) \(stretches)".utf8)
-        let sum = unsafe hash256(NameCipher.bytes(of: id).span.bytes, all.span.bytes)
+        let sum = hash256(NameCipher.bytes(of: id).span, all.span)
         let shown = stretches.utf8.count <= 1500 ? stretches : String(stretches.prefix(1500)) + "…"
-        let mark = Base64URL.encode(unsafe sum.span.bytes.extracting(0..<12))
+        let mark = Base64URL.encode(sum.span.extracting(0..<12))
         return Array("unreadable bytes: \(shown.isEmpty ? "none known" : shown); of ".utf8) + mark
     }
 

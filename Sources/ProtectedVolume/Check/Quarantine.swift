@@ -63,7 +63,7 @@ final class Quarantine: Sendable {
                     continue
                 }
                 try giveAway(file)
-                try unsafe file.write(bytes.span.bytes, at: 0)
+                try file.write(bytes.span, at: 0)
                 try file.synchronize(dataOnly: false)
                 try write("\(what)", origin, Self.path(target), to: &here)
                 try here.directory.synchronize()
@@ -121,11 +121,10 @@ final class Quarantine: Sendable {
         let end = try log.status().size
         guard end > 0 else { return 0 }
         var last: [UInt8] = [0]
-        var span = last.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = last.mutableSpan
         _ = try log.read(into: &bytes, at: end - 1)
         if last[0] == UInt8(ascii: "\n") { return end }
-        try unsafe log.write([UInt8(ascii: "\n")].span.bytes, at: end)
+        try log.write([UInt8(ascii: "\n")].span, at: end)
         return end + 1
     }
 
@@ -134,7 +133,7 @@ final class Quarantine: Sendable {
         let newline = [UInt8(ascii: "\n")]
         let tab = [UInt8(ascii: "\t")]
         let line = Array(what.utf8) + tab + Self.escaped(old) + tab + Self.escaped(new) + newline
-        try unsafe here.log.write(line.span.bytes, at: here.end)
+        try here.log.write(line.span, at: here.end)
         try here.log.synchronize(dataOnly: false)
         here.end += UInt64(line.count)
     }

@@ -12,7 +12,7 @@ struct CipherBuffer: Sendable {
 
     init(pageCount: Int) {
         pages = [UInt8](repeating: 0, count: pageCount * PageGeometry.pageSize)
-        nonces = [UInt8](repeating: 0, count: pageCount * BlockSuite.longestNonce)
+        nonces = [UInt8](repeating: 0, count: pageCount * CipherSuite.longestNonce)
     }
 
     /// The bytes of the pages at `positions`.
@@ -24,60 +24,57 @@ struct CipherBuffer: Sendable {
     mutating func read(
         _ blocks: Range<UInt64>, of backing: BackingFile, to position: Int = 0
     ) throws(VolumeError) {
-        var span = pages.mutableSpan
-        var all = unsafe span.mutableBytes
+        var all = pages.mutableSpan
         var target = all._mutatingExtracting(Self.range(position..<position + Int(blocks.count)))
         let count: Int
         do throws(Errno) {
             count = try backing.read(into: &target, at: PageGeometry.offset(ofPage: blocks.lowerBound))
         } catch { throw .store(error) }
-        if count < target.byteCount { target.zero(count..<target.byteCount) }
+        if count < target.count { target.zero(count..<target.count) }
     }
 
     /// Writes the pages at `positions` to `backing`, from `page` on.
     func write(_ positions: Range<Int>, to backing: BackingFile, at page: UInt64) throws(VolumeError) {
         do throws(Errno) {
             try backing.write(
-                unsafe pages.span.bytes.extracting(Self.range(positions)), at: PageGeometry.offset(ofPage: page))
+                pages.span.extracting(Self.range(positions)), at: PageGeometry.offset(ofPage: page))
         } catch { throw .store(error) }
     }
 
     /// Verifies the page at `position` and decrypts it into `plaintext` at `offset` (`PageCodec.open`).
     func open(
-        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plaintext: inout MutableRawSpan,
+        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plaintext: inout MutableSpan<UInt8>,
         at offset: Int = 0
     ) throws(VolumeError) -> PageContent {
         try codec.open(
-            unsafe pages.span.bytes.extracting(Self.range(position..<position + 1)), block: block, into: &plaintext,
+            pages.span.extracting(Self.range(position..<position + 1)), block: block, into: &plaintext,
             at: offset)
     }
 
     /// Seals `plaintext`, a whole payload, into the page at `position`, with the nonce drawn for it.
     mutating func seal(
-        _ plaintext: RawSpan, at position: Int, block: UInt64, field: BlockField, _ codec: inout PageCodec
+        _ plaintext: Span<UInt8>, at position: Int, block: UInt64, field: BlockField, _ codec: inout PageCodec
     ) throws(VolumeError) {
         let length = codec.nonceLength
         let nonces = nonces
-        var span = pages.mutableSpan
-        var all = unsafe span.mutableBytes
+        var all = pages.mutableSpan
         var page = all._mutatingExtracting(Self.range(position..<position + 1))
         try codec.seal(
             plaintext, block: block, field: field,
-            nonce: unsafe nonces.span.bytes.extracting(position * length..<(position + 1) * length), into: &page)
+            nonce: nonces.span.extracting(position * length..<(position + 1) * length), into: &page)
     }
 
     /// Draws the nonces of the first `count` pages: one getrandom(2) for a request, never kept for the next one.
-    mutating func drawNonces(_ count: Int, _ suite: BlockSuite) {
+    mutating func drawNonces(_ count: Int, _ suite: CipherSuite) {
         guard count > 0 else { return }
-        var span = nonces.mutableSpan
-        var all = unsafe span.mutableBytes
+        var all = nonces.mutableSpan
         var target = all._mutatingExtracting(0..<count * suite.nonceLength)
         randomBytes(into: &target)
     }
 
     /// Whether the page at `position` is nothing but zero bytes.
     func isZero(_ position: Int) -> Bool {
-        unsafe pages.span.bytes.extracting(Self.range(position..<position + 1)).isAllZero
+        pages.span.extracting(Self.range(position..<position + 1)).isAllZero
     }
 }
 

@@ -69,9 +69,8 @@ package final class ContentContext: Sendable {
     /// The MAC that a header must carry.
     func mac(of header: FileHeader) -> InlineArray<16, UInt8> {
         var bytes = InlineArray<128, UInt8>(repeating: 0)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         header.store(into: &raw)
-        return keys.metadata.headerMAC(over: unsafe bytes.span.bytes.extracting(FileHeader.authenticated))
+        return keys.metadata.headerMAC(over: bytes.span.extracting(FileHeader.authenticated))
     }
 }

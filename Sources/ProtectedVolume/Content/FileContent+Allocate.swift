@@ -162,7 +162,7 @@ extension FileContent {
         let to = min(start + UInt64(geometry.capacity(ofBlock: block)), positions.upperBound)
         let zeros = [UInt8](repeating: 0, count: Int(to - from))
         let plan = WritePlan(offset: from, end: to, newSize: now.size, first: block, final: block)
-        try perform(plan, unsafe zeros.span.bytes, now, access)
+        try perform(plan, zeros.span, now, access)
     }
 
     private func punch(_ pages: Range<UInt64>) throws(VolumeError) {
@@ -178,7 +178,7 @@ extension FileContent {
                 let count = min(64, pages.upperBound - page)
                 try store { () throws(Errno) in
                     try backing.write(
-                        unsafe zeros.span.bytes.extracting(0..<Int(count) * PageGeometry.pageSize),
+                        zeros.span.extracting(0..<Int(count) * PageGeometry.pageSize),
                         at: PageGeometry.offset(ofPage: page))
                 }
                 page += count

@@ -161,7 +161,8 @@ extension FileContent {
         var pages = PageRewriter(self, whole, pageCount: count)
         try pages.read(blocks)
         try pages.withKeys(.read, encryptions: count) {
-            (keys: borrowing HeldKeys, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            (keys: borrowing HeldKeys, plain: inout MutableSpan<UInt8>, pages: inout PageRewriter) throws(VolumeError)
+            in
             guard Access.isAllowed(.create, class: header.protectionClass, state: keys.state) else {
                 throw .locked(header.protectionClass)
             }
@@ -173,7 +174,7 @@ extension FileContent {
                 if isZero, header.flags.contains(.holes), block != 0, block != last {
                     holes.append(position)
                 } else {
-                    try pages.seal(plain.bytes, at: position, block: block, size: now.size, &new)
+                    try pages.seal(plain.span, at: position, block: block, size: now.size, &new)
                 }
             }
         }

@@ -33,11 +33,12 @@ extension FileContent {
     ) throws(VolumeError) -> Int {
         let length = bufferLength(count: count)
         var buffer = try largeBuffer(length, in: source.context)
-        return try buffer.withMutableBytes(count: length) { (bytes: inout MutableRawSpan) throws(VolumeError) -> Int in
+        return try buffer.withMutableBytes(count: length) {
+            (bytes: inout MutableSpan<UInt8>) throws(VolumeError) -> Int in
             let result = try source.read(into: &bytes, at: offset, count: count, access: .copySource)
             let range = result.range
             guard !range.isEmpty else { return 0 }
-            try target.write(bytes.bytes.extracting(range), at: position, access: .copyDestination)
+            try target.write(bytes.span.extracting(range), at: position, access: .copyDestination)
             result.finish()
             return range.count
         }

@@ -23,7 +23,8 @@ extension FileContent {
         var pages = PageRewriter(self, now, pageCount: 1)
         if isWritten { try pages.read(0..<1) }
         try pages.withKeys(access, encryptions: 1) {
-            (keys: borrowing HeldKeys, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            (keys: borrowing HeldKeys, plain: inout MutableSpan<UInt8>, pages: inout PageRewriter) throws(VolumeError)
+            in
             if isWritten {
                 var codec = pages.codec()
                 try pages.open(
@@ -34,7 +35,7 @@ extension FileContent {
             try change(keys, &header)
             context.authenticate(&header)
             var codec = PageCodec(geometry: geometry, keys: newKeys ?? fileKeys, header: header)
-            try pages.seal(plain.bytes, at: 0, block: 0, size: now.size, &codec)
+            try pages.seal(plain.span, at: 0, block: 0, size: now.size, &codec)
         }
         try pages.write(0..<1, at: 0)
         state.withLock { state in
@@ -65,10 +66,10 @@ extension FileContent {
         var pages = PageRewriter(self, judged, pageCount: 1)
         try pages.read(block..<block + 1)
         try pages.withKeys(access, encryptions: 1) {
-            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            (_, plain: inout MutableSpan<UInt8>, pages: inout PageRewriter) throws(VolumeError) in
             var codec = pages.codec()
             try pages.open(0, block: block, &codec, into: &plain, keeping: kept)
-            try pages.seal(plain.bytes, at: 0, block: block, size: newSize, &codec)
+            try pages.seal(plain.span, at: 0, block: block, size: newSize, &codec)
         }
         do throws(VolumeError) {
             try before()

@@ -73,18 +73,17 @@ extension FileContent {
     ) throws(VolumeError) -> FileHeader? {
         var count = 0
         if length >= UInt64(PageGeometry.pageSize) {
-            var span = buffer.pages.mutableSpan
-            var all = unsafe span.mutableBytes
+            var all = buffer.pages.mutableSpan
             var page = all._mutatingExtracting(0..<PageGeometry.pageSize)
             do throws(Errno) { count = try backing.read(into: &page, at: 0) } catch { throw .store(error) }
         }
-        let page = unsafe buffer.pages.span.bytes.extracting(0..<PageGeometry.pageSize)
+        let page = buffer.pages.span.extracting(0..<PageGeometry.pageSize)
         guard count == PageGeometry.pageSize, !page.isAllZero else {
             guard context.epochs.toleratesAny else { throw .damaged(.missingHeader) }
             return nil
         }
         let expected = context.keys.metadata.headerMAC(over: page.extracting(FileHeader.authenticated))
-        guard constantTimeEqual(unsafe expected.span.bytes, page.extracting(FileHeader.macRange)) else {
+        guard constantTimeEqual(expected.span, page.extracting(FileHeader.macRange)) else {
             throw .damaged(.header)
         }
         let header: FileHeader
@@ -126,7 +125,7 @@ extension FileContent {
                 }
                 guard header.fileID == fileID else { throw .stale }
                 // A new key, as an empty file gets one, comes with a new wrap.
-                if unsafe !header.wrappedKey.span.bytes.hasSameBytes(as: self.header.wrappedKey.span.bytes) {
+                if !header.wrappedKey.span.hasSameBytes(as: self.header.wrappedKey.span) {
                     fileKeys.wipe()
                 }
                 let before = self.header
@@ -224,7 +223,7 @@ extension FileContent {
         return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
             try judge(keys, access)
             return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                (plain: inout MutableRawSpan) throws(VolumeError) in
+                (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
                 guard case .block(let first) = try buffer.open(0, block: 0, &codec, into: &plain)
                 else { throw .damaged(.block) }
@@ -245,7 +244,7 @@ extension FileContent {
         return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
             try judge(keys, access)
             return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                (plain: inout MutableRawSpan) throws(VolumeError) in
+                (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
                 guard case .block(let field) = try buffer.open(1, block: block, &codec, into: &plain) else {
                     throw .damaged(.zeroPage)

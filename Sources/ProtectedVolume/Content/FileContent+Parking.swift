@@ -12,11 +12,11 @@ package struct ReadTurn: Sendable {
 extension FileContent {
     /// `read`, or nil where it would have to wait and `limit` threads wait for pages already: then `park` is the way.
     package func readUnlessBusy(
-        into buffer: inout MutableRawSpan, at offset: UInt64, count: Int, limit: Int
+        into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int, limit: Int
     ) throws(VolumeError) -> ReadResult? {
         try checkIdentity()
         try refresh(.read)
-        let wanted = min(count, Self.largestRequest, buffer.byteCount - 2 * PageGeometry.pageSize)
+        let wanted = min(count, Self.largestRequest, buffer.count - 2 * PageGeometry.pageSize)
         let size = self.size
         guard offset < size, wanted > 0 else { return try read(into: &buffer, at: offset, count: count) }
         let blocks = geometry.blocks(holding: offset..<offset + min(UInt64(wanted), size - offset))
@@ -34,15 +34,15 @@ extension FileContent {
 
     /// The read that has come to its turn; waits for no other request. To be called once for each turn.
     package func read(
-        turn: ReadTurn, into buffer: inout MutableRawSpan, at offset: UInt64, count: Int
+        turn: ReadTurn, into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int
     ) throws(VolumeError) -> ReadResult {
-        let wanted = min(count, Self.largestRequest, buffer.byteCount - 2 * PageGeometry.pageSize)
+        let wanted = min(count, Self.largestRequest, buffer.count - 2 * PageGeometry.pageSize)
         return try readHeld(turn.blocks, ranges.hold(of: turn.ticket), into: &buffer, at: offset, wanted)
     }
 
     /// Reads with `blocks` held, and lets go of them before anything is decrypted.
     private func readHeld(
-        _ blocks: Range<UInt64>, _ hold: consuming RangeHold, into buffer: inout MutableRawSpan, at offset: UInt64,
+        _ blocks: Range<UInt64>, _ hold: consuming RangeHold, into buffer: inout MutableSpan<UInt8>, at offset: UInt64,
         _ wanted: Int
     ) throws(VolumeError) -> ReadResult {
         var kept: RangeHold? = consume hold

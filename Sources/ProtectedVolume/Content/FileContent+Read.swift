@@ -40,11 +40,11 @@ extension FileContent {
     ///     plaintext too.
     ///   - access: `.read` or `.copySource`, judged in the same hold of the state lock that decrypts.
     package func read(
-        into buffer: inout MutableRawSpan, at offset: UInt64, count: Int, access: Operation = .read
+        into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int, access: Operation = .read
     ) throws(VolumeError) -> ReadResult {
         try checkIdentity()
         try refresh(access)
-        let wanted = min(count, Self.largestRequest, buffer.byteCount - 2 * PageGeometry.pageSize)
+        let wanted = min(count, Self.largestRequest, buffer.count - 2 * PageGeometry.pageSize)
         while true {
             let size = self.size
             guard offset < size, wanted > 0 else {
@@ -75,7 +75,7 @@ extension FileContent {
     /// The counted stretch: gives the ring whose count the result has to end.
     func decrypt(
         _ pages: borrowing CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
-        into buffer: inout MutableRawSpan
+        into buffer: inout MutableSpan<UInt8>
     ) throws(VolumeError) -> KeyRing? {
         let isCounted = try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) -> Bool in
             try judge(keys, access)

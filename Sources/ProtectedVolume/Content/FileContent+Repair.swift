@@ -43,8 +43,7 @@ extension FileContent {
         try context.epochs.begin()
         try store { () throws(Errno) in
             // Attributes are bound to the ID that is lost: nothing can read them, and a check would call them damaged.
-            for name in try backing.attributeNames() where unsafe name.span.bytes.hasText(AttributeName.encryptedPrefix)
-            {
+            for name in try backing.attributeNames() where name.span.hasText(AttributeName.encryptedPrefix) {
                 try backing.removeAttribute(name)
             }
             try backing.truncate(to: 0)
@@ -114,7 +113,7 @@ extension FileContent {
         var pages = PageRewriter(self, now, pageCount: Int(blocks.count))
         try pages.read(blocks)
         try pages.withKeys(access, encryptions: isDry ? 0 : Int(blocks.count)) {
-            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            (_, plain: inout MutableSpan<UInt8>, pages: inout PageRewriter) throws(VolumeError) in
             var codec = pages.codec()
             for (position, block) in blocks.enumerated() {
                 do throws(VolumeError) {
@@ -131,7 +130,7 @@ extension FileContent {
                     continue
                 }
                 rewritten.append(position)
-                if !isDry { try pages.seal(plain.bytes, at: position, block: block, size: now.size, &codec) }
+                if !isDry { try pages.seal(plain.span, at: position, block: block, size: now.size, &codec) }
             }
         }
         if isDry { return !rewritten.isEmpty || !damaged.isEmpty }

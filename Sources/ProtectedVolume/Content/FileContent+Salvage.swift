@@ -110,7 +110,7 @@ extension FileContent {
         let start = geometry.start(ofBlock: blocks.lowerBound)
         var buffer = try Self.largeBuffer(Int(blocks.count) * PageGeometry.pageSize, in: context)
         return try buffer.withMutableBytes(count: Int(blocks.count) * PageGeometry.pageSize) {
-            (plain: inout MutableRawSpan) throws(VolumeError) in
+            (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
             let verdicts = try open(blocks, into: &plain)
             guard let target else { return verdicts }
             var run: Range<UInt64>?
@@ -120,22 +120,22 @@ extension FileContent {
                     run = (run?.lowerBound ?? from)..<from + UInt64(geometry.capacity(ofBlock: block))
                     continue
                 }
-                if let run { try put(plain.bytes, run, start, into: target) }
+                if let run { try put(plain.span, run, start, into: target) }
                 run = nil
             }
-            if let run { try put(plain.bytes, run, start, into: target) }
+            if let run { try put(plain.span, run, start, into: target) }
             return verdicts
         }
     }
 
     private func put(
-        _ plain: RawSpan, _ run: Range<UInt64>, _ start: UInt64, into target: FileContent
+        _ plain: Span<UInt8>, _ run: Range<UInt64>, _ start: UInt64, into target: FileContent
     ) throws(VolumeError) {
         try target.write(
             plain.extracting(Int(run.lowerBound - start)..<Int(run.upperBound - start)), at: run.lowerBound)
     }
 
-    private func open(_ blocks: Range<UInt64>, into plain: inout MutableRawSpan) throws(VolumeError) -> [(
+    private func open(_ blocks: Range<UInt64>, into plain: inout MutableSpan<UInt8>) throws(VolumeError) -> [(
         UInt64, Verdict
     )] {
         let header = self.header

@@ -29,7 +29,7 @@ extension FileContent {
         let plan = WritePlan(
             offset: size, end: size, newSize: size, first: newLast, final: newLast,
             former: newLast > last ? last : nil)
-        try perform(plan, RawSpan(), now, access)
+        try perform(plan, Span<UInt8>(), now, access)
     }
 
     /// Drops what is behind `size`; the whole file is held.

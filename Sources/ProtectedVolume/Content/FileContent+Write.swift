@@ -30,9 +30,9 @@ extension FileContent {
     /// - Parameter access: `.write`, `.writeBack` (the kernel's page cache) or `.copyDestination`, judged in the same
     ///   hold of the state lock that encrypts.
     /// - Throws: `.refused(.EFBIG)` past the largest size; `.store(.ENOSPC)` leaves the size as it was.
-    package func write(_ data: RawSpan, at offset: UInt64, access: Operation = .write) throws(VolumeError) {
+    package func write(_ data: Span<UInt8>, at offset: UInt64, access: Operation = .write) throws(VolumeError) {
         guard !data.isEmpty else { return }
-        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.count))
         guard !overflow, end <= geometry.maximumSize else { throw .refused(.EFBIG) }
         if access == .writeBack { state.withLock { $0.writeBacks.append(offset) } }
         defer {
@@ -45,8 +45,8 @@ extension FileContent {
         try prepareToModify(access)
         if access == .writeBack || access == .replay, !context.isShared { keepTime() }
         var done = 0
-        while done < data.byteCount {
-            let count = min(data.byteCount - done, Self.largestRequest)
+        while done < data.count {
+            let count = min(data.count - done, Self.largestRequest)
             try writeStep(data.extracting(done..<done + count), at: offset + UInt64(done), access)
             done += count
         }
@@ -65,8 +65,8 @@ extension FileContent {
         state.withLock { $0.keptTime.assume(status.modified) }
     }
 
-    private func writeStep(_ data: RawSpan, at offset: UInt64, _ access: Operation) throws(VolumeError) {
-        let end = offset + UInt64(data.byteCount)
+    private func writeStep(_ data: Span<UInt8>, at offset: UInt64, _ access: Operation) throws(VolumeError) {
+        let end = offset + UInt64(data.count)
         let first = geometry.locate(offset).block
         let final = geometry.locate(end - 1).block
         var hasWaited = access != .writeBack
@@ -120,7 +120,7 @@ extension FileContent {
 
     /// Seals and writes what `plan` says. The caller holds every page concerned, and page 0 where HOLES is not set yet.
     func perform(
-        _ plan: WritePlan, _ data: RawSpan, _ before: FileState, _ access: Operation
+        _ plan: WritePlan, _ data: Span<UInt8>, _ before: FileState, _ access: Operation
     ) throws(VolumeError) {
         var now = before
         if let former = plan.former, plan.first > former + 1, !now.header.flags.contains(.holes) {
@@ -161,11 +161,11 @@ extension FileContent {
 
     /// Seals all pages of `plan`: the run, then a former last page that is not adjacent.
     private func seal(
-        _ plan: WritePlan, _ data: RawSpan, _ now: FileState, _ access: Operation, into pages: inout PageRewriter
+        _ plan: WritePlan, _ data: Span<UInt8>, _ now: FileState, _ access: Operation, into pages: inout PageRewriter
     ) throws(VolumeError) {
         let last = lastBlock(size: now.size)
         try pages.withKeys(access, encryptions: plan.count) {
-            (_, plain: inout MutableRawSpan, pages: inout PageRewriter) throws(VolumeError) in
+            (_, plain: inout MutableSpan<UInt8>, pages: inout PageRewriter) throws(VolumeError) in
             var codec = pages.codec()
             for position in 0..<plan.count {
                 let block = position < plan.run.count ? plan.run.lowerBound + UInt64(position) : plan.former ?? 0
@@ -184,13 +184,13 @@ extension FileContent {
                     plain.zero(0..<capacity)
                 }
                 overlay(data, plan, start: start, capacity: capacity, onto: &plain)
-                try pages.seal(plain.bytes, at: position, block: block, size: plan.newSize, &codec)
+                try pages.seal(plain.span, at: position, block: block, size: plan.newSize, &codec)
             }
         }
     }
 
     private func overlay(
-        _ data: RawSpan, _ plan: WritePlan, start: UInt64, capacity: Int, onto plain: inout MutableRawSpan
+        _ data: Span<UInt8>, _ plan: WritePlan, start: UInt64, capacity: Int, onto plain: inout MutableSpan<UInt8>
     ) {
         guard !data.isEmpty else { return }
         let from = max(plan.offset, start)

@@ -88,8 +88,8 @@ package final class FileContent: Sendable {
         let data = AssociatedData.wrap(volume: volume, header: header)
         do throws(KeyError) {
             return try keys.unwrap(
-                unsafe header.wrappedKey.span.bytes, for: header.protectionClass, generation: header.keyGeneration,
-                associatedData: unsafe data.span.bytes)
+                header.wrappedKey.span, for: header.protectionClass, generation: header.keyGeneration,
+                associatedData: data.span)
         } catch { throw VolumeError(error) }
     }
 
@@ -99,7 +99,7 @@ package final class FileContent: Sendable {
         header.keyGeneration = keys.generation(of: header.protectionClass)
         let data = AssociatedData.wrap(volume: volume, header: header)
         do throws(KeyError) {
-            header.wrappedKey = try keys.wrap(key, for: header.protectionClass, associatedData: unsafe data.span.bytes)
+            header.wrappedKey = try keys.wrap(key, for: header.protectionClass, associatedData: data.span)
         } catch { throw VolumeError(error) }
     }
 
@@ -109,10 +109,9 @@ package final class FileContent: Sendable {
         guard now.access.wasWiped else { return }
         if now.pageZero == .written {
             var bytes = InlineArray<32, UInt8>(repeating: 0)
-            var span = bytes.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = bytes.mutableSpan
             let count = try store { () throws(Errno) in try backing.read(into: &raw, at: 0) }
-            guard count == 32, unsafe ObjectID(bytes.span.bytes, at: 16) == now.header.fileID else { throw .stale }
+            guard count == 32, ObjectID(bytes.span, at: 16) == now.header.fileID else { throw .stale }
         }
         state.withLock { $0.access.wasWiped = false }
     }

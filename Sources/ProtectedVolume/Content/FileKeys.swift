@@ -34,9 +34,9 @@ final class FileKeys: Sendable {
     /// Extent keys kept; deriving one costs less than a microsecond.
     private static let slotCount = 8
     private let box: Lock<Box>
-    private let suite: BlockSuite
+    private let suite: CipherSuite
 
-    init(_ key: consuming SecretKey?, suite: BlockSuite) {
+    init(_ key: consuming SecretKey?, suite: CipherSuite) {
         self.suite = suite
         box = Lock(Box(key: key))
     }
@@ -103,15 +103,15 @@ final class FileKeys: Sendable {
     }
 
     private static func derive(
-        _ key: borrowing SecretKey?, _ suite: BlockSuite, _ epoch: UInt32, _ extent: UInt64
+        _ key: borrowing SecretKey?, _ suite: CipherSuite, _ epoch: UInt32, _ extent: UInt64
     ) throws(VolumeError) -> BlockCipher? {
         switch key {
         case .some(let key):
             let context = AssociatedData.extentContext(suite: suite, epoch: epoch, extent: extent)
             do throws(SodiumError) {
-                let derived = try deriveKey(from: key, label: "protectfs1/extent", context: unsafe context.span.bytes)
+                let derived = try deriveKey(from: key, label: KeyLabel.extent, context: context.span)
                 return try BlockCipher(
-                    suite: suite.cipher, key: derived)
+                    suite: suite, key: derived)
             } catch { throw VolumeError(error) }
         case .none: return nil
         }
@@ -162,9 +162,4 @@ extension VolumeError {
         default: self = .damaged(.wrap)
         }
     }
-}
-
-extension BlockSuite {
-    /// The cipher of the suite.
-    var cipher: CipherSuite { self == .aes256GCM ? .aes256GCM : .xChaCha20Poly1305 }
 }

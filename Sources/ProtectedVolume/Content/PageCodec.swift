@@ -29,8 +29,7 @@ struct PageCodec: ~Copyable {
         self.keys = keys
         self.header = header
         associatedData = InlineArray(repeating: 0)
-        var span = associatedData.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = associatedData.mutableSpan
         header.fileID.store(into: &bytes, at: 0)
         bytes.storeLittleEndian(header.suite.rawValue, at: 32)
         bytes.storeLittleEndian(PageGeometry.blockLog2, at: 33)
@@ -42,7 +41,7 @@ struct PageCodec: ~Copyable {
     /// A page of zeros is told, not judged; nothing is written to `plaintext` then. Everything else that does not verify
     /// is `.damaged(.block)`, and `plaintext` must not be used.
     mutating func open(
-        _ page: RawSpan, block index: UInt64, into plaintext: inout MutableRawSpan, at offset: Int = 0
+        _ page: Span<UInt8>, block index: UInt64, into plaintext: inout MutableSpan<UInt8>, at offset: Int = 0
     ) throws(VolumeError) -> PageContent {
         if page.isAllZero { return .zeros }
         let fieldStart = geometry.fieldRange(ofBlock: index).lowerBound
@@ -55,7 +54,7 @@ struct PageCodec: ~Copyable {
         guard
             cipher.open(
                 page, place(index), into: &plaintext, at: offset,
-                associatedData: unsafe associatedData.span.bytes.extracting(0..<length))
+                associatedData: associatedData.span.extracting(0..<length))
         else { throw .damaged(.block) }
         return .block(field)
     }
@@ -64,17 +63,18 @@ struct PageCodec: ~Copyable {
     ///
     /// - Parameter nonce: fresh random bytes.
     mutating func seal(
-        _ plaintext: RawSpan, block index: UInt64, field: BlockField, nonce: RawSpan, into page: inout MutableRawSpan
+        _ plaintext: Span<UInt8>, block index: UInt64, field: BlockField, nonce: Span<UInt8>,
+        into page: inout MutableSpan<UInt8>
     ) throws(VolumeError) {
         let fieldStart = geometry.fieldRange(ofBlock: index).lowerBound
         let cipher = try cipher(epoch: field.epoch, page: index)
         if index == 0 { header.store(into: &page) }
         page.copy(nonce, to: geometry.nonceRange(ofBlock: index).lowerBound)
         field.store(into: &page, at: fieldStart)
-        let length = bind(index, page.bytes.littleEndian(at: fieldStart))
+        let length = bind(index, page.span.littleEndian(at: fieldStart))
         cipher.seal(
             plaintext, into: &page, place(index),
-            associatedData: unsafe associatedData.span.bytes.extracting(0..<length))
+            associatedData: associatedData.span.extracting(0..<length))
     }
 
     private func place(_ index: UInt64) -> BlockPlace {
@@ -84,8 +84,7 @@ struct PageCodec: ~Copyable {
     }
 
     private mutating func bind(_ index: UInt64, _ field: UInt64) -> Int {
-        var span = associatedData.mutableSpan
-        var bytes = unsafe span.mutableBytes
+        var bytes = associatedData.mutableSpan
         bytes.storeLittleEndian(index, at: 16)
         bytes.storeLittleEndian(field, at: 24)
         return index == 0 ? AssociatedData.firstBlockLength : AssociatedData.blockLength

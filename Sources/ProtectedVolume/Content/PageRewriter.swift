@@ -38,7 +38,7 @@ struct PageRewriter: ~Copyable {
     /// - Parameter body: gets locked room for the plaintext of one page; opens, changes and seals page after page.
     mutating func withKeys(
         _ access: Operation, encryptions count: Int,
-        _ body: (borrowing HeldKeys, inout MutableRawSpan, inout PageRewriter) throws(VolumeError) -> Void
+        _ body: (borrowing HeldKeys, inout MutableSpan<UInt8>, inout PageRewriter) throws(VolumeError) -> Void
     ) throws(VolumeError) {
         epoch = try file.context.epochs.epoch(encryptions: count)
         buffer.drawNonces(count, file.geometry.suite)
@@ -46,7 +46,7 @@ struct PageRewriter: ~Copyable {
         try file.context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
             try file.judge(keys, access)
             try scratch.withMutableBytes(count: PageGeometry.pageSize) {
-                (plain: inout MutableRawSpan) throws(VolumeError) in
+                (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 try body(keys, &plain, &self)
             }
         }
@@ -59,7 +59,7 @@ struct PageRewriter: ~Copyable {
 
     /// Opens the old page at `position`; what it holds is not judged.
     func open(
-        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableRawSpan
+        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableSpan<UInt8>
     ) throws(VolumeError) -> PageContent {
         try buffer.open(position, block: block, &codec, into: &plain)
     }
@@ -69,7 +69,8 @@ struct PageRewriter: ~Copyable {
     /// - Returns: whether the page reads as zeros.
     @discardableResult
     func open(
-        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableRawSpan, keeping length: Int
+        _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableSpan<UInt8>,
+        keeping length: Int
     ) throws(VolumeError) -> Bool {
         let content = try buffer.open(position, block: block, &codec, into: &plain)
         let isZero = try file.accept(content, block: block, in: now)
@@ -81,7 +82,7 @@ struct PageRewriter: ~Copyable {
     ///
     /// - Parameter plain: begins with the whole payload, with its padding.
     mutating func seal(
-        _ plain: RawSpan, at position: Int, block: UInt64, size: UInt64, _ codec: inout PageCodec
+        _ plain: Span<UInt8>, at position: Int, block: UInt64, size: UInt64, _ codec: inout PageCodec
     ) throws(VolumeError) {
         let field = BlockField(
             payloadLength: file.geometry.payloadLength(ofBlock: block, size: size),

@@ -99,8 +99,7 @@ package enum KeyFileEraser {
 
     private static func noise(_ length: UInt64) -> [UInt8] {
         var noise = [UInt8](repeating: 0, count: Int(length))
-        var span = noise.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = noise.mutableSpan
         randomBytes(into: &raw)
         return noise
     }

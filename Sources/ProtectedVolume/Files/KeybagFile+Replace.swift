@@ -143,11 +143,10 @@ extension KeybagFile {
     private static func overwrite(_ file: BackingFile) throws(Errno) {
         let length = Int(min(try file.status().size, UInt64(KeybagLayout.maximumLength)))
         var noise = [UInt8](repeating: 0, count: length)
-        var span = noise.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = noise.mutableSpan
         randomBytes(into: &raw)
         // The array owns the bytes for the length of the call.
-        try unsafe file.write(noise.span.bytes, at: 0)
+        try file.write(noise.span, at: 0)
         try file.synchronize(dataOnly: false)
     }
 }

@@ -25,9 +25,7 @@ package enum KeybagFile {
         var bytes = [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1)
         let count: Int
         do {
-            var typed = bytes.mutableSpan
-            // Bytes without padding, which the array owns for the length of the call.
-            var span = unsafe typed.mutableBytes
+            var span = bytes.mutableSpan
             count = try file.read(into: &span, at: 0)
         }
         return Array(bytes.prefix(count))
@@ -66,7 +64,7 @@ package enum KeybagFile {
     static func writeFile(_ bytes: [UInt8], _ name: EntryName, in root: BackingDirectory) throws(Errno) {
         let file = try root.createFile(name, mode: 0o600)
         // The array owns the bytes for the length of the call.
-        try unsafe file.write(bytes.span.bytes, at: 0)
+        try file.write(bytes.span, at: 0)
         try file.synchronize(dataOnly: false)
     }
 }

@@ -40,8 +40,7 @@ package final class StateFileStore: Sendable {
         var bytes = [UInt8](repeating: 0, count: StateFileLayout.maximumLength + 1)
         var count = 0
         do throws(Errno) {
-            var span = bytes.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = bytes.mutableSpan
             count = try file.read(into: &raw, at: 0)
         } catch { throw .store(error) }
         guard let state = try? StateFile(parsing: Array(bytes.prefix(count))), state.layout.volumeID == volumeID else {
@@ -96,7 +95,7 @@ package final class StateFileStore: Sendable {
         do throws(Errno) {
             let file = try directory.createFile(temporary, mode: 0o600)
             do throws(Errno) {
-                try unsafe file.write(bytes.span.bytes, at: 0)
+                try file.write(bytes.span, at: 0)
                 try file.synchronize(dataOnly: false)
                 try directory.rename(temporary, to: directory, stateName)
             } catch {

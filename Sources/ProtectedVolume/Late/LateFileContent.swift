@@ -23,10 +23,9 @@ struct LateFileContent: Sendable {
     /// Reads the header; nil where the file is not one.
     static func header(of file: BackingFile) throws(Errno) -> LateFileHeader? {
         var bytes = InlineArray<128, UInt8>(repeating: 0)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         guard try file.read(into: &raw, at: 0) == LateFileHeader.length else { return nil }
-        return try? LateFileHeader(parsing: unsafe bytes.span.bytes)
+        return try? LateFileHeader(parsing: bytes.span)
     }
 
     /// Reads the records, until one is cut off or does not verify.
@@ -38,9 +37,9 @@ struct LateFileContent: Sendable {
             end + UInt64(header.recordLength) <= length
         {
             let bytes = try Self.read(file, at: end, header.recordLength)
-            let mac: InlineArray<32, UInt8> = unsafe bytes.span.bytes.inline(at: header.authenticatedLength)
+            let mac: InlineArray<32, UInt8> = bytes.span.inline(at: header.authenticatedLength)
             let entry = LateEntry(header: header, position: end, previous: lastMAC, mac: mac, bytes: nil)
-            guard Self.isRecord(unsafe bytes.span.bytes, entry, key) else { break }
+            guard Self.isRecord(bytes.span, entry, key) else { break }
             switch header.kind {
             case .data: found.append(entry)
             case .done:
@@ -56,26 +55,24 @@ struct LateFileContent: Sendable {
     }
 
     /// Whether `bytes` are the record that `entry` says, made with the lock's key.
-    static func isRecord(_ bytes: RawSpan, _ entry: LateEntry, _ key: LateKey) -> Bool {
+    static func isRecord(_ bytes: Span<UInt8>, _ entry: LateEntry, _ key: LateKey) -> Bool {
         let length = entry.header.authenticatedLength
-        guard bytes.byteCount == entry.header.recordLength,
+        guard bytes.count == entry.header.recordLength,
             (try? LateRecordHeader(parsing: bytes)) == entry.header
         else { return false }
         let mac = key.mac(after: entry.previous, bytes.extracting(0..<length))
-        return constantTimeEqual(unsafe mac.span.bytes, bytes.extracting(length..<bytes.byteCount))
-            && constantTimeEqual(unsafe mac.span.bytes, unsafe entry.mac.span.bytes)
+        return constantTimeEqual(mac.span, bytes.extracting(length..<bytes.count))
+            && constantTimeEqual(mac.span, entry.mac.span)
     }
 
     private static func recordHeader(in file: BackingFile, at position: UInt64) throws(Errno) -> LateRecordHeader? {
         let bytes = try read(file, at: position, LateRecordHeader.length)
-        return try? LateRecordHeader(parsing: unsafe bytes.span.bytes)
+        return try? LateRecordHeader(parsing: bytes.span)
     }
 
     private static func read(_ file: BackingFile, at position: UInt64, _ count: Int) throws(Errno) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
-        var typed = bytes.mutableSpan
-        // Bytes without padding, which the array owns for the length of the call.
-        var span = unsafe typed.mutableBytes
+        var span = bytes.mutableSpan
         _ = try file.read(into: &span, at: position)
         return bytes
     }

@@ -96,7 +96,7 @@ final class LateLog: Sendable {
     ///
     /// Waits while too much waits for a store that does not answer; where the store has refused it, so is this.
     func append(
-        _ data: RawSpan, to file: ObjectID, at offset: UInt64, _ keys: KeyRing
+        _ data: Span<UInt8>, to file: ObjectID, at offset: UInt64, _ keys: KeyRing
     ) throws(VolumeError) -> Bool {
         let _: Void? = state.wait(on: hasRoom) { state in
             state.isClosed || state.waitingBytes < Self.roomBytes || state.failure != nil ? () : nil
@@ -107,7 +107,7 @@ final class LateLog: Sendable {
             guard !state.isClosed else { return false }
             if state.waitingBytes >= Self.roomBytes, let failure = state.failure { throw failure }
             let header = LateRecordHeader(
-                dataLength: data.byteCount, index: state.next, fileID: file, offset: offset,
+                dataLength: data.count, index: state.next, fileID: file, offset: offset,
                 seconds: Int64(time.tv_sec), nanoseconds: UInt32(time.tv_nsec))
             let bytes = try record(header, after: state.lastMAC) { (sealed) throws(VolumeError) in
                 do throws(KeyError) {
@@ -122,24 +122,22 @@ final class LateLog: Sendable {
     /// Composes a record: header, sealed data, MAC.
     private func record(
         _ header: LateRecordHeader, after previous: InlineArray<32, UInt8>,
-        _ seal: (inout MutableRawSpan) throws(VolumeError) -> Void
+        _ seal: (inout MutableSpan<UInt8>) throws(VolumeError) -> Void
     ) throws(VolumeError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: header.recordLength)
-        var typed = bytes.mutableSpan
-        // Bytes without padding, which the array owns for the length of the call.
-        var span = unsafe typed.mutableBytes
+        var span = bytes.mutableSpan
         header.store(into: &span)
         if !header.sealedRange.isEmpty {
             var sealed = span._mutatingExtracting(header.sealedRange)
             try seal(&sealed)
         }
-        let mac = key.mac(after: previous, span.bytes.extracting(0..<header.authenticatedLength))
-        span.copy(unsafe mac.span.bytes, to: header.authenticatedLength)
+        let mac = key.mac(after: previous, span.span.extracting(0..<header.authenticatedLength))
+        span.copy(mac.span, to: header.authenticatedLength)
         return bytes
     }
 
     private func add(_ header: LateRecordHeader, _ bytes: [UInt8], to state: inout State) {
-        let mac: InlineArray<32, UInt8> = unsafe bytes.span.bytes.inline(at: header.authenticatedLength)
+        let mac: InlineArray<32, UInt8> = bytes.span.inline(at: header.authenticatedLength)
         state.entries.append(
             LateEntry(header: header, position: state.end, previous: state.lastMAC, mac: mac, bytes: bytes))
         state.lastMAC = mac
@@ -184,7 +182,7 @@ final class LateLog: Sendable {
             for entry in waiting {
                 guard let bytes = entry.bytes else { continue }
                 do throws(Errno) {
-                    try unsafe file.write(bytes.span.bytes, at: entry.position)
+                    try file.write(bytes.span, at: entry.position)
                 } catch { throw .store(error) }
                 state.withLock { state in
                     state.entries[state.written].bytes = nil
@@ -225,7 +223,7 @@ final class LateLog: Sendable {
             let file = if let file = writing.file { file } else { try root.createFile(name, mode: 0o600) }
             writing.file = file
             let header = key.header.bytes
-            try unsafe file.write(header.span.bytes, at: 0)
+            try file.write(header.span, at: 0)
             writing.hasHeader = true
             return file
         } catch { throw .store(error) }
@@ -249,12 +247,10 @@ final class LateLog: Sendable {
         if let bytes = entry.bytes { return bytes }
         guard let file = writing.withLock({ $0.file }) else { throw .damaged(.late) }
         var bytes = [UInt8](repeating: 0, count: entry.header.recordLength)
-        var typed = bytes.mutableSpan
-        // Bytes without padding, which the array owns for the length of the call.
-        var span = unsafe typed.mutableBytes
+        var span = bytes.mutableSpan
         let count: Int
         do throws(Errno) { count = try file.read(into: &span, at: entry.position) } catch { throw .store(error) }
-        guard count == entry.header.recordLength, LateFileContent.isRecord(span.bytes, entry, key) else {
+        guard count == entry.header.recordLength, LateFileContent.isRecord(span.span, entry, key) else {
             throw .damaged(.late)
         }
         return bytes
@@ -275,11 +271,11 @@ final class LateLog: Sendable {
             do throws(Errno) {
                 // What stood behind the last record that verifies goes.
                 try backing.truncate(to: position)
-                try unsafe backing.write(bytes.span.bytes, at: position)
+                try backing.write(bytes.span, at: position)
                 try backing.synchronize(dataOnly: false)
             } catch { throw .store(error) }
             let done = state.withLock { state in
-                state.lastMAC = unsafe bytes.span.bytes.inline(at: bytes.count - LateRecordHeader.macLength)
+                state.lastMAC = bytes.span.inline(at: bytes.count - LateRecordHeader.macLength)
                 state.end = position + UInt64(bytes.count)
                 state.next += 1
                 state.doneRecords += 1

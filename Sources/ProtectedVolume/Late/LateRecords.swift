@@ -137,7 +137,7 @@ final class LateRecords: Sendable {
         var numbers: [UInt64] = []
         var seen = 0
         try? root.forEachEntry { entry in
-            if let number = unsafe LateFileName.number(of: entry.name.bytes.span.bytes) { numbers.append(number) }
+            if let number = LateFileName.number(of: entry.name.bytes.span) { numbers.append(number) }
             seen += 1
             return seen < limit
         }
@@ -261,7 +261,7 @@ final class LateRecords: Sendable {
 
     /// Whether the late file of this name was taken in.
     func isOwed(_ name: [UInt8]) -> Bool {
-        guard let number = unsafe LateFileName.number(of: name.span.bytes) else { return false }
+        guard let number = LateFileName.number(of: name.span) else { return false }
         return state.withLock { $0.logs[number] != nil }
     }
 
@@ -324,16 +324,17 @@ final class LateRecords: Sendable {
         for one in owed {
             let header = one.entry.header
             let bytes = try one.log.bytes(of: one.entry)
-            try buffer.withMutableBytes(count: header.dataLength) { (plain: inout MutableRawSpan) throws(VolumeError) in
+            try buffer.withMutableBytes(count: header.dataLength) {
+                (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 let isOpen = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> Bool in
                     do throws(KeyError) {
                         return try held.openLate(
-                            unsafe bytes.span.bytes.extracting(header.sealedRange), header, number: one.log.number,
+                            bytes.span.extracting(header.sealedRange), header, number: one.log.number,
                             into: &plain)
                     } catch { throw VolumeError(error) }
                 }
                 guard isOpen else { throw .damaged(.late) }
-                try content.write(plain.bytes, at: header.offset, access: .replay)
+                try content.write(plain.span, at: header.offset, access: .replay)
             }
         }
         try content.synchronize(dataOnly: false)

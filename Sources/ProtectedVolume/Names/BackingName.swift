@@ -16,7 +16,7 @@ enum BackingName {
     /// A name for something being made.
     static func temporary() -> EntryName {
         let random: InlineArray<16, UInt8> = randomInlineBytes()
-        let bytes = NameCipher.bytes(of: ReservedName.temporaryPrefix) + Base64URL.encode(unsafe random.span.bytes)
+        let bytes = NameCipher.bytes(of: ReservedName.temporaryPrefix) + Base64URL.encode(random.span)
         return known(bytes)
     }
 

@@ -16,7 +16,7 @@ struct KnownFamilies: Sendable {
 
     /// Takes in a name.
     mutating func take(_ name: [UInt8]) {
-        let derivation = unsafe NameFamily.derivation(of: name.span.bytes)
+        let derivation = NameFamily.derivation(of: name.span)
         patterns.formUnion(derivation.patterns)
         for root in derivation.roots where roots.count < Self.capacity { roots.insert(name[root].hashValue) }
     }

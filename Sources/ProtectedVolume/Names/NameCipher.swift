@@ -68,8 +68,8 @@ struct NameCipher: Sendable {
 
     /// `~` ‖ b64(MAC-256(directory ID ‖ encoding)).
     func longName(of encoding: [UInt8], in directory: ObjectID) -> [UInt8] {
-        let mac = mac256(keys.longName, unsafe directory.bytes.span.bytes, unsafe encoding.span.bytes)
-        return Self.bytes(of: NameLimits.longPrefix) + Base64URL.encode(unsafe mac.span.bytes)
+        let mac = mac256(keys.longName, directory.bytes.span, encoding.span)
+        return Self.bytes(of: NameLimits.longPrefix) + Base64URL.encode(mac.span)
     }
 
     // MARK: attributes
@@ -85,27 +85,27 @@ struct NameCipher: Sendable {
     /// The attribute name behind a backing one, verified; nil when it is none of this object's.
     func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
         let prefix = AttributeName.encryptedPrefix.utf8CodeUnitCount
-        guard unsafe backingName.span.bytes.hasText(AttributeName.encryptedPrefix) else { return nil }
+        guard backingName.span.hasText(AttributeName.encryptedPrefix) else { return nil }
         return open(
             Array(backingName.dropFirst(prefix)), object: object, ivKey: keys.attributeNameIV,
             cipherKey: keys.attributeNameCipher)
     }
 
     /// nonce ‖ ciphertext ‖ tag of a value, bound to object and name.
-    func sealValue(_ value: RawSpan, name: [UInt8], of object: ObjectID) -> [UInt8] {
+    func sealValue(_ value: Span<UInt8>, name: [UInt8], of object: ObjectID) -> [UInt8] {
         sealed(value, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
     }
 
     /// The same of an array.
     func sealValue(_ value: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8] {
-        sealValue(unsafe value.span.bytes, name: name, of: object)
+        sealValue(value.span, name: name, of: object)
     }
 
     /// Decrypts and verifies a value into the beginning of `output`, which must have room for it (`valueLength`).
     ///
     /// - Returns: false when the value does not verify for that name; `output` then holds nothing of it.
     func openValue(
-        _ stored: [UInt8], name: [UInt8], of object: ObjectID, into output: inout MutableRawSpan
+        _ stored: [UInt8], name: [UInt8], of object: ObjectID, into output: inout MutableSpan<UInt8>
     ) -> Bool {
         guard let length = Self.valueLength(stored: stored.count) else { return false }
         var part = output._mutatingExtracting(0..<length)
@@ -131,12 +131,12 @@ struct NameCipher: Sendable {
 
     /// The stored form of a link's target.
     func sealTarget(_ target: [UInt8]) -> [UInt8] {
-        Base64URL.encode(unsafe sealed(target.span.bytes, key: keys.symlink, associatedData: []).span.bytes)
+        Base64URL.encode(sealed(target.span, key: keys.symlink, associatedData: []).span)
     }
 
     /// A link's target, verified.
     func openTarget(_ stored: [UInt8]) -> [UInt8]? {
-        guard let bytes = Base64URL.decode(unsafe stored.span.bytes) else { return nil }
+        guard let bytes = Base64URL.decode(stored.span) else { return nil }
         return opened(bytes, key: keys.symlink, associatedData: [])
     }
 
@@ -152,24 +152,24 @@ struct NameCipher: Sendable {
     private func seal(
         _ name: [UInt8], object: ObjectID, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
     ) -> [UInt8] {
-        let iv = mac128(ivKey, unsafe object.bytes.span.bytes, unsafe name.span.bytes)
+        let iv = mac128(ivKey, object.bytes.span, name.span)
         var bytes = Self.bytes(of: iv) + name
         apply(cipherKey, iv: iv, to: &bytes)
-        return Base64URL.encode(unsafe bytes.span.bytes)
+        return Base64URL.encode(bytes.span)
     }
 
     private func open(
         _ encoding: [UInt8], object: ObjectID?, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
     ) -> [UInt8]? {
-        guard var bytes = Base64URL.decode(unsafe encoding.span.bytes), bytes.count > NameLimits.ivLength else {
+        guard var bytes = Base64URL.decode(encoding.span), bytes.count > NameLimits.ivLength else {
             return nil
         }
-        let iv: InlineArray<16, UInt8> = unsafe bytes.span.bytes.inline(at: 0)
+        let iv: InlineArray<16, UInt8> = bytes.span.inline(at: 0)
         apply(cipherKey, iv: iv, to: &bytes)
         let name = Array(bytes.dropFirst(NameLimits.ivLength))
         if let object {
-            let expected = mac128(ivKey, unsafe object.bytes.span.bytes, unsafe name.span.bytes)
-            guard unsafe constantTimeEqual(expected.span.bytes, iv.span.bytes) else { return nil }
+            let expected = mac128(ivKey, object.bytes.span, name.span)
+            guard constantTimeEqual(expected.span, iv.span) else { return nil }
         }
         return name
     }
@@ -178,19 +178,17 @@ struct NameCipher: Sendable {
     private func apply(_ key: borrowing SecretKey, iv: InlineArray<16, UInt8>, to bytes: inout [UInt8]) {
         var nonce = InlineArray<24, UInt8>(repeating: 0)
         for index in 0..<16 { nonce[index] = iv[index] }
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
-        var name = raw._mutatingExtracting(NameLimits.ivLength..<raw.byteCount)
-        XChaCha.applyStream(to: &name, key: key, nonce: unsafe nonce.span.bytes, counter: 1)
+        var raw = bytes.mutableSpan
+        var name = raw._mutatingExtracting(NameLimits.ivLength..<raw.count)
+        XChaCha.applyStream(to: &name, key: key, nonce: nonce.span, counter: 1)
     }
 
-    private func sealed(_ bytes: RawSpan, key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8] {
+    private func sealed(_ bytes: Span<UInt8>, key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8] {
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()
-        var output = [UInt8](repeating: 0, count: bytes.byteCount + XChaCha.tagLength)
-        var span = output.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var output = [UInt8](repeating: 0, count: bytes.count + XChaCha.tagLength)
+        var raw = output.mutableSpan
         XChaCha.seal(
-            bytes, key: key, nonce: unsafe nonce.span.bytes, associatedData: unsafe associatedData.span.bytes,
+            bytes, key: key, nonce: nonce.span, associatedData: associatedData.span,
             into: &raw)
         return (0..<24).map { nonce[$0] } + output
     }
@@ -198,19 +196,18 @@ struct NameCipher: Sendable {
     private func opened(_ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8]? {
         guard let length = Self.valueLength(stored: stored.count) else { return nil }
         var output = [UInt8](repeating: 0, count: length)
-        var span = output.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = output.mutableSpan
         return open(stored, key: key, associatedData: associatedData, into: &raw) ? output : nil
     }
 
     /// Opens nonce ‖ ciphertext ‖ tag into as many bytes as the ciphertext has.
     private func open(
-        _ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8], into output: inout MutableRawSpan
+        _ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8], into output: inout MutableSpan<UInt8>
     ) -> Bool {
-        let all = unsafe stored.span.bytes
+        let all = stored.span
         return XChaCha.open(
-            all.extracting(XChaCha.nonceLength..<all.byteCount), key: key,
-            nonce: all.extracting(0..<XChaCha.nonceLength), associatedData: unsafe associatedData.span.bytes,
+            all.extracting(XChaCha.nonceLength..<all.count), key: key,
+            nonce: all.extracting(0..<XChaCha.nonceLength), associatedData: associatedData.span,
             into: &output)
     }
 

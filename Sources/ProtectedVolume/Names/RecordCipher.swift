@@ -16,19 +16,18 @@ extension NameCipher {
     func recordTarget(_ record: VerifiedRecord) -> [UInt8] {
         var stored = DirectoryRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
         var bytes = [UInt8](repeating: 0, count: DirectoryRecord.length)
-        var span = bytes.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = bytes.mutableSpan
         stored.store(into: &raw)
-        stored.mac = mac128(keys.directoryRecord, unsafe bytes.span.bytes.extracting(DirectoryRecord.authenticated))
+        stored.mac = mac128(keys.directoryRecord, bytes.span.extracting(DirectoryRecord.authenticated))
         return stored.target()
     }
 
     /// The record in a symlink's target; nil unless its MAC verifies and it parses.
     func record(target: [UInt8]) -> VerifiedRecord? {
-        guard let bytes = DirectoryRecord.decode(target: unsafe target.span.bytes) else { return nil }
-        let all = unsafe bytes.span.bytes
+        guard let bytes = DirectoryRecord.decode(target: target.span) else { return nil }
+        let all = bytes.span
         let mac = mac128(keys.directoryRecord, all.extracting(DirectoryRecord.authenticated))
-        guard unsafe constantTimeEqual(mac.span.bytes, all.extracting(DirectoryRecord.macRange)),
+        guard constantTimeEqual(mac.span, all.extracting(DirectoryRecord.macRange)),
             let record = try? DirectoryRecord(parsing: all)
         else { return nil }
         return VerifiedRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
@@ -39,9 +38,9 @@ extension NameCipher {
         let label = Self.bytes(of: "aside")
         let backing = Array(name.bytes)
         let mac = mac128(
-            keys.directoryRecord, unsafe label.span.bytes, unsafe parent.bytes.span.bytes,
-            unsafe directory.bytes.span.bytes, unsafe backing.span.bytes)
-        let bytes = Self.bytes(of: ReservedName.asidePrefix) + Base64URL.encode(unsafe mac.span.bytes)
+            keys.directoryRecord, label.span, parent.bytes.span,
+            directory.bytes.span, backing.span)
+        let bytes = Self.bytes(of: ReservedName.asidePrefix) + Base64URL.encode(mac.span)
         return BackingName.known(bytes)
     }
 

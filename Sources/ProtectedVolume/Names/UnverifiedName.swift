@@ -14,10 +14,10 @@ enum UnverifiedName {
 
     /// The marked name of an entry that decrypts to `name`.
     static func bytes(for backing: EntryName, _ name: [UInt8]) -> [UInt8] {
-        let hash = unsafe hash256(backing.bytes.span.bytes)
+        let hash = hash256(backing.bytes.span)
         let mark =
             NameCipher.bytes(of: ReservedName.unverifiedPrefix)
-            + Base64URL.encode(unsafe hash.span.bytes.extracting(0..<hashBytes))
+            + Base64URL.encode(hash.span.extracting(0..<hashBytes))
         guard isText(name) else { return mark }
         return mark + [UInt8(ascii: "-")] + fitting(name, NameLimits.longest - mark.count - 1)
     }
@@ -27,7 +27,7 @@ enum UnverifiedName {
         let prefix = NameCipher.bytes(of: ReservedName.unverifiedPrefix)
         let start = prefix.count + hashLength
         guard name.starts(with: prefix), name.count > start + 1, name[start] == UInt8(ascii: "-"),
-            unsafe Base64URL.decode(Array(name[prefix.count..<start]).span.bytes) != nil
+            Base64URL.decode(Array(name[prefix.count..<start]).span) != nil
         else { return nil }
         return Array(name[(start + 1)...])
     }

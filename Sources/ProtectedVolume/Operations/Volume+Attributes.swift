@@ -10,15 +10,17 @@ extension Volume {
     ///
     /// - Returns: its length.
     /// - Throws: ENODATA when there is none, ERANGE when the buffer has no room for it.
-    package func getXattr(_ node: Node, _ name: [UInt8], into buffer: inout MutableRawSpan) throws(VolumeError) -> Int {
+    package func getXattr(_ node: Node, _ name: [UInt8], into buffer: inout MutableSpan<UInt8>) throws(VolumeError)
+        -> Int
+    {
         if let open = try openXattr(node, name) {
-            guard open.count <= buffer.byteCount else { throw .refused(.ERANGE) }
-            for (index, byte) in open.enumerated() { buffer.storeBytes(of: byte, toByteOffset: index, as: UInt8.self) }
+            guard open.count <= buffer.count else { throw .refused(.ERANGE) }
+            buffer.copy(open.span, to: 0)
             return open.count
         }
         let (stored, id) = try sealedXattr(node, name)
         guard let length = NameCipher.valueLength(stored: stored.count) else { throw damaged(.attribute, node) }
-        guard length <= buffer.byteCount else { throw .refused(.ERANGE) }
+        guard length <= buffer.count else { throw .refused(.ERANGE) }
         guard names.openValue(stored, name: name, of: id, into: &buffer) else { throw damaged(.attribute, node) }
         return length
     }
@@ -82,18 +84,18 @@ extension Volume {
     package func setXattr(
         _ node: Node, _ name: [UInt8], value: [UInt8], mode: AttributeMode
     ) throws(VolumeError) {
-        try setXattr(node, name, value: unsafe value.span.bytes, mode: mode)
+        try setXattr(node, name, value: value.span, mode: mode)
     }
 
     /// Sets an attribute; the value is copied nowhere in the clear, unless it is stored so.
     package func setXattr(
-        _ node: Node, _ name: [UInt8], value: RawSpan, mode: AttributeMode
+        _ node: Node, _ name: [UInt8], value: Span<UInt8>, mode: AttributeMode
     ) throws(VolumeError) {
         try requireWritable()
         if let own = OwnAttribute(name) { return try setOwn(own, of: node, value: value, mode: mode) }
         if Self.isACL(name) {
             let object = try backing(node)
-            let list = value.byteOffsets.map { unsafe value.unsafeLoad(fromByteOffset: $0, as: UInt8.self) }
+            let list = value.copiedBytes()
             try below { () throws(Errno) in try object.setAttribute(name, list, mode: mode) }
             node.directory?.contents.withLock { $0.hasDefaultACL = nil }
             return
@@ -143,7 +145,7 @@ extension Volume {
 
     /// The backing object for an attribute that is stored encrypted; refuses names and kinds that have none.
     private func object(for name: [UInt8], of node: Node) throws(VolumeError) -> BackingNode {
-        let bytes = unsafe name.span.bytes
+        let bytes = name.span
         let isKnown = bytes.hasText("user.") || bytes.hasText("trusted.") || bytes.hasText("security.")
         guard isKnown, node.kind == .file || node.kind == .directory else { throw .notSupported }
         return try backing(node)
@@ -171,11 +173,11 @@ extension Volume {
     }
 
     private static func isEncrypted(_ name: [UInt8]) -> Bool {
-        unsafe name.span.bytes.hasText(AttributeName.encryptedPrefix)
+        name.span.hasText(AttributeName.encryptedPrefix)
     }
 
     private static func isACL(_ name: [UInt8]) -> Bool {
-        let bytes = unsafe name.span.bytes
+        let bytes = name.span
         return bytes.equals(AttributeName.accessACL) || bytes.equals(AttributeName.defaultACL)
     }
 }

@@ -14,7 +14,7 @@ enum OwnAttribute {
     case reserved
 
     init?(_ name: [UInt8]) {
-        let bytes = unsafe name.span.bytes
+        let bytes = name.span
         if bytes.equals(AttributeName.protection) {
             self = .protection
         } else if bytes.equals(AttributeName.state) {
@@ -93,7 +93,7 @@ extension Volume {
     // MARK: writing
 
     func setOwn(
-        _ attribute: OwnAttribute, of node: Node, value: RawSpan, mode: AttributeMode
+        _ attribute: OwnAttribute, of node: Node, value: Span<UInt8>, mode: AttributeMode
     ) throws(VolumeError) {
         guard case .protection = attribute else { throw .refused(.EPERM) }
         guard node.kind == .file || node.kind == .directory else { throw .notSupported }
@@ -232,7 +232,7 @@ extension Volume {
             // One that the directory hands down is not the file's.
             try? new.removeAttribute(NameCipher.bytes(of: AttributeName.accessACL))
             for name in try old.attributeNames() {
-                let bytes = unsafe name.span.bytes
+                let bytes = name.span
                 guard bytes.hasText(AttributeName.encryptedPrefix) || bytes.equals(AttributeName.accessACL) else {
                     continue
                 }

@@ -18,7 +18,7 @@ extension Volume {
         if let former = recentlyFreed.protectionClass(of: entry), former.isStronger(than: strongest) {
             strongest = former
         }
-        let sources = unsafe NameFamily.derivation(of: name.span.bytes).sources.map { Array(name[$0]) }
+        let sources = NameFamily.derivation(of: name.span).sources.map { Array(name[$0]) }
         let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
         guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
         for relative in sources + derived where strongest != .complete {
@@ -105,7 +105,7 @@ extension Volume {
     /// Remembers the family of a name that is about to be made in a directory.
     func rememberFamily(_ name: [UInt8], in parent: Node) {
         guard options.keepsFamilyClass, !options.isShared,
-            unsafe !NameFamily.derivation(of: name.span.bytes).roots.isEmpty
+            !NameFamily.derivation(of: name.span).roots.isEmpty
         else { return }
         parent.directory?.contents.withLock { $0.families.take(name) }
     }

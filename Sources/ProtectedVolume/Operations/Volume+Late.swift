@@ -8,9 +8,9 @@ package import VolumeFormat
 extension Volume {
     /// Takes a write from the page cache that found its keys gone: seals it as a late record, or, where an unlock has come,
     /// writes it. Durable after `synchronize`; in the store after `persistLateRecords`.
-    package func writeLate(_ data: RawSpan, at offset: UInt64, to content: FileContent) throws(VolumeError) {
+    package func writeLate(_ data: Span<UInt8>, at offset: UInt64, to content: FileContent) throws(VolumeError) {
         // No unlock could put it in.
-        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.byteCount))
+        let (end, overflow) = offset.addingReportingOverflow(UInt64(data.count))
         guard !overflow, end <= self.content.geometry.maximumSize else { throw .refused(.EFBIG) }
         while true {
             if let log = late.current {

@@ -70,7 +70,7 @@ extension Volume {
 
     /// The companion's name where `entry` is a long name's entry, also one that does not decrypt.
     static func companionName(of entry: EntryName) -> EntryName? {
-        guard unsafe ReservedName.kind(of: entry.bytes.span.bytes) == .long else { return nil }
+        guard ReservedName.kind(of: entry.bytes.span) == .long else { return nil }
         return BackingName.known(Array(entry.bytes) + NameCipher.bytes(of: NameLimits.companionSuffix))
     }
 }

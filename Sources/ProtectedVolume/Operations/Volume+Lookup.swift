@@ -47,7 +47,7 @@ extension Volume {
         guard let id = try directoryID(parent) else { return try locateUnverified(name, directory) }
         let encoded = try names.encode(name, in: id)
         let status = try status(of: encoded.entry, in: directory)
-        if status == nil, unsafe name.span.bytes.hasText(ReservedName.undecryptablePrefix),
+        if status == nil, name.span.hasText(ReservedName.undecryptablePrefix),
             let entry = try undecryptable(name, directory)
         {
             return LocatedEntry(
@@ -76,7 +76,7 @@ extension Volume {
     private func undecryptable(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> EntryName? {
         try below { () throws(Errno) in
             try directory.entries().first { entry in
-                unsafe !Self.isOwn(ReservedName.kind(of: entry.name.bytes.span.bytes))
+                !Self.isOwn(ReservedName.kind(of: entry.name.bytes.span))
                     && Self.nameShown(for: entry.name) == name
             }?.name
         }
@@ -84,9 +84,9 @@ extension Volume {
 
     /// `.undecryptable-` and a hash of the backing name.
     static func nameShown(for backing: EntryName) -> [UInt8] {
-        let hash = unsafe hash256(backing.bytes.span.bytes)
+        let hash = hash256(backing.bytes.span)
         return NameCipher.bytes(of: ReservedName.undecryptablePrefix)
-            + Base64URL.encode(unsafe hash.span.bytes.extracting(0..<16))
+            + Base64URL.encode(hash.span.extracting(0..<16))
     }
 
     /// The name under which an entry is shown; nil for the format's own.
@@ -108,7 +108,7 @@ extension Volume {
     func decodeOrFail(
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> DecodedName {
-        switch unsafe ReservedName.kind(of: entry.bytes.span.bytes) {
+        switch ReservedName.kind(of: entry.bytes.span) {
         case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound: return .reserved
         case .foreign: return .undecryptable
         case .long:

@@ -144,7 +144,7 @@ extension Volume {
         for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
     ) throws(VolumeError) -> (EntryName, VerifiedRecord)? {
         for entry in try below({ () throws(Errno) in try parent.entries() }) {
-            guard unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) == .aside,
+            guard ReservedName.kind(of: entry.name.bytes.span) == .aside,
                 let target = try? parent.readSymlink(entry.name), let record = names.record(target: target),
                 names.asideName(parent: parentID, directory: record.directoryID, name: name) == entry.name
             else { continue }
@@ -156,7 +156,7 @@ extension Volume {
     /// Whether the names in a directory verify under the record's ID; an empty directory fits any.
     func verifies(_ record: VerifiedRecord, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
-            switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+            switch ReservedName.kind(of: entry.name.bytes.span) {
             case .encoded:
                 if names.decode(entry.name.bytes, in: record.directoryID) == nil { return false }
             case .long:

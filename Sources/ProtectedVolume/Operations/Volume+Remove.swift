@@ -96,7 +96,7 @@ extension Volume {
         let entries = try below { () throws(Errno) in try directory.entries() }
         var leftovers: [DirectoryEntry] = []
         for entry in entries {
-            switch unsafe ReservedName.kind(of: entry.name.bytes.span.bytes) {
+            switch ReservedName.kind(of: entry.name.bytes.span) {
             case .record: continue
             case .temporary, .aside, .companion: leftovers.append(entry)
             case .keybag, .late, .lostAndFound, .long, .encoded, .foreign: throw .notEmpty

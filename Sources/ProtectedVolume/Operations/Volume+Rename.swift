@@ -39,7 +39,7 @@ extension Volume {
         guard let status = source.status else { throw .noEntry }
         var encoded = try names.encode(newName, in: newID)
         var target = try self.status(of: encoded.entry, in: newDirectory)
-        if target == nil, unsafe newName.span.bytes.hasText(ReservedName.undecryptablePrefix) {
+        if target == nil, newName.span.hasText(ReservedName.undecryptablePrefix) {
             let located = try locate(newName, in: newParent, newDirectory)
             if located.isUndecryptable { (encoded, target) = (located.name, located.status) }
         }

@@ -39,7 +39,7 @@ enum Info {
         if arguments.has("json") {
             let fields: [(String, JSONValue)] = [
                 ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")), ("format", .integer(1)),
-                ("cipher", .string(cipherName(bag.suite))), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
+                ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
                 ("deviceKeyFound", .bool(isAuthentic != nil)),
@@ -57,7 +57,7 @@ enum Info {
         var table = Table("", "")
         table.add("Volume", path.description)
         table.add("UUID", "\(bag.volumeID)")
-        table.add("Cipher", cipherName(bag.suite))
+        table.add("Cipher", bag.suite.name)
         table.add(
             "Keybag",
             "serial \(bag.serial)" + (isAuthentic == true ? ", authentic" : ", not verified (needs the device key)"))

@@ -23,8 +23,9 @@ extension Command {
             """,
         options: [
             Option(
-                "cipher", value: Value(name: "NAME", kind: .words(["aes-256-gcm", "xchacha20-poly1305"])),
-                standard: "the fastest on this CPU", help: "encrypt with aes-256-gcm or xchacha20-poly1305"),
+                "cipher", value: Value(name: "NAME", kind: .words(CipherSuite.allCases.map(\.name))),
+                standard: "the fastest on this CPU",
+                help: "encrypt with \(CipherSuite.allCases.map(\.name).joined(separator: " or "))"),
             Option(
                 "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
                 help: "write the device key to FILE; none makes a volume without a device key"),
@@ -88,24 +89,24 @@ enum Initialisation {
         do throws(KeybagError) { return try body() } catch { throw ErrorMessages.keybag(error, path) }
     }
 
-    private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> BlockSuite {
+    private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> CipherSuite {
         let suite: CipherSuite
-        switch try arguments.text("cipher") {
-        case nil: suite = CipherSuite.aes256GCM.isAvailable ? .aes256GCM : .xChaCha20Poly1305
-        case "aes-256-gcm": suite = .aes256GCM
-        case "xchacha20-poly1305": suite = .xChaCha20Poly1305
-        case .some(let other):
-            throw .init(.usage, "--cipher: \"\(other)\" is neither aes-256-gcm nor xchacha20-poly1305")
+        if let name = try arguments.text("cipher") {
+            guard let named = CipherSuite(name: name) else {
+                let names = CipherSuite.allCases.map(\.name).joined(separator: " nor ")
+                throw .init(.usage, "--cipher: \"\(name)\" is neither \(names)")
+            }
+            suite = named
+        } else {
+            suite = CipherSuite.aes256GCM.isAvailable ? .aes256GCM : .xChaCha20Poly1305
         }
         guard suite.isAvailable else {
             throw .init(
                 .unsupported,
-                "this processor has no AES instructions that libsodium can use; take --cipher xchacha20-poly1305")
+                "this processor has no AES instructions that libsodium can use; take --cipher \(CipherSuite.xChaCha20Poly1305.name)"
+            )
         }
-        guard let result = BlockSuite(rawValue: suite.rawValue) else {
-            preconditionFailure("the suites have one numbering")
-        }
-        return result
+        return suite
     }
 
     private static func openEmpty(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, isNew: Bool) {
@@ -202,7 +203,7 @@ enum Initialisation {
         if arguments.has("json") {
             let fields: [(String, JSONValue)] = [
                 ("volume", .string(path.description)), ("uuid", .string("\(made.bag.volumeID)")),
-                ("cipher", .string(cipherName(made.bag.suite))), ("deviceKey", .optional(key?.description)),
+                ("cipher", .string(made.bag.suite.name)), ("deviceKey", .optional(key?.description)),
                 ("portable", .bool(arguments.has("portable") || key == nil)),
             ]
             before = String(JSONValue.fields(fields).line.dropLast()) + ",\"recoveryCode\":\""
@@ -215,7 +216,7 @@ enum Initialisation {
     private static func report(_ bag: Keybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments) -> ExitCode {
         let what = "the volume is made in \(path)"
         if arguments.has("json") { return Output.done(what, "") }
-        var text = "Volume \(bag.volumeID) in \(path), cipher \(cipherName(bag.suite)).\n"
+        var text = "Volume \(bag.volumeID) in \(path), cipher \(bag.suite.name).\n"
         if let key {
             text += "Device key: \(key)\n"
             if !arguments.has("portable") {
@@ -228,9 +229,4 @@ enum Initialisation {
         }
         return Output.done(what, text + "\nNext: protectfs mount \(path) MOUNTPOINT\n")
     }
-}
-
-/// The name of a cipher suite as on the command line.
-func cipherName(_ suite: BlockSuite) -> String {
-    suite.rawValue == CipherSuite.aes256GCM.rawValue ? "aes-256-gcm" : "xchacha20-poly1305"
 }

@@ -5,6 +5,7 @@ import HostSystem
 import Keybag
 import SecretStore
 import SodiumKit
+import VolumeFormat
 
 /// Reads a secret for `secret set` straight into locked memory.
 enum SecretValueInput {
@@ -25,7 +26,7 @@ enum SecretValueInput {
         }
         if arguments.has("line") {
             let end = secret.withBytes { bytes in
-                (0..<bytes.byteCount).first { unsafe bytes.unsafeLoad(fromByteOffset: $0, as: UInt8.self) == 0x0A }
+                bytes.indices.first { bytes[$0] == 0x0A }
             }
             if let end { secret.shorten(to: end) }
         }
@@ -53,13 +54,7 @@ enum SecretValueInput {
         }
         var whole = try room(SecretStore.largestSecret + 1)
         first.withBytes { bytes in
-            whole.withMutableBytes { span in
-                for index in 0..<bytes.byteCount {
-                    span.storeBytes(
-                        of: unsafe bytes.unsafeLoad(fromByteOffset: index, as: UInt8.self), toByteOffset: index,
-                        as: UInt8.self)
-                }
-            }
+            whole.withMutableBytes { span in span.copy(bytes, to: 0) }
         }
         let length = try fill(&whole, from: count, input, source)
         guard length <= SecretStore.largestSecret else {
@@ -75,7 +70,7 @@ enum SecretValueInput {
         _ secret: inout SecretBytes, from start: Int, _ input: borrowing Descriptor, _ source: String
     ) throws(CommandFailure) -> Int {
         do throws(SystemError) {
-            return try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+            return try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 var rest = span._mutatingExtracting(start...)
                 return start + (try input.read(into: &rest))
             }

@@ -4,6 +4,7 @@ import Control
 import HostSystem
 import Keybag
 import SodiumKit
+import VolumeFormat
 
 extension Command {
     static let speed = Command(
@@ -19,11 +20,10 @@ enum Speed {
         let cost = try calibratedCost()
         func megabytes(_ speed: Double) -> Int64 { Int64(min(max(speed / 1_000_000, 0), 1e12)) }
         func name(_ backend: CipherBackend) -> String { backend == .ipsecMB ? "IPsec-MB" : "libsodium" }
-        func cipher(_ suite: CipherSuite) -> String { suite == .aes256GCM ? "aes-256-gcm" : "xchacha20-poly1305" }
         if arguments.has("json") {
             let rows = speeds.map { speed in
                 JSONValue.fields([
-                    ("cipher", .string(cipher(speed.suite))), ("code", .string(name(speed.backend))),
+                    ("cipher", .string(speed.suite.name)), ("code", .string(name(speed.backend))),
                     ("used", .bool(speed.isUsed)),
                     ("encryptMBPerSecond", .integer(megabytes(speed.sealBytesPerSecond))),
                     ("decryptMBPerSecond", .integer(megabytes(speed.openBytesPerSecond))),
@@ -38,7 +38,7 @@ enum Speed {
         var table = Table("CIPHER", "CODE", "ENCRYPT MB/s", "DECRYPT MB/s", "USED")
         for speed in speeds {
             table.add(
-                cipher(speed.suite), name(speed.backend), "\(megabytes(speed.sealBytesPerSecond))",
+                speed.suite.name, name(speed.backend), "\(megabytes(speed.sealBytesPerSecond))",
                 "\(megabytes(speed.openBytesPerSecond))", speed.isUsed ? "yes" : "")
         }
         Output.print(table.text)

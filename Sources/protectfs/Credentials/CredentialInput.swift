@@ -187,7 +187,7 @@ enum CredentialInput {
             throw ErrorMessages.memory(error)
         }
         for _ in 0..<256 {
-            let count = try rest.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+            let count = try rest.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try reading.read(into: &span)
             }
             if count == 0 { return }
@@ -196,7 +196,7 @@ enum CredentialInput {
 
     /// Runs `read` on locked memory and keeps as many bytes as it says; empty and too long are refused.
     private static func fill(
-        source: String, what: String = "passphrase", _ read: (inout MutableRawSpan) throws(SystemError) -> Int
+        source: String, what: String = "passphrase", _ read: (inout MutableSpan<UInt8>) throws(SystemError) -> Int
     ) throws -> SecretBytes {
         var secret: SecretBytes
         do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {
@@ -204,7 +204,7 @@ enum CredentialInput {
         }
         let count: Int
         do throws(SystemError) {
-            count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+            count = try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try read(&span)
             }
         } catch {

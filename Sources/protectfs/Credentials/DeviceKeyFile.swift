@@ -14,7 +14,7 @@ enum DeviceKeyFile {
         var key = try empty()
         let count: Int
         do throws(SystemError) {
-            count = try key.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+            count = try key.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try file.read(into: &span)
             }
         } catch {

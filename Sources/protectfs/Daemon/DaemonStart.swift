@@ -85,7 +85,7 @@ enum DaemonStart {
             } catch {
                 throw ErrorMessages.memory(error)
             }
-            let count = try secret.withMutableBytes { (span: inout MutableRawSpan) throws(SystemError) -> Int in
+            let count = try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try pipe.read(into: &span)
             }
             secret.shorten(to: count)

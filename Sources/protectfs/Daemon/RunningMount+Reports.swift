@@ -37,7 +37,7 @@ extension RunningMount {
     func info() -> JSONValue {
         let epochs = volume.content.epochs
         return .fields([
-            ("uuid", .string("\(access.bag.volumeID)")), ("cipher", .string(cipherName(access.bag.suite))),
+            ("uuid", .string("\(access.bag.volumeID)")), ("cipher", .string(access.bag.suite.name)),
             ("ownEpochs", .array(epochs.own.map { .integer(Int64($0)) })),
             ("epochsEndedBadly", .array(epochs.endedBadly.map { .integer(Int64($0)) })),
             ("knownNodes", .integer(Int64(frontend.statistics.knownNodes))),

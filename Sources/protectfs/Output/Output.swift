@@ -16,10 +16,10 @@ enum Output {
     static func write(_ text: String) throws(SystemError) {
         let bytes = Array(text.utf8)
         // The array owns the bytes for the length of the call.
-        try unsafe write(bytes.span.bytes)
+        try write(bytes.span)
     }
 
-    private static func write(_ bytes: RawSpan) throws(SystemError) {
+    private static func write(_ bytes: Span<UInt8>) throws(SystemError) {
         let stream = Descriptor(taking: 1)
         var failure: SystemError?
         do throws(SystemError) { try stream.write(bytes) } catch { failure = error }

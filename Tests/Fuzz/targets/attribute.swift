@@ -6,7 +6,7 @@ import VolumeFormat
 
 private let name = Array("user.comment".utf8)
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     let input = bytes.copiedBytes()
     if let decoded = cipher.decodeAttribute(input, of: directory) {
         let again = try? cipher.encodeAttribute(decoded, of: directory)

@@ -6,9 +6,9 @@ import VolumeFormat
 
 @testable import ProtectedVolume
 
-private func codec(_ suite: BlockSuite, file: UInt8 = 5, key: UInt8 = 1) -> PageCodec {
+private func codec(_ suite: CipherSuite, file: UInt8 = 5, key: UInt8 = 1) -> PageCodec {
     do {
-        let secret = try unsafe SecretKey(copying: pattern(32, from: key).span.bytes)
+        let secret = try SecretKey(copying: pattern(32, from: key).span)
         let header = FileHeader(
             protectionClass: .completeUntilFirstUserAuthentication, suite: suite, keyGeneration: 0,
             fileID: ObjectID(InlineArray(repeating: file)))
@@ -22,9 +22,8 @@ private func codec(_ suite: BlockSuite, file: UInt8 = 5, key: UInt8 = 1) -> Page
 private func open(_ page: [UInt8], _ codec: inout PageCodec, _ block: UInt64, _ capacity: Int) -> ([UInt8], BlockField)?
 {
     var text = [UInt8](repeating: 0xEE, count: capacity)
-    var span = text.mutableSpan
-    var raw = unsafe span.mutableBytes
-    guard case .block(let field)? = try? codec.open(unsafe page.span.bytes, block: block, into: &raw) else {
+    var raw = text.mutableSpan
+    guard case .block(let field)? = try? codec.open(page.span, block: block, into: &raw) else {
         return nil
     }
     return (text, field)
@@ -35,26 +34,25 @@ private func seal(
     _ text: [UInt8], _ field: BlockField, nonce: [UInt8], _ codec: inout PageCodec, _ block: UInt64
 ) -> [UInt8] {
     var page = [UInt8](repeating: 0, count: PageGeometry.pageSize)
-    var span = page.mutableSpan
-    var raw = unsafe span.mutableBytes
+    var raw = page.mutableSpan
     do {
         try codec.seal(
-            unsafe text.span.bytes, block: block, field: field, nonce: unsafe nonce.span.bytes, into: &raw)
+            text.span, block: block, field: field, nonce: nonce.span, into: &raw)
     } catch {
         fatalError("a page cannot be sealed: \(error)")
     }
     return page
 }
 
-func fuzz(_ bytes: RawSpan) {
-    guard bytes.byteCount >= 8 else { return }
-    let choice = Int(bytes.byte(at: 0))
-    let suite: BlockSuite = choice & 1 == 0 ? .aes256GCM : .xChaCha20Poly1305
+func fuzz(_ bytes: Span<UInt8>) {
+    guard bytes.count >= 8 else { return }
+    let choice = Int(bytes[0])
+    let suite: CipherSuite = choice & 1 == 0 ? .aes256GCM : .xChaCha20Poly1305
     let block: UInt64 = [0, 1, 4095, 4096][choice >> 1 & 3]
     let geometry = PageGeometry(suite: suite)
     let capacity = geometry.capacity(ofBlock: block)
     var codec = codec(suite)
-    let input = bytes.extracting(4..<bytes.byteCount).copiedBytes()
+    let input = bytes.extracting(4..<bytes.count).copiedBytes()
 
     // As a page: what verifies is sealed to the same bytes, and belongs to this place of this file alone.
     let page = Array((input + [UInt8](repeating: 0, count: PageGeometry.pageSize)).prefix(PageGeometry.pageSize))
@@ -72,13 +70,13 @@ func fuzz(_ bytes: RawSpan) {
     let text = Array(input.prefix(length)) + [UInt8](repeating: 0, count: capacity - length)
     let field = BlockField(
         payloadLength: length, isLast: length < capacity || choice & 8 == 0,
-        epoch: UInt32(bytes.byte(at: 1)) << 24 | UInt32(choice))
-    let sealed = seal(text, field, nonce: pattern(suite.nonceLength, from: bytes.byte(at: 2)), &codec, block)
+        epoch: UInt32(bytes[1]) << 24 | UInt32(choice))
+    let sealed = seal(text, field, nonce: pattern(suite.nonceLength, from: bytes[2]), &codec, block)
     guard let (opened, same) = open(sealed, &codec, block, capacity) else { fatalError("a sealed block does not open") }
     check(opened == text && same == field, "a block does not come back")
     check(open(sealed, &codec, block + 1, geometry.capacity(ofBlock: block + 1)) == nil, "a block verifies elsewhere")
     let from = geometry.nonceRange(ofBlock: block).lowerBound
-    let place = from + (Int(bytes.byte(at: 3)) * 257 + choice) % (PageGeometry.pageSize - from)
+    let place = from + (Int(bytes[3]) * 257 + choice) % (PageGeometry.pageSize - from)
     var changed = sealed
     changed[place] ^= 1 << UInt8(choice & 7)
     check(open(changed, &codec, block, capacity) == nil, "a changed block verifies")
@@ -87,7 +85,7 @@ func fuzz(_ bytes: RawSpan) {
 func seeds() -> [[UInt8]] {
     var result: [[UInt8]] = [[UInt8](repeating: 0, count: 4100)]
     for choice in 0..<8 as Range<UInt8> {
-        let suite: BlockSuite = choice & 1 == 0 ? .aes256GCM : .xChaCha20Poly1305
+        let suite: CipherSuite = choice & 1 == 0 ? .aes256GCM : .xChaCha20Poly1305
         let block: UInt64 = [0, 1, 4095, 4096][Int(choice >> 1 & 3)]
         let capacity = PageGeometry(suite: suite).capacity(ofBlock: block)
         var codec = codec(suite)

@@ -23,14 +23,14 @@ private func volume(_ store: MemoryStore) -> Volume {
     }
 }
 
-func fuzz(_ bytes: RawSpan) {
-    guard bytes.byteCount > 1 else { return }
-    let target = bytes.extracting(1..<bytes.byteCount).copiedBytes()
+func fuzz(_ bytes: Span<UInt8>) {
+    guard bytes.count > 1 else { return }
+    let target = bytes.extracting(1..<bytes.count).copiedBytes()
     guard target.count < 4096, !target.contains(0) else { return }
     let root = ring.metadata.rootID
     // The entry that this target would have, and sometimes another.
     var long = names.longName(of: target, in: root)
-    let isOther = bytes.byte(at: 0) & 1 == 1
+    let isOther = bytes[0] & 1 == 1
     if isOther { long[20] = long[20] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A") }
     guard let entry = EntryName(long), let companion = EntryName(long + Array(".n".utf8)) else {
         fatalError("a long name is no entry's")

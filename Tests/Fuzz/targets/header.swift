@@ -2,21 +2,20 @@
 
 import VolumeFormat
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     if let header = try? FileHeader(parsing: bytes) {
         var again = [UInt8](repeating: 0xFF, count: FileHeader.length)
-        var span = again.mutableSpan
-        var raw = unsafe span.mutableBytes
+        var raw = again.mutableSpan
         header.store(into: &raw)
         check(
-            unsafe again.span.bytes.hasSameBytes(as: bytes.extracting(0..<FileHeader.length)),
+            again.span.hasSameBytes(as: bytes.extracting(0..<FileHeader.length)),
             "the header is written as other bytes")
     }
-    for suite in BlockSuite.allCases {
+    for suite in CipherSuite.allCases {
         let geometry = PageGeometry(suite: suite)
         for block in [0, 1] as [UInt64] {
             let range = geometry.fieldRange(ofBlock: block)
-            guard range.upperBound <= bytes.byteCount else { continue }
+            guard range.upperBound <= bytes.count else { continue }
             let capacity = geometry.capacity(ofBlock: block)
             guard let field = try? BlockField(parsing: bytes, at: range.lowerBound, capacity: capacity) else {
                 continue
@@ -24,18 +23,17 @@ func fuzz(_ bytes: RawSpan) {
             check(field.payloadLength <= capacity, "a payload is longer than its block")
             check(field.isLast || field.payloadLength == capacity, "a block that is not the last is not full")
             var again = [UInt8](repeating: 0xFF, count: BlockField.length)
-            var span = again.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = again.mutableSpan
             field.store(into: &raw, at: 0)
             check(
-                unsafe again.span.bytes.hasSameBytes(as: bytes.extracting(range)), "the field is written as other bytes"
+                again.span.hasSameBytes(as: bytes.extracting(range)), "the field is written as other bytes"
             )
         }
     }
     // A backing file's length, whatever it is, gives a size that has as many pages again.
-    guard bytes.byteCount >= 8 else { return }
+    guard bytes.count >= 8 else { return }
     let length: UInt64 = bytes.littleEndian(at: 0)
-    for suite in BlockSuite.allCases {
+    for suite in CipherSuite.allCases {
         let geometry = PageGeometry(suite: suite)
         let size = geometry.size(backingLength: length)
         if let backing = geometry.backingLength(size: size), length >= 4096 {
@@ -52,15 +50,14 @@ func fuzz(_ bytes: RawSpan) {
 
 func seeds() -> [[UInt8]] {
     var result: [[UInt8]] = [pattern(8), [0, 0x10, 0, 0, 0, 0, 0, 0]]
-    for suite in BlockSuite.allCases {
+    for suite in CipherSuite.allCases {
         for protectionClass in ProtectionClass.allCases {
             var header = FileHeader(
                 protectionClass: protectionClass, suite: suite, flags: [.holes, .explicit], keyGeneration: 1,
                 fileID: ObjectID(InlineArray(repeating: 5)))
             for index in 0..<72 { header.wrappedKey[index] = UInt8(index) }
             var page = [UInt8](repeating: 0, count: 200)
-            var span = page.mutableSpan
-            var raw = unsafe span.mutableBytes
+            var raw = page.mutableSpan
             header.store(into: &raw)
             BlockField(payloadLength: 100, isLast: true, epoch: 77).store(
                 into: &raw, at: PageGeometry(suite: suite).fieldRange(ofBlock: 0).lowerBound)

@@ -2,17 +2,17 @@
 
 import VolumeFormat
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     guard let keybag = try? KeybagLayout(parsing: bytes) else { return }
     let again = keybag.serialized()
-    check(unsafe again.span.bytes.hasSameBytes(as: bytes), "the keybag is serialised to other bytes")
-    check(keybag.length == bytes.byteCount, "the keybag has another length")
+    check(again.span.hasSameBytes(as: bytes), "the keybag is serialised to other bytes")
+    check(keybag.length == bytes.count, "the keybag has another length")
     for slot in keybag.slots {
         check(slot.entryCount >= 0, "a slot has a negative number of entries")
         let data = slot.associatedData(volume: keybag.volumeID)
         check(!data.isEmpty, "a slot has no associated data")
         for index in 0..<slot.entryCount {
-            _ = try? BundleEntry(parsing: unsafe slot.bundle.span.bytes, at: index * BundleEntry.length)
+            _ = try? BundleEntry(parsing: slot.bundle.span, at: index * BundleEntry.length)
         }
     }
 }

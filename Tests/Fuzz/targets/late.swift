@@ -11,17 +11,17 @@ import VolumeFormat
 private let volume = VolumeID(InlineArray(repeating: 7))
 private let key: LateKey = {
     let secret = pattern(32)
-    guard let key = try? SecretKey(copying: unsafe secret.span.bytes) else { fatalError("no memory for a key") }
+    guard let key = try? SecretKey(copying: secret.span) else { fatalError("no memory for a key") }
     return LateKey(header: LateFileHeader(generation: 1, volumeID: volume, number: 5), key: key)
 }()
 private let fileID = ObjectID(InlineArray(repeating: 6))
 private let name = EntryName("late")
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     if let header = try? LateFileHeader(parsing: bytes) {
         let written = header.bytes
         check(
-            unsafe written.span.bytes.hasSameBytes(as: bytes.extracting(0..<LateFileHeader.length)),
+            written.span.hasSameBytes(as: bytes.extracting(0..<LateFileHeader.length)),
             "a header is written as other bytes")
     }
     if let header = try? LateRecordHeader(parsing: bytes) {
@@ -42,7 +42,7 @@ func fuzz(_ bytes: RawSpan) {
 /// What verifies of a file is the same when it ends there.
 private func readFile(_ records: [UInt8]) {
     let header = key.header.bytes
-    let file = unsafe header.span.bytes.copiedBytes() + records
+    let file = header.span.copiedBytes() + records
     guard let found = read(file) else { fatalError("a file in memory cannot be read") }
     let end = Int(found.end)
     check(end >= LateFileHeader.length && end <= file.count, "records end outside of their file")
@@ -58,14 +58,13 @@ private func readFile(_ records: [UInt8]) {
 
 private func read(_ bytes: [UInt8]) -> LateFileContent? {
     guard let name, let file = try? MemoryStore().root.createFile(name, mode: 0o600) else { return nil }
-    try? file.write(unsafe bytes.span.bytes, at: 0)
+    try? file.write(bytes.span, at: 0)
     return try? LateFileContent(reading: file, key)
 }
 
 private func stored(_ header: LateRecordHeader) -> [UInt8] {
     var result = [UInt8](repeating: 0, count: LateRecordHeader.length)
-    var span = result.mutableSpan
-    var bytes = unsafe span.mutableBytes
+    var bytes = result.mutableSpan
     header.store(into: &bytes)
     return result
 }
@@ -76,8 +75,8 @@ private func chain(_ headers: [LateRecordHeader]) -> [UInt8] {
     var result: [UInt8] = []
     for header in headers {
         let record = stored(header) + pattern(header.sealedRange.count)
-        last = key.mac(after: last, unsafe record.span.bytes)
-        result += record + (unsafe last.span.bytes.copiedBytes())
+        last = key.mac(after: last, record.span)
+        result += record + (last.span.copiedBytes())
     }
     return result
 }
@@ -90,7 +89,7 @@ func seeds() -> [[UInt8]] {
     let done = LateRecordHeader(doneWith: fileID, index: 1)
     let header = key.header.bytes
     return [
-        unsafe header.span.bytes.copiedBytes(), chain([data]), chain([data, done]), chain([data, done]) + stored(data),
+        header.span.copiedBytes(), chain([data]), chain([data, done]), chain([data, done]) + stored(data),
         chain([last]), chain([done]), chain([data, data]), LateFileName.bytes(of: 0), LateFileName.bytes(of: .max),
         LateFileName.bytes(of: 1_700_000_000_000_000), Array(".protectfs.late.0123456789ABCDEF".utf8),
     ]

@@ -5,7 +5,7 @@ import VolumeFormat
 
 @testable import ProtectedVolume
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     let input = bytes.copiedBytes()
     // As a backing name: what verifies is what the same name is encoded to.
     if let name = cipher.decode(input, in: directory) {

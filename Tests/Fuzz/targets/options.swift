@@ -17,7 +17,7 @@ private let options =
 
 private func parse(_ words: [HostPath]) -> Arguments? { try? Arguments(words[...], options: options) }
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     let input = bytes.copiedBytes()
     let words = input.split(separator: 0, omittingEmptySubsequences: false).map { HostPath(bytes: $0) }
     if let arguments = parse(words) {

@@ -2,18 +2,18 @@
 
 import VolumeFormat
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     if let record = try? DirectoryRecord(parsing: bytes) {
         let target = record.target()
-        guard let decoded = DirectoryRecord.decode(target: unsafe target.span.bytes) else {
+        guard let decoded = DirectoryRecord.decode(target: target.span) else {
             fatalError("a record's own target does not decode")
         }
-        check(unsafe decoded.span.bytes.hasSameBytes(as: bytes), "the record is written as other bytes")
+        check(decoded.span.hasSameBytes(as: bytes), "the record is written as other bytes")
     }
     if let decoded = DirectoryRecord.decode(target: bytes),
-        let record = try? DirectoryRecord(parsing: unsafe decoded.span.bytes)
+        let record = try? DirectoryRecord(parsing: decoded.span)
     {
-        check(unsafe record.target().span.bytes.hasSameBytes(as: bytes), "two targets give one record")
+        check(record.target().span.hasSameBytes(as: bytes), "two targets give one record")
     }
 }
 
@@ -22,8 +22,8 @@ func seeds() -> [[UInt8]] {
     for defaultClass in [nil] + ProtectionClass.allCases.map(Optional.some) {
         let record = DirectoryRecord(directoryID: ObjectID(InlineArray(repeating: 6)), defaultClass: defaultClass)
         result.append(record.target())
-        if let bytes = DirectoryRecord.decode(target: unsafe record.target().span.bytes) {
-            result.append(unsafe bytes.span.bytes.copiedBytes())
+        if let bytes = DirectoryRecord.decode(target: record.target().span) {
+            result.append(bytes.span.copiedBytes())
         }
     }
     return result

@@ -38,7 +38,7 @@ private let server: ControlServer = {
     return server
 }()
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     let input = bytes.copiedBytes()
     if let value = try? JSONValue(parsing: input) {
         let written = value.serialized()

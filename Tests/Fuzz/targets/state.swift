@@ -2,9 +2,9 @@
 
 import VolumeFormat
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     guard let state = try? StateFileLayout(parsing: bytes) else { return }
-    check(unsafe state.serialized().span.bytes.hasSameBytes(as: bytes), "the state file is serialised to other bytes")
+    check(state.serialized().span.hasSameBytes(as: bytes), "the state file is serialised to other bytes")
 }
 
 func seeds() -> [[UInt8]] {

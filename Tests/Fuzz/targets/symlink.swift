@@ -4,7 +4,7 @@ import VolumeFormat
 
 @testable import ProtectedVolume
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     let input = bytes.copiedBytes()
     if let target = cipher.openTarget(input) {
         check(NameCipher.targetLength(stored: UInt64(input.count)) == target.count, "stat shows another length")

@@ -2,26 +2,23 @@
 
 import VolumeFormat
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     if let decoded = Base64URL.decode(bytes) {
         check(
-            unsafe Base64URL.encode(decoded.span.bytes).span.bytes.hasSameBytes(as: bytes), "two texts give one value")
+            Base64URL.encode(decoded.span).span.hasSameBytes(as: bytes), "two texts give one value")
     }
     let text = Base64URL.encode(bytes)
-    check(Base64URL.decode(unsafe text.span.bytes) == bytes.copiedBytes(), "base64url does not come back")
+    check(Base64URL.decode(text.span) == bytes.copiedBytes(), "base64url does not come back")
 
     var code = [UInt8](repeating: 0, count: RecoveryCode.byteCount)
-    var span = code.mutableSpan
-    var raw = unsafe span.mutableBytes
+    var raw = code.mutableSpan
     if let checksum = RecoveryCode.decode(bytes, into: &raw) {
         var written = [UInt8](repeating: 0, count: RecoveryCode.textLength)
-        var writtenSpan = written.mutableSpan
-        var writtenRaw = unsafe writtenSpan.mutableBytes
-        RecoveryCode.encode(unsafe code.span.bytes, checksum: checksum, into: &writtenRaw)
+        var writtenRaw = written.mutableSpan
+        RecoveryCode.encode(code.span, checksum: checksum, into: &writtenRaw)
         var again = [UInt8](repeating: 0, count: RecoveryCode.byteCount)
-        var againSpan = again.mutableSpan
-        var againRaw = unsafe againSpan.mutableBytes
-        let againChecksum = RecoveryCode.decode(unsafe written.span.bytes, into: &againRaw)
+        var againRaw = again.mutableSpan
+        let againChecksum = RecoveryCode.decode(written.span, into: &againRaw)
         check(againChecksum == checksum && again == code, "a recovery code does not come back")
     }
     let string = String(decoding: bytes.copiedBytes(), as: UTF8.self)
@@ -33,11 +30,10 @@ func fuzz(_ bytes: RawSpan) {
 
 func seeds() -> [[UInt8]] {
     var code = [UInt8](repeating: 0, count: RecoveryCode.textLength)
-    var span = code.mutableSpan
-    var raw = unsafe span.mutableBytes
-    RecoveryCode.encode(unsafe pattern(16).span.bytes, checksum: 12345, into: &raw)
+    var raw = code.mutableSpan
+    RecoveryCode.encode(pattern(16).span, checksum: 12345, into: &raw)
     return [
-        code, Base64URL.encode(unsafe pattern(33).span.bytes), Array("AAECAw".utf8), Array(".protectfs.dir".utf8),
+        code, Base64URL.encode(pattern(33).span), Array("AAECAw".utf8), Array(".protectfs.dir".utf8),
         Array(VolumeID(InlineArray(repeating: 7)).description.utf8), Array("NSFileProtectionComplete".utf8),
         Array(("~" + String(repeating: "a", count: 43) + ".n").utf8),
     ]

@@ -9,11 +9,11 @@ private let names = ["user.comment", "user.", "security.capability", "trusted." 
         Array($0.utf8)
     }
 
-func fuzz(_ bytes: RawSpan) {
-    guard bytes.byteCount > 2 else { return }
-    let name = names[Int(bytes.byte(at: 0)) % names.count]
-    let other = names[(Int(bytes.byte(at: 0)) + 1) % names.count]
-    let input = bytes.extracting(2..<bytes.byteCount).copiedBytes()
+func fuzz(_ bytes: Span<UInt8>) {
+    guard bytes.count > 2 else { return }
+    let name = names[Int(bytes[0]) % names.count]
+    let other = names[(Int(bytes[0]) + 1) % names.count]
+    let input = bytes.extracting(2..<bytes.count).copiedBytes()
     for stored in [input, cipher.sealValue(input, name: name, of: directory)] {
         guard let value = cipher.openValue(stored, name: name, of: directory) else {
             check(stored == input, "a value does not come back")
@@ -26,7 +26,7 @@ func fuzz(_ bytes: RawSpan) {
         // The object's ID and the name stand behind each other: moving the border between them must not do.
         check(cipher.openValue(stored, name: name + [0], of: directory) == nil, "a value verifies under a longer name")
         var changed = stored
-        changed[(Int(bytes.byte(at: 1)) * 257) % stored.count] ^= 1 << (bytes.byte(at: 0) & 7)
+        changed[(Int(bytes[1]) * 257) % stored.count] ^= 1 << (bytes[0] & 7)
         check(cipher.openValue(changed, name: name, of: directory) == nil, "a changed value verifies")
         check(cipher.openValue(Array(stored.dropLast()), name: name, of: directory) == nil, "a cut value verifies")
         check(cipher.openValue(stored + [0], name: name, of: directory) == nil, "a longer value verifies")

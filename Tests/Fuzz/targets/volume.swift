@@ -5,7 +5,7 @@ import VolumeFormat
 
 private let longest = 64
 
-func fuzz(_ bytes: RawSpan) {
+func fuzz(_ bytes: Span<UInt8>) {
     var program = Program(bytes)
     let driver = VolumeDriver()
     for _ in 0..<longest where !program.isAtEnd { step(driver, &program) }

@@ -77,6 +77,8 @@ def test_names_are_asked_for(environment):
 
 def test_only_in_the_foreground(environment):
     volume = environment.volume()
+    mount = harness.Mount(volume, environment.new_path("mount"))
+    os.mkdir(mount.path)
     credential = ["--recovery-file", volume.code_file]
     done = mount.command("mount", "--trace", *credential, volume.path, mount.path, ok=False)
     environment.cell("--trace without --foreground", (2, True), (done.returncode, "--foreground" in done.stderr))

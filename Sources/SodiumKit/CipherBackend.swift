@@ -1,20 +1,9 @@
-// The two suites for blocks of files, and which code runs them here.
+// Which code runs a cipher suite on this machine.
 
 internal import CSodium
+package import VolumeFormat
 
-/// The cipher of a volume's blocks, chosen at `init`; the raw value is the format's.
-package enum CipherSuite: UInt8, CaseIterable, Sendable {
-    /// AES-256-GCM with 96-bit nonces.
-    case aes256GCM = 1
-    /// XChaCha20-Poly1305 with 192-bit nonces.
-    case xChaCha20Poly1305 = 2
-
-    /// Bytes of a nonce.
-    package var nonceLength: Int { self == .aes256GCM ? 12 : 24 }
-
-    /// Bytes of a tag.
-    package var tagLength: Int { 16 }
-
+extension CipherSuite {
     /// Whether this machine can run it: AES-256-GCM needs the processor's AES instructions.
     package var isAvailable: Bool { CipherBackend.best(for: self) != nil }
 }
