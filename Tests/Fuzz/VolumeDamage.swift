@@ -1,6 +1,8 @@
 // Damage behind a volume's back, as an input says: to any object of the store, of any kind.
 
 import BackingStore
+import HostSystem
+@testable import MemoryStore
 
 /// One object of the store.
 private struct Place {

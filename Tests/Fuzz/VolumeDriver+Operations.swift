@@ -1,6 +1,8 @@
 // What an input may have done to the files of the volume, and to the model beside it.
 
 import BackingStore
+import HostSystem
+@testable import MemoryStore
 import VolumeFormat
 
 @testable import ProtectedVolume
