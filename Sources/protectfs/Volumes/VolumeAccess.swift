@@ -64,9 +64,12 @@ struct VolumeAccess {
     }
 
     private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
-        if isPrevious { return "there is no keybag from before the last change (\(ReservedName.previousKeybag) is missing)" }
+        if isPrevious {
+            return "there is no keybag from before the last change (\(ReservedName.previousKeybag) is missing)"
+        }
         if KeybagFile.hasPrevious(in: directory) {
-            return "its \(ReservedName.keybag) is missing; use --previous-keybag for the one from before the last change"
+            return
+                "its \(ReservedName.keybag) is missing; use --previous-keybag for the one from before the last change"
         }
         return "not a protectfs volume (\(ReservedName.keybag) is missing); make one with protectfs init"
     }
