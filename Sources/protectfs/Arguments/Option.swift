@@ -90,8 +90,10 @@ struct Option: Sendable {
     static let json = Option("json", help: "print JSON (see JSON in the manual page)")
     /// Where the device key is.
     static let deviceKey = Option(
-        "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key", mountWord: .plain,
-        help: "read the device key from FILE")
+        "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain,
+        help: "read the device key from FILE; none uses no device key")
+    /// Where the device key of a volume is, unless an option says otherwise (XDG Base Directory Specification).
+    static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
     /// A file with the passphrase.
     static let passphraseFile = Option(
         "passphrase-file", value: .file, mountWord: .unlocking, help: "read the passphrase from the first line of FILE")
@@ -102,7 +104,7 @@ struct Option: Sendable {
     /// A file with the recovery code.
     static let recoveryFile = Option(
         "recovery-file", value: .file, mountWord: .unlocking,
-        help: "use the recovery code in the first line of FILE instead of a passphrase")
+        help: "read a recovery code from the first line of FILE, in place of a passphrase")
     /// A file with a passphrase to be set.
     static let newPassphraseFile = Option(
         "new-passphrase-file", value: .file, help: "read the new passphrase from the first line of FILE")
