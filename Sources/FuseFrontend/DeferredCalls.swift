@@ -1,18 +1,18 @@
-// What a request's handler may not do itself, because it would wait for its own mount: queued for other threads.
+// Queues work for other threads that a request's handler may not do itself, because it would wait for its own mount.
 
 internal import FuseBridge
 internal import HostSystem
 internal import ProtectedVolume
 
-/// Threads that notify the kernel (and may block until it has written back), that call the own mount, and that write late
-/// records. None holds a lock of ours meanwhile.
+/// The threads that notify the kernel, call our own mount and write late records. A notification may block until the kernel has
+/// written back. None of these threads holds a lock of ours meanwhile.
 final class DeferredCalls: Sendable {
     let limits: WorkerLimits
-    /// Calls on the own mount that take an inode's lock in the kernel.
+    /// Calls on our own mount that take an inode's lock in the kernel.
     let helper: MountHelper
     /// Has the kernel write back what programs have written.
     let flusher = Flusher()
-    /// Drops pages: the lock's, and of those that come after it.
+    /// Drops pages: those that a lock drops, and those that come after it.
     let evictor: Evictor
     private let volume: Volume
     private let place: Lock<Session?>
@@ -40,7 +40,7 @@ final class DeferredCalls: Sendable {
         flusher.begin(mount)
     }
 
-    /// The mount has ended; waits for the calls in hand.
+    /// Called when the mount has ended. Waits for the calls that are running.
     func end() {
         notifier.stop()
         helper.end()
@@ -55,7 +55,7 @@ final class DeferredCalls: Sendable {
     /// Whether requests of this thread come from this process itself.
     func isOwn(_ thread: Int32) -> Bool { helper.isHelper(thread) || flusher.isOwn(thread) }
 
-    /// Waits until the own mount is not in use, so that it can be unmounted; at most until `deadline`.
+    /// Waits until this process does not use its own mount, so that it can be unmounted, or until `deadline`.
     func settle(until deadline: UInt64) {
         helper.settle(until: deadline)
         flusher.settle(until: deadline)
@@ -63,19 +63,19 @@ final class DeferredCalls: Sendable {
 
     // MARK: notifications
 
-    /// Queues that the pages and attributes of an inode are dropped, after what is dirty has been written back.
+    /// Queues a notification that drops the pages and attributes of an inode after its dirty pages have been written back.
     func invalidate(_ number: UInt64) { evictor.add([number]) }
 
-    /// Queues that the attributes of an inode are asked for again.
+    /// Queues a notification that makes the kernel ask for the attributes of an inode again.
     func invalidateAttributes(_ number: UInt64) {
         notifier.add { [self] in session?.invalidateAttributes(node: number) }
     }
 
-    /// Has the attributes of an inode asked for again, at once. The kernel takes no lock for it that a program may hold; not
-    /// from a handler.
+    /// Makes the kernel ask for the attributes of an inode again, at once. The kernel takes no lock for it that a program may
+    /// hold. Do not call it from a handler.
     func forgetAttributesNow(_ number: UInt64) { session?.invalidateAttributes(node: number) }
 
-    /// Has a name looked up again and what is cached of its inode dropped; false when `deadline` passes first.
+    /// Makes the kernel look a name up again and drop the cached data of its inode. False if `deadline` passes first.
     func forget(_ name: [UInt8], in parent: UInt64, _ number: UInt64, until deadline: UInt64) -> Bool {
         notifier.perform(until: deadline) { [self] in
             session?.invalidateEntry(parent: parent, name: name)
@@ -85,28 +85,28 @@ final class DeferredCalls: Sendable {
 
     // MARK: late records
 
-    /// A late record was made of a page: queues that it is written to the store, and that the page is dropped.
+    /// Called after a page became a late record. Queues the write of the record to the store and the drop of the page.
     func keepLateRecords(of number: UInt64) {
         persistLateRecords()
         invalidate(number)
         wipeBuffersSoon()
     }
 
-    /// Queues that late records which wait in memory are written to the store.
+    /// Queues the write of late records from memory to the store.
     func persistLateRecords() {
         late.add { [volume] in try? volume.persistLateRecords() }
     }
 
-    /// Runs what writes to the store, and waits until `deadline` at most; it goes on all the same.
+    /// Runs the store writes and waits until `deadline` at most. The writes continue after it.
     func beforeKeysGo(until deadline: UInt64, _ body: @escaping @Sendable () -> Void) {
         _ = late.perform(until: deadline, body)
     }
 
     // MARK: buffers
 
-    /// Has every worker wipe what requests left in its buffer; false when `deadline` passes first.
+    /// Makes every worker wipe the data of earlier requests from its buffer. False if `deadline` passes first.
     func wipeBuffers(until deadline: UInt64) -> Bool { session?.wipeBuffers(until: deadline) ?? true }
 
-    /// The same, soon, and without waiting: from a handler.
+    /// Queues the same for soon without waiting, so a handler may call it.
     func wipeBuffersSoon() { session?.askForWipe() }
 }

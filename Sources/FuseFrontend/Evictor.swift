@@ -1,4 +1,4 @@
-// Drops the pages of inodes from the kernel's cache. An inode whose store does not answer holds up no other.
+// Drops the pages of inodes from the kernel's cache. An inode with a hanging store does not delay the others.
 
 internal import HostSystem
 
@@ -8,28 +8,28 @@ internal import HostSystem
 /// Holds no lock while it notifies.
 final class Evictor: Sendable {
     private struct State: Sendable {
-        /// In order; those before `next` are taken.
+        /// The queued inodes, in order. Those before `next` are taken.
         var waiting: [UInt64] = []
         var next = 0
-        /// The inodes in `waiting` that are not taken.
+        /// The inodes in `waiting` that are not taken yet.
         var isWaiting: Set<UInt64> = []
         var inHand: Set<UInt64> = []
         var threads: [BackgroundThread] = []
         var idle = 0
-        /// When a thread last began or finished an inode; CLOCK_MONOTONIC.
+        /// When a thread last began or finished an inode (CLOCK_MONOTONIC).
         var moved: UInt64 = 0
         var isStopping = false
     }
-    /// Inodes that may be stuck at the same time before others wait for them.
+    /// The number of inodes that may be stuck at the same time before others wait for them.
     private static let mostThreads = 64
-    /// A thread that is busy for so long gets help.
+    /// A thread that is busy for this long gets help.
     private static let patience: UInt64 = 5_000_000
 
     private let state = Lock(State())
     private let changed = Condition()
     private let evict: @Sendable (UInt64) -> Void
 
-    /// - Parameter evict: tells the kernel, and blocks until it has done so.
+    /// - Parameter evict: notifies the kernel, and blocks until the kernel has dropped the pages.
     init(_ evict: @escaping @Sendable (UInt64) -> Void) {
         self.evict = evict
         // One thread from the start, because at a lock the system may be unable to make one.
@@ -46,7 +46,7 @@ final class Evictor: Sendable {
     }
 
     /// Queues inodes and waits until all are done, `deadline` passes, or no thread makes progress for `patience` nanoseconds.
-    /// - Returns: the inodes that are not done. The threads continue with them.
+    /// - Returns: the inodes that are not done yet. The threads continue with them.
     func evict(_ numbers: [UInt64], until deadline: UInt64, patience: UInt64) -> [UInt64] {
         state.withLock { $0.moved = monotonicNanoseconds() }
         add(numbers)
@@ -67,10 +67,10 @@ final class Evictor: Sendable {
         }
     }
 
-    /// Inodes that are not done.
+    /// The inodes that are not done yet.
     var pending: Set<UInt64> { state.withLock { $0.inHand.union($0.isWaiting) } }
 
-    /// Takes no more inodes, and returns when those in hand are done. Once.
+    /// Takes no more inodes, and returns when the current ones are done. Call it once.
     func stop() {
         // A thread's body holds this object, so this object must not hold the thread.
         let threads = state.withLock { state in
@@ -82,7 +82,7 @@ final class Evictor: Sendable {
         for thread in threads { thread.join() }
     }
 
-    /// Starts another thread if all have been busy for a while, or at once: perhaps nothing looks again later.
+    /// Starts another thread if all have been busy for a while. This happens at once, because there may be no later check.
     private func help(_ state: inout State, atOnce: Bool = false) {
         guard !state.isWaiting.isEmpty, state.idle == 0, state.threads.count < Self.mostThreads, !state.isStopping,
             atOnce || nanoseconds(from: state.moved, to: monotonicNanoseconds()) > Self.patience
@@ -122,7 +122,7 @@ final class Evictor: Sendable {
         return number ?? nil
     }
 
-    /// The first waiting inode that no other thread has in hand. One that is in hand is done again afterwards.
+    /// The first waiting inode that no other thread is working on. An inode that is being worked on is done again afterwards.
     private func take(_ state: inout State) -> UInt64? {
         guard !state.isStopping,
             let index = state.waiting[state.next...].firstIndex(where: { !state.inHand.contains($0) })

@@ -1,4 +1,4 @@
-// Who owns a file's times: every decision about a time that the kernel keeps is made here.
+// Decides about every modification time that the kernel keeps.
 
 internal import BackingStore
 internal import FuseBridge
@@ -11,13 +11,14 @@ internal import VolumeFormat
 /// Keeps the modification times of the kernel and of the store equal.
 ///
 /// With the write-back cache the kernel owns the modification time of every file that it knows. It moves that time when a
-/// program writes to the page cache, and sends it as a SETATTR. Our part is to store what it sends. Five facts get in the way;
-/// each has its verb. With `-o shared` there is no write-back cache, the store owns all times, and the verbs do nothing.
+/// program writes to the page cache, and sends it as a SETATTR. Our part is to store the times that it sends. Five facts
+/// complicate this; each has its method. With `-o shared` there is no write-back cache, the store owns all times, and the
+/// methods do nothing.
 ///
 /// 1. *Pages come late.* The kernel writes a page back after the program's call, perhaps after a program has set a time.
 ///    Such a write moves the time of the backing file, and must not. `KeptTime` (in ProtectedVolume, as each content has one)
-///    remembers the time that was set last and puts it back at the file's last close. What no program asked for, such as
-///    mending, puts the time back at once (`FileContent.preservingTime`).
+///    remembers the time that was set last and restores it at the file's last close. Our own changes, such as crash repair,
+///    restore the time at once (`FileContent.preservingTime`).
 ///
 /// 2. *A direct write does not move the kernel's time*, only the store's. Files of class A are always direct. The handler of
 ///    the write notes the file (`directWrite`); the helper thread then sets the store's time through the mount, for all files
@@ -28,8 +29,8 @@ internal import VolumeFormat
 /// 3. *A SETATTR does not say who chose the time.* After a change of a file's names or attributes the kernel sends its own
 ///    time, on behalf of the thread that made the change, and before the change returns to that thread. So it comes before
 ///    anything else that the thread may ask for. `namesChanged` notes the thread; `receive` finds the note. If the time is the
-///    kernel's own and a direct write is not told yet, the time is from before that write, and is dropped. If it is a
-///    program's, nothing is left to tell: a SETATTR of the helper that comes later is refused.
+///    kernel's own and a direct write is not told yet, the time is from before that write, and is dropped. If a program set the
+///    time, the helper has nothing to tell any more, and its later SETATTR is refused.
 ///
 /// 4. *A killed program leaves an error.* If the thread dies before a worker has the SETATTR of 3, the kernel drops the
 ///    request and keeps EIO in the inode (`fuse_flush_time_update`, `mapping_set_error`). The next read past the page cache
@@ -45,7 +46,7 @@ final class FileTimes: Sendable {
     private struct Untold: Sendable {
         /// Files after a direct write, by node number.
         var files: [UInt64: OpenFile] = [:]
-        /// Those that the helper is telling now.
+        /// The files whose times the helper is telling the kernel now.
         var inHand: [UInt64: OpenFile] = [:]
         /// Handlers that wait for the helper.
         var hurries = 0
@@ -53,20 +54,20 @@ final class FileTimes: Sendable {
     private struct Due: Sendable {
         /// By node number: the threads that changed the file and whose SETATTR has not come, and the number of the change.
         var threads: [UInt64: [Int32: UInt64]] = [:]
-        /// Changes so far.
+        /// The number of changes so far.
         var changes: UInt64 = 0
     }
-    /// A program that renames a file all the time must not hold the helper.
+    /// Limits the attempts, so that a program that keeps renaming a file cannot keep the helper busy.
     private static let mostTries = 5
 
     private let volume: Volume
     private let calls: DeferredCalls
     private let waits: WaitLimit
     private let untold = Lock(Untold())
-    /// Files in `untold`, so that nobody takes its lock if there are none.
+    /// The number of files in `untold`, so that its lock is not taken if there are none.
     private let untoldCount = Atomic<Int>(0)
     private let due = Lock(Due())
-    /// Files in `due`, for the same reason.
+    /// The number of files in `due`, for the same reason.
     private let dueCount = Atomic<Int>(0)
 
     init(_ volume: Volume, _ calls: DeferredCalls, _ waits: WaitLimit) {
@@ -79,7 +80,7 @@ final class FileTimes: Sendable {
 
     // MARK: direct writes
 
-    /// A direct write has moved the store's time.
+    /// Called after a direct write has moved the store's time.
     func directWrite(to file: OpenFile) {
         guard isKernels, file.time.note() else { return }
         let isFirst = untold.withLock { untold in
@@ -93,20 +94,20 @@ final class FileTimes: Sendable {
         }
     }
 
-    /// The last handle of the file is closed.
+    /// Called when the last handle of the file is closed.
     func lastClose(of file: OpenFile) {
         guard file.time.isUntold else { return }
         untold.withLock { add(file, to: &$0) }
         calls.helper.add { [self] in tell() }
     }
 
-    /// Whether the kernel's time of the file is from before a direct write. The file may be closed since.
+    /// Whether the kernel's time of the file is older than a direct write. The file may have been closed since.
     func isBehind(_ number: UInt64) -> Bool {
         guard untoldCount.load(ordering: .acquiring) > 0 else { return false }
         return untold.withLock { $0.files[number] != nil || $0.inHand[number] != nil }
     }
 
-    /// Before attributes are answered: waits a moment for the helper if the kernel's time is behind.
+    /// Called before attributes are answered. Waits briefly for the helper if the kernel's time is behind.
     func waitUntilTold(_ number: UInt64, asking thread: Int32) {
         guard isBehind(number), !calls.isOwn(thread) else { return }
         waits.run {
@@ -118,7 +119,7 @@ final class FileTimes: Sendable {
 
     // MARK: what the kernel sends
 
-    /// A name or an attribute of the file was changed, on behalf of `thread`: the kernel is going to send its time.
+    /// Called after `thread` changed a name or an attribute of the file, which makes the kernel send its time.
     func namesChanged(of node: Node, by thread: Int32) {
         guard isKernels, node.kind == .file else { return }
         due.withLock { due in
@@ -128,8 +129,8 @@ final class FileTimes: Sendable {
         }
     }
 
-    /// A SETATTR has come: takes a time out of it that must not be stored.
-    /// - Throws: `.refused(.ECANCELED)` to the helper, if a program has set a time meanwhile.
+    /// Called for each SETATTR. Removes a time that must not be stored.
+    /// - Throws: `.refused(.ECANCELED)` to the helper if a program has set a time meanwhile.
     func receive(
         _ changes: inout AttributeChanges, for node: Node, _ file: OpenFile?, from thread: Int32
     ) throws(VolumeError) {
@@ -144,10 +145,10 @@ final class FileTimes: Sendable {
         if calls.helper.isHelper(thread), !wasUntold { throw .refused(Errno(rawValue: 125)) }
     }
 
-    /// Before an open on behalf of `thread`: takes away the error that the kernel may keep of a program that was killed.
+    /// Called before an open for `thread`. Clears the error that the kernel may keep from a killed program.
     ///
-    /// Not for an open that truncates: the kernel then holds the inode's lock, which closing takes. If the helper cannot open
-    /// the file, or not in time, the next open tries again.
+    /// An open that truncates skips this, because the kernel then holds the inode's lock, which closing takes. If the helper
+    /// cannot open the file in time, the next open tries again.
     func clearError(of node: Node, for thread: Int32) {
         guard !calls.isOwn(thread), let last = lastChange(node.number),
             Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
@@ -158,7 +159,7 @@ final class FileTimes: Sendable {
         }
     }
 
-    /// The kernel has forgotten the file.
+    /// Called when the kernel has forgotten the file.
     func forget(_ number: UInt64) { forget(number, until: .max) }
 
     // MARK: notes
@@ -168,13 +169,13 @@ final class FileTimes: Sendable {
         untoldCount.store(untold.files.count + untold.inHand.count, ordering: .releasing)
     }
 
-    /// The file as it was opened for the writes in question: it may be closed by now, and open again.
+    /// The open file through which the writes were made. It may have been closed by now, and opened again.
     private func notedFiles(_ number: UInt64) -> [OpenFile] {
         guard untoldCount.load(ordering: .acquiring) > 0 else { return [] }
         return untold.withLock { [$0.inHand[number], $0.files[number]].compactMap { $0 } }
     }
 
-    /// Sets the times of all noted files through the mount. On the helper's thread.
+    /// Sets the times of all noted files through the mount. Runs on the helper's thread.
     private func tell() {
         let files = untold.withLock { untold in
             untold.inHand = untold.files
@@ -188,14 +189,15 @@ final class FileTimes: Sendable {
             }
         }
         for file in files {
-            // A rename between the look at the path and the call makes the path wrong.
+            // The path is wrong if a rename comes between looking it up and the call.
             for _ in 0..<Self.mostTries { if tell(file.node) { break } }
-            // Told, overtaken by a program's own time, or out of reach: in every case nothing is left to tell.
+            // The time was told, was replaced by a program's own time, or the file is out of reach. In every case nothing is
+            // left to tell.
             _ = file.time.settle()
         }
     }
 
-    /// True if the time is told, or the file cannot be reached; false if its path has changed meanwhile.
+    /// True if the time is told or the file cannot be reached. False if its path has changed meanwhile.
     private func tell(_ node: Node) -> Bool {
         calls.helper.reach(node) { [volume] mount, path in
             guard let time = try? volume.attributes(of: node).modified else { return true }
@@ -203,7 +205,7 @@ final class FileTimes: Sendable {
         } ?? true
     }
 
-    /// The SETATTR that a change by `thread` announced has come; whether one was due.
+    /// Called when the SETATTR that follows a change by `thread` has come. Returns whether one was due.
     private func settle(_ number: UInt64, _ thread: Int32) -> Bool {
         guard dueCount.load(ordering: .acquiring) > 0 else { return false }
         return due.withLock { due in
@@ -214,7 +216,7 @@ final class FileTimes: Sendable {
         }
     }
 
-    /// The last change of the file whose SETATTR has not come; nil if all have.
+    /// The last change of the file whose SETATTR has not come. Nil if all have come.
     private func lastChange(_ number: UInt64) -> UInt64? {
         guard dueCount.load(ordering: .acquiring) > 0 else { return nil }
         return due.withLock { $0.threads[number]?.values.max() }
@@ -231,16 +233,16 @@ final class FileTimes: Sendable {
     }
 }
 
-/// Whether a direct write through the handles of one open file has moved a time of which the kernel does not know. Only
+/// Whether a direct write through the handles of one open file has moved a time that the kernel does not know yet. Only
 /// `FileTimes` changes it.
 final class DirectWriteTime: Sendable {
     private let flag = Atomic(false)
 
     fileprivate var isUntold: Bool { flag.load(ordering: .acquiring) }
 
-    /// Notes it; true if it was not noted yet.
+    /// Notes it. True if it was not noted before.
     fileprivate func note() -> Bool { !flag.exchange(true, ordering: .acquiringAndReleasing) }
 
-    /// The time is told, or a program has set another; true if it was noted.
+    /// Called when the time is told, or a program has set another. True if it was noted.
     fileprivate func settle() -> Bool { flag.exchange(false, ordering: .acquiringAndReleasing) }
 }

@@ -1,25 +1,27 @@
-// Has the kernel hand over what programs have written and it keeps: for seeks, for the lock, before a new encryption.
+// Makes the kernel write back cached writes: for seeks, for the lock, and before a file gets a new key.
 
 internal import BackingStore
 internal import FuseBridge
 internal import HostSystem
 internal import ProtectedVolume
 
-/// Flushes files, each on one of a few threads of its own, so that a file that is stuck holds up no other.
+/// Flushes files on a few threads of its own, so that one stuck file does not delay the others.
 ///
-/// A file is flushed through the own mount: opened for reading, and sync_file_range(2), which sends requests as large as an
-/// fsync does and takes no lock of the inode. While the kernel waits for the answer to a LSEEK it holds that lock; close(2)
-/// waits for it on older kernels (6.18 was seen not to), and so comes last, when the answer is given. Before Linux 6.16 sync_file_range(2) does not wait
-/// for FUSE's requests to be answered (they were sent from copies of the pages), but close(2) does: there a file counts as
-/// flushed after that, and seeks cannot wait for it (`isLockFree`).
+/// A file is flushed through our own mount: it is opened for reading and given to sync_file_range(2), which sends requests as
+/// large as those of fsync and takes no lock of the inode. The kernel holds that lock while it waits for the answer to a LSEEK.
+/// On older kernels close(2) waits for the lock (6.18 does not), so close(2) comes last, after the answer. Before Linux 6.16
+/// sync_file_range(2) does not wait for the answers to FUSE's requests, which the kernel sends from copies of the pages, but
+/// close(2) does. There a file counts as flushed only after close(2), and seeks cannot wait for it (`isLockFree`).
 ///
-/// What has no path, or may not be opened, is flushed by the notification that drops its pages: page by page. So is a file
-/// of which a write-back was refused: the calls above take the error that the kernel keeps for the writer's close(2).
-/// (fsync(2) has a record of its own and says it in any case.) An error that comes about meanwhile is given back.
+/// A file without a path, or one that may not be opened, is flushed page by page, by the notification that drops its pages. So
+/// is a file with a refused write-back, because the calls above take the error that the kernel keeps for the writer's close(2).
+/// (fsync(2) has its own record of the error and reports it in any case.) An error that arises meanwhile is given back.
 final class Flusher: Sendable {
-    /// Threads that flush, at most: more files than that are stuck together only where the store is, and then all are.
+    /// The largest number of flushing threads. If more files than this are stuck together, the store is stuck, and so are all
+    /// files.
     private static let mostFlushing = 8
-    /// Threads at most. Those that close are not counted above: each may wait for a seek that needs a flush first.
+    /// The largest number of all threads. Closing threads do not count above, because each may wait for a seek that needs a
+    /// flush first.
     private static let mostThreads = 64
     /// How long a thread waits for a job before it ends.
     private static let idleTime: UInt64 = 5_000_000_000
@@ -30,20 +32,20 @@ final class Flusher: Sendable {
         var deadline: UInt64
         var then: @Sendable (Bool) -> Void
     }
-    /// A file that is flushed or will be.
+    /// A file that is being flushed or will be.
     fileprivate struct Job: Sendable {
         let node: Node
-        /// Those that asked since the pass in hand began, which may not have seen what they mean: for the next.
+        /// Callers that asked after the current pass began. It may have missed their data, so they wait for the next one.
         var waiting: [Waiter] = []
-        /// Those for whom the pass in hand was begun.
+        /// Callers that the current pass serves.
         var served: [Waiter] = []
         var isQueued = false
         var isRunning = false
-        /// A page was refused since the pass in hand began.
+        /// A page was refused since the current pass began.
         var isRefused = false
-        /// A page was refused while a descriptor of ours was open: the error has been taken from the writer.
+        /// A page was refused while we had a descriptor open, so we have taken the error from the writer.
         var owesError = false
-        /// A thread closes descriptors of the file; what the next pass leaves is closed by it too.
+        /// A thread is closing descriptors of the file. It also closes the descriptor of the next pass.
         var isClosing = false
         var toClose: [HostFile] = []
     }
@@ -51,31 +53,31 @@ final class Flusher: Sendable {
         var session: Session?
         var volume: Volume?
         var mount: MountClient?
-        /// By node number.
+        /// The jobs by node number.
         var jobs: [UInt64: Job] = [:]
-        /// Jobs whose turn has not come, in the order in which they came.
+        /// Jobs that have not started, in the order in which they came.
         var queue: [UInt64] = []
-        /// Files of which a write-back was refused since they were opened, and why at last.
+        /// Files with a refused write-back since they were opened, and the last reason.
         var refused: [UInt64: Int32] = [:]
-        /// By a number that is counted up, as a thread that is started does not know its own yet.
+        /// By a running number, because a thread that is starting does not know its own ID yet.
         var threads: [UInt64: BackgroundThread] = [:]
         var started: UInt64 = 0
-        /// As requests name them.
+        /// The thread IDs as they appear in requests.
         var numbers: Set<Int32> = []
         var idle = 0
-        /// Threads that close descriptors.
+        /// Threads that are closing descriptors.
         var closing = 0
         var clock: BackgroundThread?
-        /// When the clock looks next.
+        /// When the clock thread looks next.
         var wake = UInt64.max
         var isStopping = false
     }
     private let state = Lock(State())
-    /// A job is queued, or none are taken any more.
+    /// A job is queued, or no more jobs are taken.
     private let changed = Condition()
-    /// The clock has to look earlier.
+    /// The clock thread must look earlier.
     private let hurried = Condition()
-    /// A job is over.
+    /// A job is done.
     private let finished = Condition()
 
     // MARK: life
@@ -91,7 +93,8 @@ final class Flusher: Sendable {
         state.withLock { $0.mount = mount }
     }
 
-    /// The mount has ended, and with it every call on it. Answers all that wait, and returns when the threads are gone.
+    /// Called when the mount has ended, and with it every call on it. Answers all waiting callers, and returns when the threads
+    /// are gone.
     func end() {
         let (waiters, threads, clock) = state.withLock { state in
             state.isStopping = true
@@ -107,25 +110,25 @@ final class Flusher: Sendable {
             state.session = nil
             state.volume = nil
             state.mount = nil
-            // Each holds this object, by its body.
+            // The body of each thread holds this object.
             state.threads = [:]
             state.clock = nil
         }
     }
 
-    /// Waits until no file is held open here; at most until `deadline`.
+    /// Waits until this object holds no file open, or until `deadline`.
     func settle(until deadline: UInt64) {
         _ = state.wait(on: finished, until: deadline) { $0.jobs.isEmpty ? true : nil }
     }
 
-    /// Whether requests of this thread come from a flush. What it opens is neither read nor written.
+    /// Whether requests of this thread come from a flush. Files that it opens are neither read nor written.
     func isOwn(_ process: Int32) -> Bool {
         state.withLock { $0.numbers.contains(process) }
     }
 
     // MARK: what is known of refusals
 
-    /// A page of the file was refused: the kernel keeps an error for the writer. Before the kernel is told.
+    /// Called before the kernel is told that a page of the file is refused. The kernel keeps an error for the writer.
     func refused(_ number: UInt64, _ errno: Int32) {
         state.withLock { state in
             state.refused[number] = errno
@@ -134,31 +137,31 @@ final class Flusher: Sendable {
         }
     }
 
-    /// Whether pages of the file were refused since it was opened. What the kernel has of it is then not what we have.
+    /// Whether pages of the file were refused since it was opened. The kernel's data then differs from ours.
     func hasRefused(_ number: UInt64) -> Bool {
         state.withLock { $0.refused[number] != nil }
     }
 
-    /// What a request of one of these threads to set the file's time is answered (`MountClient.keepError`).
+    /// The answer to a request by one of these threads to set the file's time (`MountClient.keepError`).
     func owedError(_ number: UInt64) -> Int32? {
         state.withLock { $0.jobs[number]?.owesError == true ? $0.refused[number] : nil }
     }
 
-    /// The file's last handle is gone.
+    /// Called when the file's last handle is gone.
     func closed(_ number: UInt64) {
         state.withLock { $0.refused[number] = nil }
     }
 
     // MARK: flushing
 
-    /// Has the kernel write back what is dirty of a file, and calls `then`, once and with no lock held: with true when all
-    /// that was dirty at the time of this call has reached us; with false when that failed or cannot be known, and at
-    /// `deadline` (CLOCK_MONOTONIC) at the latest, whatever hangs.
+    /// Makes the kernel write back a file's dirty data and calls `then` once, with no lock held. It passes true if all data
+    /// that was dirty at the time of this call has reached us, and false if that failed or cannot be known. It comes at
+    /// `deadline` (CLOCK_MONOTONIC) at the latest, even if something hangs.
     ///
-    /// Called here at once where nobody may have written; else by another thread, which may do I/O only for true: at the
-    /// deadline others wait behind it.
+    /// `then` runs here at once if there can be no dirty data, and else on another thread. It may do I/O only if it gets true,
+    /// because at the deadline other callers wait behind it.
     func flush(_ node: Node, until deadline: UInt64, then: @escaping @Sendable (Bool) -> Void) {
-        // What was written to a handle or a mapping is handed over before the kernel gives that up.
+        // The kernel sends the writes of a handle or a mapping before it closes that.
         guard node.writableHandles > 0 else { return then(true) }
         let isTaken = state.withLock { state in
             guard !state.isStopping, state.session != nil else { return false }
@@ -168,7 +171,7 @@ final class Flusher: Sendable {
             state.queueIfNeeded(node.number)
             startThreadIfNeeded(&state)
             guard !state.threads.isEmpty else {
-                // The first one could not be made: nobody else waits either.
+                // The first thread could not be made, so nobody else waits either.
                 state.queue = []
                 state.jobs = [:]
                 return false
@@ -181,7 +184,7 @@ final class Flusher: Sendable {
         hurried.broadcast()
     }
 
-    /// The same for several, waiting until all have been flushed or `deadline` has passed; the numbers of those that were.
+    /// Flushes several files and waits until all are done or `deadline` has passed. Returns the numbers of the flushed ones.
     func flush(_ nodes: [Node], until deadline: UInt64) -> Set<UInt64> {
         let results = Lock((left: nodes.count, flushed: Set<UInt64>()))
         let done = Condition()
@@ -207,7 +210,7 @@ final class Flusher: Sendable {
         guard let thread = BackgroundThread(name: "pfs-flusher", { [self] in work(id) }) else { return }
         state.started += 1
         state.threads[id] = thread
-        // It takes a job as soon as it runs.
+        // The thread takes a job as soon as it runs.
         state.idle += 1
     }
 
@@ -221,7 +224,7 @@ final class Flusher: Sendable {
         state.withLock { _ = $0.numbers.remove(me) }
     }
 
-    /// The next job; nil, and the thread is counted no more, where there is none for a while or the mount has ended.
+    /// The next job. Nil, and the thread no longer counts, if there is none for a while or the mount has ended.
     private func next(_ id: UInt64) -> UInt64? {
         let taken = state.wait(on: changed, until: monotonicNanoseconds() + Self.idleTime) { state -> UInt64?? in
             if state.isStopping { return .some(nil) }
@@ -230,12 +233,12 @@ final class Flusher: Sendable {
             return .some(state.queue.removeFirst())
         }
         if let taken { return taken }
-        // Looked for once more, in one step with leaving: a job that came since was left to this thread.
+        // Looks once more in the same step in which the thread leaves, because a job that came since was left to this thread.
         return state.withLock { state in
             state.idle -= 1
             if state.isStopping { return nil }
             guard state.queue.isEmpty else { return state.queue.removeFirst() }
-            // Nobody joins it then.
+            // Nothing will join the thread then.
             state.threads[id] = nil
             return nil
         }
@@ -249,9 +252,10 @@ final class Flusher: Sendable {
         if isCloser { close(number) }
     }
 
-    /// One flush of a file, for those that had asked for it before it began; whether the caller has to close what it leaves.
+    /// Flushes a file once, for the callers that asked before it began. Returns whether the caller must close the left
+    /// descriptor.
     ///
-    /// A function of its own, after which no reference is left but the one in the job: the last one closes.
+    /// A separate function, so that the only reference left is the one in the job. Releasing the last one closes the file.
     private func flushed(_ number: UInt64) -> (served: [Waiter], isFlushed: Bool, isCloser: Bool) {
         let job = state.withLock { state in
             state.jobs[number]?.begin()
@@ -277,15 +281,15 @@ final class Flusher: Sendable {
         return mount.openForWriteBack(path, inode: node.inode)
     }
 
-    /// Whether all that was dirty has reached us or was refused.
+    /// Whether all dirty data has reached us or was refused.
     private func handOver(_ node: Node, _ file: HostFile?) -> Bool {
         if let file { return (try? file.writeBack()) != nil }
-        // Before 6.16 it waits for the pages that it sends itself, and for none that are on their way.
+        // Before 6.16 the call waits for the pages that it sends itself, but not for pages that are already being sent.
         guard let session = state.withLock({ $0.session }) else { return false }
         return session.invalidate(node: node.number) == 0 && Self.isLockFree
     }
 
-    /// Closes what passes over the file leave, outside of all locks: it may wait for a seek that another pass will answer.
+    /// Closes the descriptors that passes leave, with no lock held. Closing may wait for a seek that another pass will answer.
     private func close(_ number: UInt64) {
         while true {
             let (files, debtor) = state.withLock { state in
@@ -308,14 +312,14 @@ final class Flusher: Sendable {
         finished.broadcast()
     }
 
-    /// Has the kernel keep the error again that our calls have taken, for the writer's close(2).
+    /// Makes the kernel keep the error again that our calls have taken, for the writer's close(2).
     private func giveBackError(_ node: Node) {
         let (volume, mount) = state.withLock { ($0.volume, $0.mount) }
         if let mount, let path = volume?.path(of: node) { mount.keepError(path) }
         state.withLock { $0.jobs[node.number]?.owesError = false }
     }
 
-    /// The clock: answers those whose deadline has passed.
+    /// The clock thread. It answers callers whose deadline has passed.
     private func watch() {
         while true {
             let wake = state.withLock { $0.wake }
@@ -332,10 +336,10 @@ final class Flusher: Sendable {
 }
 
 extension Flusher.Job {
-    /// Nothing is left to do for it.
+    /// Whether the job has nothing left to do.
     fileprivate var isOver: Bool { !isQueued && !isRunning && !isClosing && waiting.isEmpty }
 
-    /// A pass begins, for all that wait.
+    /// Begins a pass for all waiting callers.
     fileprivate mutating func begin() {
         isQueued = false
         isRunning = true
@@ -346,14 +350,15 @@ extension Flusher.Job {
 }
 
 extension Flusher.State {
-    /// Puts a job into the queue that has somebody waiting, unless it is there or in hand.
+    /// Queues a job that has waiting callers, unless it is already queued or running.
     fileprivate mutating func queueIfNeeded(_ number: UInt64) {
         guard let job = jobs[number], !job.waiting.isEmpty, !job.isQueued, !job.isRunning else { return }
         jobs[number]?.isQueued = true
         queue.append(number)
     }
 
-    /// A pass is over: those to be answered, whether no page was refused, and whether the caller has to close what is left.
+    /// Ends a pass. Returns the callers to answer, whether no page was refused, and whether the caller must close the left
+    /// descriptor.
     fileprivate mutating func passed(
         _ number: UInt64, leaving file: HostFile?
     ) -> (served: [Flusher.Waiter], isFlushed: Bool, isCloser: Bool) {
@@ -375,7 +380,7 @@ extension Flusher.State {
         if jobs[number]?.isOver == true { jobs[number] = nil }
     }
 
-    /// Takes those out whose deadline has passed at `now`, and sets when to look again.
+    /// Removes and returns callers whose deadline has passed at `now`, and sets when to look again.
     fileprivate mutating func takeLate(_ now: UInt64) -> [Flusher.Waiter] {
         var late: [Flusher.Waiter] = []
         wake = .max

@@ -1,4 +1,4 @@
-// A new key and class for a file, asked for over the control socket, with the kernel's view of it put right.
+// Gives a file a new key and class on request of the control socket, and updates the kernel's view of it.
 
 internal import FuseBridge
 internal import HostSystem
@@ -7,19 +7,20 @@ internal import Synchronization
 package import VolumeFormat
 
 extension Frontend {
-    /// How long the kernel may take to forget the old inode before the answer is given all the same.
+    /// How long to wait for the kernel to forget the old inode before answering anyway.
     private static let patience: UInt64 = 5_000_000_000
 
     /// Gives the file at `path` (components from the root) a new key and a class, and returns when lookups find it.
     ///
-    /// - Parameter progress: told of the bytes done, and of all; false ends it, as the end of the mount does.
-    /// - Throws: `.refused(.EINTR)` when it was ended; what `Volume.reencrypt` throws; `.noEntry` where there is no such file.
+    /// - Parameter progress: gets the bytes done and the total. Returning false stops the work, as the end of the mount does.
+    /// - Throws: `.refused(.EINTR)` if it was stopped, `.noEntry` if there is no such file, and the errors of
+    ///   `Volume.reencrypt`.
     package func reencrypt(
         _ path: [[UInt8]], to protectionClass: ProtectionClass, progress: (_ done: UInt64, _ total: UInt64) -> Bool
     ) throws(VolumeError) {
         guard let name = path.last else { throw .notSupported }
         try withNode(at: path) { (node, parent) throws(VolumeError) in
-            // What programs have written may still stand in the page cache only.
+            // Written data may still be only in the page cache.
             _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
             try volume.reencrypt(node, to: protectionClass) { done in
@@ -30,7 +31,7 @@ extension Frontend {
         }
     }
 
-    /// Gives the file at `path` (components from the root) a class, and leaves its key: as setxattr(2) does.
+    /// Gives the file at `path` (components from the root) a class and keeps its key, as setxattr(2) does.
     package func changeClass(_ path: [[UInt8]], to protectionClass: ProtectionClass) throws(VolumeError) {
         try withNode(at: path) { (node, _) throws(VolumeError) in
             guard node.kind == .file else { throw .notSupported }

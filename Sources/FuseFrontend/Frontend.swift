@@ -1,4 +1,4 @@
-// A mounted volume as the daemon drives it: mount, lock, unlock, look at, end.
+// A mounted volume as the daemon uses it: mount, lock, unlock, report, end.
 
 package import FuseBridge
 internal import HostSystem
@@ -8,35 +8,36 @@ internal import SodiumKit
 internal import Synchronization
 package import VolumeFormat
 
-/// What happens to a mount.
+/// An event of a mount.
 package enum FrontendEvent: Sendable, Equatable {
     /// The lock has begun: class A is closed.
     case locking
     /// The keys are gone, and the kernel holds no page of class A.
     case locked
-    /// The keys are gone, and the kernel still holds pages of so many files; `locked` follows.
+    /// The keys are gone, but the kernel still holds pages of this many files. `locked` follows.
     case sweeping(files: Int)
-    /// The keys are there; `isFirst` since the mount was made.
+    /// The keys are present. `isFirst` is true for the first unlock since the mount was made.
     case unlocked(isFirst: Bool)
-    /// Nobody has used protected files for the time of `-o idle`.
+    /// Protected files have not been used for the time of `-o idle`.
     case idle
 }
 
-/// What a mount is doing.
+/// Statistics of a mount.
 package struct FrontendStatistics: Sendable {
     /// Open handles by class.
     package var openHandles: [ProtectionClass: Int]
-    /// Inodes that the kernel knows.
+    /// The number of inodes that the kernel knows.
     package var knownNodes: Int
     /// Seconds since files of classes A and B were last used.
     package var idleSeconds: UInt64
-    /// Worker threads.
+    /// The number of worker threads.
     package var workers: Int
-    /// Files of which the kernel still holds pages that a lock wants gone.
+    /// The number of files with pages that a lock wants gone and the kernel still holds.
     package var sweepingFiles: Int
 }
 
-/// A mount of a volume. `mount`, then `wait` until it has ended, `close`; the rest from any thread but a worker.
+/// A mount of a volume. Call `mount`, then `wait` until it has ended, then `close`. Call the rest from any thread except a
+/// worker.
 package final class Frontend: Sendable {
     let volume: Volume
     private let options: MountOptions
@@ -48,9 +49,9 @@ package final class Frontend: Sendable {
     private let mender: Mender
     private let log: @Sendable (String) -> Void
     private let events: @Sendable (FrontendEvent) -> Void
-    /// The mount has ended: what still runs on it gives up.
+    /// The mount has ended, so calls that still run on it stop.
     let isEnding = Atomic(false)
-    /// One lock or unlock at a time.
+    /// Held for one lock or unlock at a time.
     private let turn = Lock(())
 
     /// A front end of `volume`, not mounted yet.
@@ -58,7 +59,7 @@ package final class Frontend: Sendable {
     ///   - source: shown as the mount's source.
     ///   - log: takes one line at a time.
     ///   - trace: takes one line for each request, with names if `options` let the log hold them; nil: nothing is traced.
-    ///   - events: called from the thread of the lock or unlock, or the timer's; must not wait for either.
+    ///   - events: called on the thread of the lock or unlock, or on the timer's. It must wait for neither.
     package init(
         volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
         trace: (@Sendable (String) -> Void)? = nil, events: @escaping @Sendable (FrontendEvent) -> Void
@@ -85,7 +86,7 @@ package final class Frontend: Sendable {
         do throws(SessionError) {
             try session.start(workers: calls.limits.workers)
         } catch {
-            // Else it would stay in the mount table, dead.
+            // Otherwise it would stay in the mount table, dead.
             session.close()
             throw error
         }
@@ -108,22 +109,23 @@ package final class Frontend: Sendable {
         isEnding.store(true, ordering: .relaxed)
     }
 
-    /// Waits, a second at most, until this process itself does not use the mount: before unmounting.
+    /// Waits up to a second until this process does not use the mount itself. Call it before unmounting.
     package func settle() {
         calls.settle(until: monotonicNanoseconds() + 1_000_000_000)
     }
 
-    /// Frees the session, after `wait`. Closing the volume is the caller's.
+    /// Frees the session, after `wait`. The caller closes the volume.
     package func close() {
         mender.stop()
-        // Nobody holds a file's pages any more: everything that was parked has come to its turn.
+        // No program holds a file's pages any more, so every parked request has been answered.
         system.readers.stop()
         timer.stop()
         calls.end()
         session.close()
     }
 
-    /// Locks: always succeeds. Does nothing unless the volume is unlocked. Announcing and grace come before it.
+    /// Locks. It always succeeds, and does nothing unless the volume is unlocked. The caller announces it and waits for the
+    /// grace before.
     package func lock() -> LockReport {
         turn.withLock { _ in
             var report = LockSequence(system: system, calls: calls).run { events(.locking) }
@@ -135,14 +137,14 @@ package final class Frontend: Sendable {
             if report.files > 0 {
                 log("locked; the kernel still holds pages of \(report.files) files, which the store has not taken yet")
             }
-            // Still in turn: an unlock that followed at once must not be told of first.
+            // Still under the lock, so that the event of an unlock that follows at once cannot come first.
             timer.locked()
             events(report.files > 0 ? .sweeping(files: report.files) : .locked)
             return report
         }
     }
 
-    /// While sweeping: once the kernel holds no page any more the state is locked.
+    /// Called while sweeping. Sets the state to locked once the kernel holds no more pages.
     private func finishSweeping() {
         let sequence = LockSequence(system: system, calls: calls)
         turn.withLock { _ in
@@ -154,9 +156,9 @@ package final class Frontend: Sendable {
         }
     }
 
-    /// Takes keys in: from here on everything is open.
+    /// Takes keys in. From here on every class is open.
     package func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
-        // The closure below may run once only, which the type system cannot see: the keys go in through an optional.
+        // The closure below runs at most once, which the type system cannot see, so the keys go in through an optional.
         var given: VolumeKeys? = consume keys
         return try turn.withLock { _ throws(KeyError) in
             guard let keys = given.take() else { return UnlockOutcome.alreadyUnlocked }
@@ -169,7 +171,7 @@ package final class Frontend: Sendable {
         }
     }
 
-    /// Open handles by class and the like.
+    /// The mount's current statistics.
     package var statistics: FrontendStatistics {
         FrontendStatistics(
             openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,

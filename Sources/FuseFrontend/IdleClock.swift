@@ -1,4 +1,4 @@
-// When protected files were last used, which decides about the idle lock.
+// Records when protected files were last used, for the idle lock.
 
 internal import HostSystem
 internal import HostSystem
@@ -6,7 +6,7 @@ internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat
 
-/// Use of files of classes A and B, the ones that a lock closes. Suspended time counts (CLOCK_BOOTTIME).
+/// The use of files of classes A and B, which a lock closes. Suspended time counts (CLOCK_BOOTTIME).
 final class IdleClock: Sendable {
     private let last: Atomic<UInt64>
     private let running = Atomic<Int>(0)
@@ -27,11 +27,11 @@ final class IdleClock: Sendable {
             idleClock?.finished()
         }
 
-        /// The use is over.
+        /// Ends the use.
         consuming func end() {}
     }
 
-    /// A request on `node` begins.
+    /// Called when a request on `node` begins.
     func begin(_ node: Node) -> Use {
         switch node.protectionClass {
         case .complete, .completeUnlessOpen, nil:
@@ -47,12 +47,12 @@ final class IdleClock: Sendable {
         running.subtract(1, ordering: .relaxed)
     }
 
-    /// Counts as use, without a request: an unlock.
+    /// Counts an unlock as use, although it is not a request.
     func touch() {
         last.store(WallClock.bootNanoseconds, ordering: .relaxed)
     }
 
-    /// How long nothing has been used; 0 while a request runs.
+    /// The time since the last use. 0 while a request runs.
     var idleNanoseconds: UInt64 {
         if running.load(ordering: .relaxed) > 0 { return 0 }
         return nanoseconds(from: last.load(ordering: .relaxed), to: WallClock.bootNanoseconds)

@@ -1,8 +1,8 @@
-// A queue whose one thread does one job after another.
+// A queue with one thread that does one job after another.
 
 internal import HostSystem
 
-/// Jobs in the order in which they came, each without any lock held.
+/// Runs jobs in the order in which they came, each without any lock held.
 final class JobQueue: Sendable {
     private struct State: Sendable {
         var jobs: [@Sendable () -> Void] = []
@@ -38,9 +38,9 @@ final class JobQueue: Sendable {
         changed.broadcast()
     }
 
-    /// Queues `job` and waits until it is done; false when `deadline` (CLOCK_MONOTONIC, ns) passes first, or no thread runs.
+    /// Queues `job` and waits until it is done. False if `deadline` (CLOCK_MONOTONIC, ns) passes first, or no thread runs.
     ///
-    /// The job goes on all the same.
+    /// The job runs even so.
     func perform(until deadline: UInt64, _ job: @escaping @Sendable () -> Void) -> Bool {
         guard thread != nil else { return false }
         let done = Lock(false)
@@ -53,7 +53,7 @@ final class JobQueue: Sendable {
         return done.wait(on: finished, until: deadline) { $0 ? true : nil } ?? false
     }
 
-    /// Takes no more jobs, and returns when the queued ones are done. Once, and not from a job.
+    /// Takes no more jobs, and returns when the queued ones are done. Call it once, and not from a job.
     func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()

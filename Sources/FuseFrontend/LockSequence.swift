@@ -1,4 +1,4 @@
-// Locking in place: keys out, and the plaintext out of the kernel too, losing no write that a program was told of.
+// Locks a mounted volume: wipes the keys and the kernel's plaintext, without losing a write that a program was told of.
 
 internal import HostSystem
 internal import Keybag
@@ -8,30 +8,31 @@ internal import VolumeFormat
 
 /// The steps of a lock, numbered as in `docs/architecture.md`, "One lock".
 struct LockSequence {
-    /// Passes while somebody may be in the middle of a write(2), and how far apart they are.
+    /// The number of passes while a program may be inside write(2), and the milliseconds between them.
     static let leastPasses = 3
     static let mostPasses = 50
     static let betweenPasses: UInt32 = 20
-    /// The longest that keys stay for what the kernel has to write back. What comes later becomes late records.
+    /// The longest time that keys stay while the kernel writes back. Pages that come later become late records.
     static let limit: UInt64 = 10_000_000_000
-    /// The longest while nothing is written back at all.
+    /// The longest wait without any write-back.
     static let patience: UInt64 = 2_000_000_000
     static let touchLimit: UInt64 = 200_000_000
-    /// The longest for steps that have nothing to do with the cache: reads under way, first pages, buffers, open handles.
+    /// The longest wait for steps that do not concern the cache: running reads, first pages, buffers, open handles.
     static let shortLimit: UInt64 = 300_000_000
-    /// After so long without a write-back, files that may be dirty are evicted as they are: clean ones among them go at once.
+    /// After this long without a write-back, files that may be dirty are evicted as they are. The clean ones among them are
+    /// dropped at once.
     static let flushPause: UInt64 = 100_000_000
 
     let system: VolumeFileSystem
     let calls: DeferredCalls
 
-    /// Steps 2 to 5; announcing is the caller's, before and after.
+    /// Runs steps 2 to 5. The caller announces the lock before and reports it after.
     func run(locking: () -> Void) -> LockReport {
         let start = monotonicNanoseconds()
         let deadline = start + Self.limit
         var report = LockReport()
         var isQuiet = false
-        // 2 and 4 are the volume's; 3 is the kernel's, between them.
+        // The volume does steps 2 and 4; the kernel does step 3 between them.
         let isLocked = system.volume.lock(
             sweeping: true, readLimit: Self.shortLimit,
             clearCache: {
@@ -46,7 +47,7 @@ struct LockSequence {
             report.wasLocked = true
             return report
         }
-        // 5
+        // Step 5.
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
         if left == 0 { _ = system.volume.keys.finishSweeping() }
@@ -55,15 +56,15 @@ struct LockSequence {
         return report
     }
 
-    /// Step 3: the page cache written back and emptied; false when it did not come to rest.
+    /// Step 3: writes the page cache back and empties it. False if pages kept coming.
     ///
-    /// What nobody can write goes at once, and waits for nobody's writes; what may be dirty is written back in large requests
-    /// first, as a notification sends one page at a time.
+    /// Files without writers are evicted at once, without waiting for other files' writes. Files that may be dirty are first
+    /// written back in large requests, because a notification sends one page at a time.
     private func clearCache(until deadline: UInt64) -> Bool {
         var passes = 0
         let holders = targets
         let dirty = holders.filter(mayBeDirty)
-        // From here on each buffered write asks for attributes first, and is refused.
+        // From here on the kernel asks for attributes before each buffered write, and the write is refused.
         for node in dirty { calls.forgetAttributesNow(node.number) }
         calls.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
         let isFlushed = flush(dirty, until: deadline)
@@ -84,8 +85,8 @@ struct LockSequence {
         }
     }
 
-    /// Has the kernel write back what is dirty, and evicts each file when that is done; false when `deadline` passes first, or
-    /// nothing comes any more.
+    /// Makes the kernel write dirty data back, and evicts each file when that is done. False if `deadline` passes first, or
+    /// write-backs stop.
     private func flush(_ nodes: [Node], until deadline: UInt64) -> Bool {
         let left = Lock(Set(nodes.map(\.number)))
         let changed = Condition()
@@ -111,7 +112,7 @@ struct LockSequence {
         }
     }
 
-    /// Evicts once more what has pages; how many files still have when `deadline` passes or nothing moves.
+    /// Evicts again all files that have pages. Returns how many still have some when `deadline` passes or progress stops.
     func sweepOn(until deadline: UInt64) -> Int {
         let nodes = targets
         let left = Set(calls.evictor.evict(nodes.map(\.number), until: deadline, patience: Self.patience))
@@ -119,15 +120,15 @@ struct LockSequence {
         return left.count
     }
 
-    /// Step 5: what is open is closed for the kernel too, and counted; buffers are wiped.
+    /// Step 5: closes open handles for the kernel too, counts them, and wipes buffers.
     private func closeHandles(_ report: inout LockReport) {
         let open = system.files.all.filter { $0.node.protectionClass == .complete }.map(\.node)
         if !open.isEmpty {
-            // The kernel answers SEEK_END from the size it keeps, until an answer about the file has told it not to. And
-            // close(2) returns before RELEASE is read: these requests stand behind it, and then every worker passes by.
+            // The kernel answers SEEK_END from the size it keeps until an answer about the file tells it not to. And close(2)
+            // returns before RELEASE is read. These requests queue behind that RELEASE, and then every worker passes by.
             calls.helper.look(at: open, until: monotonicNanoseconds() + Self.shortLimit / 3)
         }
-        // Requests of before have left plaintext in the workers' buffers.
+        // Earlier requests have left plaintext in the workers' buffers.
         _ = calls.wipeBuffers(until: monotonicNanoseconds() + Self.shortLimit)
         system.volume.releaseBuffers()
         ProcessHardening.trimHeap()
@@ -136,7 +137,7 @@ struct LockSequence {
         report.processes = Set(cutOff.map(\.process).filter { $0 > 0 }).sorted()
     }
 
-    /// Class A, and class B without an open handle, with pages.
+    /// Files with pages of class A, or of class B without an open handle.
     private var targets: [Node] {
         system.volume.nodesWithCachedPages.filter { node in
             switch node.protectionClass {
@@ -147,32 +148,32 @@ struct LockSequence {
         }
     }
 
-    /// Whether pages of the file may be dirty: somebody may write to it, through the cache or a mapping.
+    /// Whether pages of the file may be dirty because a program can write to it, through the cache or a mapping.
     private func mayBeDirty(_ node: Node) -> Bool { node.writableHandles > 0 }
 
-    /// Those on class A files.
+    /// Handles on class A files.
     private var closedHandles: [Handle] {
         system.files.all.filter { $0.node.protectionClass == .complete }.flatMap { file in
             file.state.withLock { $0.handles }
         }
     }
 
-    /// Class A files behind which somebody may be in the middle of a write(2) to the cache: opened as another class.
+    /// Class A files that were opened as another class. A program may be inside a write(2) to their cache.
     private var cachedWriters: [Node] {
         system.volume.nodesWithCachedPages.filter {
             $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
         }
     }
 
-    /// 6: a writer that slept inside write(2) may put a page into the cache after the lock, and a change of class that the
+    /// Step 6: a writer that slept inside write(2) may put a page into the cache after the lock, and a change of class that the
     /// lock overtook may end after it.
     func sweep() {
         calls.evictor.add(targets.map(\.number))
-        // What the store has refused before.
+        // Pages that the store has refused before.
         if system.volume.hasLateRecordsInMemory { calls.persistLateRecords() }
     }
 
-    /// When to sweep after a lock, in nanoseconds: the times of the first ones, then again and again.
+    /// When to sweep after a lock, in nanoseconds: the times of the first sweeps, then the interval.
     static func sweepDelay(_ count: Int) -> UInt64 {
         switch count {
         case 0: 10_000_000

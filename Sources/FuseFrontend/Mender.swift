@@ -1,9 +1,9 @@
-// The thread that mends the middle of long files after a crash, while programs go on with them.
+// The thread that repairs the middle of long files after a crash while programs use them.
 
 internal import HostSystem
 internal import ProtectedVolume
 
-/// Continues in small steps with what rule R5 leaves for later, and rests as long as it works.
+/// Continues in small steps with the repair that rule R5 postpones, and rests as long as each step took.
 final class Mender: Sendable {
     private let volume: Volume
     private let thread: Lock<BackgroundThread?>
@@ -30,12 +30,12 @@ final class Mender: Sendable {
                 let spent = nanoseconds(from: begin, to: monotonicNanoseconds())
                 sleep(milliseconds: UInt32(clamping: max(1, min(spent / 1_000_000, 100))))
             }
-            // Files that the lock has closed are tried again later. An open of a file wakes this thread.
+            // Files that the lock has closed are tried again later. Opening a file wakes this thread.
             deadline = log.isEmpty ? nil : monotonicNanoseconds() + 60_000_000_000
         }
     }
 
-    /// Returns within a step; what is left stays tolerated. Once.
+    /// Returns within a step. The rest stays tolerated. Call it once.
     func stop() {
         volume.content.mending.stop()
         thread.withLock { thread in

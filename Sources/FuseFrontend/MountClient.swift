@@ -1,23 +1,23 @@
-// Calls on the mount itself, as any program makes them: for what the kernel does on their way.
+// Calls on our own mount, as any program makes them, for their effects in the kernel.
 
 internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// The mount as its clients see it. Only for the helper's thread and the flusher's: a worker that calls its own mount waits for
-/// itself.
+/// The mount as its clients see it. Only the threads of the helper and the flusher may use it, because a worker that calls its
+/// own mount waits for itself.
 ///
-/// Opened anew for each call: a descriptor kept would keep the mount from being unmounted.
+/// Opened anew for each call, because an open descriptor would prevent unmounting.
 struct MountClient: Sendable {
-    /// An attribute that no file has. Removing it is answered ENODATA; the kernel takes the inode's lock on the way and so
-    /// queues behind writers in flight.
+    /// An attribute that no file has. Removing it is answered ENODATA. On the way the kernel takes the inode's lock and so
+    /// waits for running writers.
     static let touchName = Array("\(AttributeName.touch)".utf8)
 
     /// The same, but removing it succeeds.
     static let errorName = Array("\(AttributeName.error)".utf8)
 
     let mountPoint: String
-    /// `st_dev` of everything in it. What somebody has mounted over it, or put in its place, is another's.
+    /// `st_dev` of everything in the mount. Anything mounted over it, or put in its place, has another one.
     let device: UInt64
 
     /// The object at `path` from the root, by descriptors, following no symlink.
@@ -35,17 +35,17 @@ struct MountClient: Sendable {
 
     /// Waits behind the writers of the file at `path`.
     func touch(_ path: [[UInt8]]) {
-        // ENODATA is the expected answer, and any other is as good: the lock has been taken.
+        // ENODATA is the expected answer. Any other is as good, because the lock has been taken.
         try? node(at: path).removeAttribute(Self.touchName)
     }
 
-    /// Opens the file at `path` for reading, and closes it; false where it cannot be opened.
+    /// Opens the file at `path` for reading, and closes it. False if it cannot be opened.
     func openAndClose(_ path: [[UInt8]]) -> Bool {
         (try? node(at: path).openFile(.readOnly)) != nil
     }
 
-    /// Opens the file at `path` so that the kernel can be told to write it back; nil where it cannot be opened, or where
-    /// another one is there.
+    /// Opens the file at `path` so that the kernel can be told to write it back. Nil if it cannot be opened, or if the path
+    /// leads to another file.
     func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
         guard let root = try? HostDirectory.open(path: mountPoint), (try? root.status().device) == device else {
             return nil
@@ -53,13 +53,13 @@ struct MountClient: Sendable {
         return try? root.openForWriteBack(path, inode: inode)
     }
 
-    /// Has the kernel keep an error of the file at `path`, as of a write-back that failed: removing an attribute succeeds, and
-    /// the time that the kernel then sends is refused (`FileTimes`, point 4).
+    /// Makes the kernel keep an error of the file at `path`, like that of a failed write-back. Removing an attribute succeeds,
+    /// and the time that the kernel then sends is refused (`FileTimes`, point 4).
     func keepError(_ path: [[UInt8]]) {
         try? node(at: path).removeAttribute(Self.errorName)
     }
 
-    /// Has the kernel, which has been told to forget the attributes of the file at `path`, ask for them.
+    /// Makes the kernel ask for the attributes of the file at `path`, which it was told to forget.
     func look(_ path: [[UInt8]]) {
         _ = try? node(at: path).status()
     }

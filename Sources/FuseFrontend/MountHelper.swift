@@ -1,4 +1,4 @@
-// The thread that makes calls on this process's own mount, which no worker may do.
+// The thread that makes calls on our own mount, which no worker may do.
 
 internal import HostSystem
 internal import Keybag
@@ -6,8 +6,8 @@ internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat
 
-/// Calls on the mount, in the order in which they are asked for. Each may wait behind a program that holds an inode's lock, so
-/// a caller gives a deadline; the call goes on all the same. A file without a name cannot be reached.
+/// Makes calls on the mount, in order. Each may wait for a program that holds an inode's lock, so callers give a deadline; the
+/// call continues after it. A file without a name cannot be reached.
 final class MountHelper: Sendable {
     private let volume: Volume
     private let mount = Lock<MountClient?>(nil)
@@ -22,7 +22,7 @@ final class MountHelper: Sendable {
     /// From here on the mount can be called.
     func begin(_ mount: MountClient) { self.mount.withLock { $0 = mount } }
 
-    /// The mount has ended; waits for the call in hand.
+    /// Called when the mount has ended. Waits for the running call.
     func end() {
         queue.stop()
         mount.withLock { $0 = nil }
@@ -34,29 +34,29 @@ final class MountHelper: Sendable {
     /// Queues `job`.
     func add(_ job: @escaping @Sendable () -> Void) { queue.add(job) }
 
-    /// Queues `job` and waits until it is done; false when `deadline` passes first.
+    /// Queues `job` and waits until it is done. False if `deadline` passes first.
     func perform(until deadline: UInt64, _ job: @escaping @Sendable () -> Void) -> Bool {
         queue.perform(until: deadline, job)
     }
 
-    /// Gives `body` the mount and the path of `node`; nil if it cannot be reached. In a job only.
+    /// Gives `body` the mount and the path of `node`. Nil if it cannot be reached. Call it only in a job.
     @discardableResult
     func reach<Result>(_ node: Node, _ body: (MountClient, [[UInt8]]) -> Result) -> Result? {
         guard let mount = mount.withLock({ $0 }), let path = volume.path(of: node) else { return nil }
         return body(mount, path)
     }
 
-    /// Waits until the mount is not in use by the helper.
+    /// Waits until the helper does not use the mount.
     func settle(until deadline: UInt64) { _ = perform(until: deadline) {} }
 
-    /// Waits behind the writers of `nodes`.
+    /// Waits for running writers of `nodes`.
     func touch(_ nodes: [Node], until deadline: UInt64) {
         _ = perform(until: deadline) { [self] in
             for node in nodes where monotonicNanoseconds() < deadline { reach(node) { $0.touch($1) } }
         }
     }
 
-    /// Opens and closes the file, which takes away the error that the kernel keeps of it; false if that is not known to have
+    /// Opens and closes the file, which clears the error that the kernel keeps of it. False if that is not known to have
     /// happened by `deadline`.
     func openAndClose(_ node: Node, until deadline: UInt64) -> Bool {
         let isDone = Atomic(false)
@@ -66,8 +66,8 @@ final class MountHelper: Sendable {
         return isOver && isDone.load(ordering: .acquiring)
     }
 
-    /// Has the kernel ask for the attributes of `nodes`, and take what is queued before that. If `deadline` passes, the rest is
-    /// done in the background, among the helper's other work.
+    /// Makes the kernel ask for the attributes of `nodes`, after the work that is queued before it. If `deadline` passes, the
+    /// rest runs in the background with the helper's other work.
     func look(at nodes: [Node], until deadline: UInt64) {
         var rest = nodes[...]
         repeat {

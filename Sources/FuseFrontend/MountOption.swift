@@ -5,7 +5,7 @@ import VolumeFormat
 
 /// A word of `-o`.
 package struct MountOption: Sendable {
-    /// What a word is for.
+    /// The purpose of a word.
     package enum Use: String, Sendable {
         /// It changes what protectfs does.
         case protectfs
@@ -17,11 +17,11 @@ package struct MountOption: Sendable {
 
     /// The word, without its value.
     package let name: String
-    /// What its value is called in the help; nil for a word without one.
+    /// The name of its value in the help. Nil for a word without one.
     package let value: String?
-    /// What it is for.
+    /// Its purpose.
     package let use: Use
-    /// One sentence without its full stop; empty for words that protectfs does not define.
+    /// Its meaning as one sentence without the full stop. Empty for words that protectfs does not define.
     package let meaning: String
     /// Takes its value, which is empty for a word without one.
     let take: @Sendable (inout MountOptions, String) throws(MountOptionError) -> Void

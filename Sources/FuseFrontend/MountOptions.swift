@@ -1,23 +1,23 @@
-// What the words after `-o` ask for; `MountOption` has the table of the words.
+// The parsed words after `-o`. `MountOption` has the table of the words.
 
 package import ProtectedVolume
 internal import VolumeFormat
 
 /// A word of `-o` that cannot be used.
 package enum MountOptionError: Error, Equatable, Sendable {
-    /// The table does not have it.
+    /// The table does not contain it.
     case unknown(String)
-    /// It needs a value, or its value makes no sense.
+    /// It needs a value, or its value is invalid.
     case badValue(option: String, value: String, expected: String)
 }
 
-/// What `-o` asked for.
+/// The options after `-o`.
 package struct MountOptions: Sendable, Equatable {
-    /// What the volume has to know, handed on as it is.
+    /// The options of the volume, passed on unchanged.
     package var volume = VolumeOptions()
     /// Other users may see the mount.
     package var allowsOther = false
-    /// Lock after so many seconds without use of protected files.
+    /// Lock after this many seconds without use of protected files.
     package var idleSeconds: UInt64?
     /// Shown as the owner of everything.
     package var user: UInt32?
@@ -25,15 +25,15 @@ package struct MountOptions: Sendable, Equatable {
     package var group: UInt32?
     /// Permission bits taken from everything.
     package var mask: UInt32?
-    /// What the kernel is given as it stands: `noatime`, `nodev` …
+    /// Words that the kernel gets unchanged: `noatime`, `nodev` …
     package var kernelOptions: [String] = []
     /// The log may hold names of files and programs. Not an option of `-o`: fstab is not the place to ask for it.
     package var logsNames = false
 
-    /// Nothing asked for.
+    /// The defaults.
     package init() {}
 
-    /// Takes lists as they follow each `-o`; later words win.
+    /// Takes the lists after each `-o`. Later words win.
     package static func parse(_ lists: [String]) throws(MountOptionError) -> MountOptions {
         var result = MountOptions()
         for list in lists {
@@ -54,7 +54,7 @@ package struct MountOptions: Sendable, Equatable {
         }
     }
 
-    /// `90`, `90s`, `10m`, `2h`, `1d`, or several of these in a row (`1h30m`); nil where it is none.
+    /// Parses `90`, `90s`, `10m`, `2h`, `1d`, or several of these in a row (`1h30m`). Nil for anything else.
     static func seconds(_ text: String) -> UInt64? {
         var total: UInt64 = 0
         var number: UInt64?
@@ -83,7 +83,7 @@ package struct MountOptions: Sendable, Equatable {
         return text.isEmpty ? nil : total
     }
 
-    /// The words for libfuse: what the mount shows as its source and type, and what the kernel is to check.
+    /// The words for libfuse: the mount's source and type, and the checks that the kernel does.
     func sessionOptions(source: String) -> [String] {
         var escaped = ""
         for character in source {

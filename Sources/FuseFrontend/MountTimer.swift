@@ -11,11 +11,11 @@ final class MountTimer: Sendable {
         var isStopping = false
         /// Counts the events that change when to look again.
         var changes = 0
-        /// Sweeps done since the lock; nil while not locked.
+        /// Sweeps done since the lock. Nil while not locked.
         var sweeps: Int?
-        /// When the next sweep is due, CLOCK_MONOTONIC.
+        /// When the next sweep is due (CLOCK_MONOTONIC).
         var sweepDue: UInt64 = 0
-        /// The idle time has been reported, and nothing was used since.
+        /// The idle time has been reported, and no use has followed.
         var saidIdle = false
     }
     private let system: VolumeFileSystem
@@ -35,7 +35,7 @@ final class MountTimer: Sendable {
         self.idle = idle
     }
 
-    /// - Parameter finishSweeping: called again and again in the state `sweeping`.
+    /// - Parameter finishSweeping: called repeatedly in the state `sweeping`.
     func start(finishSweeping: @escaping @Sendable () -> Void) {
         thread.withLock { $0 = BackgroundThread(name: "pfs-timer") { [self] in run(finishSweeping) } }
     }
@@ -49,7 +49,7 @@ final class MountTimer: Sendable {
         }
     }
 
-    /// The volume has been locked: sweeps begin.
+    /// Called after a lock. Sweeps begin.
     func locked() {
         state.withLock { state in
             state.changes += 1
@@ -59,7 +59,7 @@ final class MountTimer: Sendable {
         changed.broadcast()
     }
 
-    /// The volume has been unlocked: sweeps end, idle time counts from now.
+    /// Called after an unlock. Sweeps end, and idle time counts from now.
     func unlocked() {
         system.idleClock.touch()
         state.withLock { state in
@@ -87,8 +87,8 @@ final class MountTimer: Sendable {
         }
     }
 
-    /// When to look again: the next sweep, or a quarter of the idle time (at most 5 s, so that a machine that was
-    /// suspended locks soon after it wakes: CLOCK_MONOTONIC stood still, CLOCK_BOOTTIME went on).
+    /// When to look again: the next sweep, or a quarter of the idle time, but at most 5 s. A suspended machine so locks soon
+    /// after it wakes: CLOCK_MONOTONIC stops during suspension, CLOCK_BOOTTIME does not.
     private func wake(after now: UInt64) -> UInt64 {
         let sweep = state.withLock { $0.sweeps == nil ? UInt64.max : $0.sweepDue }
         guard let idleNanoseconds else { return sweep == .max ? now + 3_600_000_000_000 : sweep }

@@ -1,4 +1,4 @@
-// The files that programs hold open, and what each handle may do.
+// The files that programs hold open, and the rights of each handle.
 
 internal import HostSystem
 internal import ProtectedVolume
@@ -8,7 +8,7 @@ internal import VolumeFormat
 struct Handle: Sendable, Equatable {
     /// Data does not go through the page cache.
     var isDirect: Bool
-    /// WRITE may name it.
+    /// WRITE may use it.
     var isWritable: Bool
     /// Opened by the flusher, and not counted as a program's.
     var isFlushers: Bool
@@ -37,7 +37,7 @@ struct Handle: Sendable, Equatable {
     var isCachedWritable: Bool { isWritable && !isDirect }
 }
 
-/// A file while handles are open on it.
+/// A file with open handles.
 final class OpenFile: Sendable {
     struct State: Sendable {
         var handles: [Handle] = []
@@ -58,15 +58,15 @@ final class OpenFile: Sendable {
     var hasWriter: Bool { state.withLock { $0.handles.contains { $0.isWritable } } }
     var hasCachedWriter: Bool { state.withLock { $0.handles.contains { $0.isCachedWritable } } }
 
-    /// Counts a refused READ; how often in a row, with hardly a pause, that page was asked for.
+    /// Counts a refused READ. Returns how often in a row, almost without pause, that page was asked for.
     func countRefusal(at offset: UInt64) -> Int {
         state.withLock { $0.refusals.count(at: offset, now: monotonicNanoseconds()) }
     }
 }
 
-/// READs of one page that were refused in a row, for the delay of programs that ask again at once.
+/// Refused READs of one page in a row, to delay programs that ask again at once.
 struct RefusalCount: Sendable {
-    /// A program that waits as long before it asks again is not slowed down.
+    /// A program that waits this long before it asks again is not slowed down.
     private static let pause: UInt64 = 100_000_000
 
     private var offset: UInt64 = 0
@@ -74,7 +74,7 @@ struct RefusalCount: Sendable {
     /// CLOCK_MONOTONIC.
     private var last: UInt64 = 0
 
-    /// Counts one more, at `now`; how many there were in a row.
+    /// Counts one more at `now`. Returns how many there were in a row.
     mutating func count(at offset: UInt64, now: UInt64) -> Int {
         let isAgain = offset == self.offset && nanoseconds(from: last, to: now) < Self.pause
         count = isAgain ? count + 1 : 1

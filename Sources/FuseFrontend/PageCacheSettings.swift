@@ -5,8 +5,8 @@ internal import HostSystem
 
 /// Settings of the mount's backing device in sysfs.
 enum PageCacheSettings {
-    /// Allows the mount all of the write-back memory (1 % by default: a half to two thirds of random writes lost), and a
-    /// megabyte of readahead.
+    /// Allows the mount all of the write-back memory and a megabyte of readahead. The default of 1 % costs half to two thirds
+    /// of the speed of random writes.
     /// - Returns: lines for the log about settings that were not allowed.
     static func apply(mountPoint: String) -> [String] {
         let path = HostPath(mountPoint)

@@ -25,8 +25,8 @@ final class RefusalLog: Sendable {
     private let clock: @Sendable () -> UInt64
     private let log: @Sendable (String) -> Void
 
-    /// - Parameter namesPrograms: writes down what a process calls itself. A script's name is that of its file, which may
-    ///   lie on the mount, and a program may call its threads anything.
+    /// - Parameter namesPrograms: writes down the names of programs. A script has the name of its file, which may be on the
+    ///   mount, and a program may give its threads any name.
     init(
         namesPrograms: Bool = false, clock: @escaping @Sendable () -> UInt64 = { WallClock.bootNanoseconds },
         log: @escaping @Sendable (String) -> Void

@@ -54,12 +54,12 @@ extension FuseBridge.Timestamp {
 }
 
 extension VolumeFileSystem {
-    /// What the kernel is asked for.
+    /// The settings asked of the kernel.
     var wishes: ConnectionWishes {
         var wishes = ConnectionWishes()
         wishes.maximumWrite = calls.limits.requestSize
         guard isShared else { return wishes }
-        // Other machines change the volume, so the kernel may not own size and time, nor keep what it once saw.
+        // Other machines change the volume, so the kernel may neither own size and time nor keep cached data.
         wishes.writeBackCache = false
         wishes.explicitInvalidation = false
         wishes.cacheSymlinks = false
@@ -67,12 +67,12 @@ extension VolumeFileSystem {
         return wishes
     }
 
-    /// How long the kernel may believe what only requests through it can change, in seconds (a day).
+    /// How long the kernel may believe facts that only its own requests can change, in seconds (a day).
     static let long = 86_400.0
-    /// The same where other machines write.
+    /// The same if other machines write too.
     static let short = 1.0
 
-    /// The node behind a number of the kernel's.
+    /// The node for a number of the kernel's.
     func node(_ number: NodeID) throws(VolumeError) -> Node {
         guard let node = volume.node(number) else { throw .stale }
         return node
@@ -85,7 +85,7 @@ extension VolumeFileSystem {
             .handleSize, class: node.protectionClass ?? .complete, state: volume.keys.state)
     }
 
-    /// How long attributes may be believed, in seconds (rule 2 of the lock sequence). 0 is good for one look.
+    /// How long attributes may be believed, in seconds (rule 2 of the lock sequence). 0 means for one look.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
         let usual = isShared ? Self.short : Self.long
         guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
@@ -97,7 +97,7 @@ extension VolumeFileSystem {
     var entryTimeout: Double { isShared ? Self.short : Self.long }
     var negativeTimeout: Double { isShared ? 0 : Self.long }
 
-    /// Attributes as the options show them.
+    /// Attributes changed as the options ask.
     func shown(_ attributes: ProtectedVolume.Attributes) -> FuseBridge.Attributes {
         var result = FuseBridge.Attributes()
         result.inode = attributes.inode
@@ -122,7 +122,7 @@ extension VolumeFileSystem {
             attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout)
     }
 
-    /// Answers with an entry, whose lookup the volume has counted. Gives the lookup back if the kernel did not take the answer.
+    /// Answers with an entry whose lookup the volume has counted. Takes the lookup back if the kernel did not take the answer.
     func answer(_ entry: ProtectedVolume.Entry, afterChange: Bool = false, _ reply: consuming Reply) {
         if !reply.entry(shown(entry, afterChange: afterChange)) { volume.forget(entry.node, count: 1) }
     }
@@ -140,7 +140,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Answers a request that has no data.
+    /// Answers a request without data.
     func finish(_ reply: consuming Reply, _ body: () throws(VolumeError) -> Void) {
         do throws(VolumeError) {
             try body()
@@ -157,7 +157,7 @@ extension VolumeFileSystem {
         refusal(error, number, of: request.process, verb)
     }
 
-    /// The same after the handler of the request has returned.
+    /// The same, after the request's handler has returned.
     func refusal(_ error: VolumeError, _ number: NodeID, of process: Int32, _ verb: StaticString) -> Int32 {
         if case .locked(let protectionClass) = error, !calls.isOwn(process) {
             refusals.refused(node: number, process: process) {
@@ -168,7 +168,7 @@ extension VolumeFileSystem {
         return error.errno.rawValue
     }
 
-    /// A node's inode number, which `ls -i` and `find -inum` know, or its path if the log may hold names.
+    /// A node's inode number, which `ls -i` and `find -inum` show, or its path if the log may hold names.
     func describe(_ number: NodeID) -> String {
         guard let node = volume.node(number) else { return "a file that is gone" }
         guard options.logsNames, let path = volume.path(of: node) else { return "inode \(node.inode)" }

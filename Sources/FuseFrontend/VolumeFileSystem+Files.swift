@@ -28,7 +28,7 @@ extension VolumeFileSystem {
         return handle
     }
 
-    /// Ends a handle, gives the content back, and queues that pages of a closed class are dropped.
+    /// Ends a handle, releases the content, and queues that pages of a closed class are dropped.
     func close(_ handle: Handle, _ number: NodeID) {
         if handle.isFlushers { return closeFlushers(number) }
         guard let (file, wasLast) = files.remove(handle, node: number) else { return }
@@ -77,7 +77,7 @@ extension VolumeFileSystem {
         mode & groupExecutes != 0 ? mode & ~(setUser | setGroup) : mode & ~setUser
     }
 
-    /// Whether plaintext of `file` is wiped from the request's buffer at once: its class leaves memory at a lock.
+    /// Whether plaintext of `file` is wiped from the request's buffer at once, because its class leaves memory at a lock.
     func mustNotLinger(_ file: OpenFile) -> Bool {
         switch file.node.protectionClass {
         case .completeUntilFirstUserAuthentication, .some(.none): false
@@ -85,7 +85,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Clears set-ID bits and capabilities after a write, which the kernel leaves to the daemon under KILLPRIV_V2.
+    /// Clears set-ID bits and capabilities after a write. Under KILLPRIV_V2 the kernel leaves this to the daemon.
     ///
     /// libfuse 3.14 does not show the kernel's flag for it. Root keeps set-ID bits, as with CAP_FSETID.
     func clearPrivileges(_ file: OpenFile, spareSetID: Bool) {
@@ -104,7 +104,7 @@ extension VolumeFileSystem {
 
     // MARK: refusals
 
-    /// A lock that overtook a change to class A, by setxattr(2) or by a save by rename, has left the file's pages alone.
+    /// A lock that overtook a change to class A, by setxattr(2) or by a save by rename, has not dropped the file's pages.
     func evictIfOvertaken(_ node: Node) {
         if node.protectionClass == .complete, volume.keys.state != .unlocked { calls.invalidate(node.number) }
     }
@@ -135,7 +135,7 @@ extension VolumeFileSystem {
         calls.wipeBuffersSoon()
     }
 
-    /// Slows down a program that asks for the same closed page again and again, as mlock does, by a few ticks at most.
+    /// Slows a program down that asks for the same closed page repeatedly, as mlock does, by a few ticks at most.
     func delay(_ file: OpenFile, _ offset: UInt64) {
         let count = file.countRefusal(at: offset)
         guard count > 3 else { return }

@@ -1,6 +1,6 @@
-// Reads of a busy file. Beyond a bounded share of the workers they wait in their file's line, not in a thread.
+// Reads of a busy file. Beyond a bounded share of the workers they wait in their file's queue and not in a thread.
 //
-// A file is busy for a moment at a time. Writes wait in their workers, because their data is there. Reads may be many, and
+// A file is busy for a moment at a time. Writes wait in their workers, because these hold their data. Reads may be many and
 // carry no data, so they can be put aside.
 
 internal import FuseBridge
@@ -8,7 +8,7 @@ internal import ProtectedVolume
 internal import VolumeFormat
 
 extension VolumeFileSystem {
-    /// Workers that busy files may keep waiting, all together, before reads of them are parked.
+    /// The number of workers that all busy files together may block before reads of them are parked.
     var waitingWorkers: Int { readers.canWork ? max(1, calls.limits.workers / 2) : .max }
 
     /// Two threads, or one if little memory can be locked.
@@ -16,14 +16,14 @@ extension VolumeFileSystem {
         ParkedThreads(count: limits.workers < 8 ? 1 : 2, dataCapacity: Int(limits.requestSize))
     }
 
-    /// A read, or nil if it must be parked.
+    /// A read. Nil if it must be parked.
     func readUnlessBusy(
         _ file: OpenFile, at offset: UInt64, count: Int, _ buffer: inout MutableSpan<UInt8>
     ) throws(VolumeError) -> ReadResult? {
         try file.content.readUnlessBusy(into: &buffer, at: offset, count: count, limit: waitingWorkers)
     }
 
-    /// Puts a read aside until its turn at the file comes. It has the same place in the line as a read that waits in a worker.
+    /// Puts a read aside until its turn at the file comes. It has the same place in the queue as a read that waits in a worker.
     func park(
         _ file: OpenFile, at offset: UInt64, count: Int, _ request: borrowing Request, _ reply: consuming Reply
     ) {

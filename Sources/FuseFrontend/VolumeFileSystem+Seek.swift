@@ -1,4 +1,4 @@
-// SEEK_DATA and SEEK_HOLE: answered from the content, once what programs have written is there.
+// SEEK_DATA and SEEK_HOLE, answered from the content after cached writes have arrived.
 
 internal import BackingStore
 internal import FuseBridge
@@ -11,13 +11,13 @@ extension VolumeFileSystem {
     /// How long a seek may wait for the file to be flushed.
     private static let seekPatience: UInt64 = 10_000_000_000
 
-    /// Answers a seek. What has been written may be in the kernel's page cache only, so that it looks like a hole, or like
-    /// nothing behind the end, from here: a program that copies the file would leave it out. So the file is flushed first.
-    /// The request is parked meanwhile: the flush needs workers, and any number of seeks may wait.
+    /// Answers a seek. Written data may be only in the kernel's page cache. To us it then looks like a hole or like the end of
+    /// the file, and a program that copies the file would leave it out. So the file is flushed first. The request is parked
+    /// meanwhile, because the flush needs workers and any number of seeks may wait.
     ///
-    /// The kernel holds the inode's lock until the answer, and so write(2) adds nothing meanwhile. A file that cannot be
-    /// flushed, or not in time, or of which the store took not all, is answered EINVAL, as by a file system that cannot seek:
-    /// programs then read all of it.
+    /// The kernel holds the inode's lock until the answer, so write(2) adds nothing meanwhile. The answer is EINVAL if the file
+    /// cannot be flushed in time, or if the store did not take all of it. A file system without seeks answers the same, and
+    /// programs then read the whole file.
     func seek(
         _ target: SeekTarget, from offset: UInt64, in file: OpenFile, _ request: borrowing Request,
         _ reply: consuming Reply
@@ -51,13 +51,13 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Direct handles count as well: they can be mapped.
+    /// Direct handles count as well, because they can be mapped.
     private func mayHaveDirtyPages(_ file: OpenFile) -> Bool { !isShared && file.hasWriter }
 
     // MARK: the flusher's handles
 
-    /// Opens a file for the flusher: where a program has it open, in every state of the volume. No use of the file is noted,
-    /// and no handle counted that a lock would cut off, as nothing is read or written through it.
+    /// Opens a file for the flusher if a program has it open, in every state of the volume. This does not count as use, nor as
+    /// a handle that a lock would close, because nothing is read or written through it.
     func openForWriteBack(_ node: Node, _ request: borrowing Request, _ reply: consuming Reply) {
         do throws(VolumeError) {
             try volume.retainForWriteBack(node)
@@ -70,12 +70,13 @@ extension VolumeFileSystem {
         if !reply.opened(handle.reply(keepCache: true)) { closeFlushers(node.number) }
     }
 
-    /// The error that the kernel is to keep of a file, asked for by the flusher on its way. (What it sent is done all the same.)
+    /// The error that the kernel is to keep of a file. The flusher asks for it on its way, and its request is still carried
+    /// out.
     func owedError(_ node: Node, _ request: borrowing Request) -> Int32? {
         calls.flusher.isOwn(request.process) ? calls.flusher.owedError(node.number) : nil
     }
 
-    /// Ends such a handle: it may be the file's last.
+    /// Ends such a handle. It may be the file's last.
     func closeFlushers(_ number: NodeID) {
         guard let node = volume.node(number) else { return }
         volume.release(node, writable: false)

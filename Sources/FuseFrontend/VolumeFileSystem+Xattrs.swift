@@ -1,4 +1,4 @@
-// Extended attributes. Their values are in the clear only in the worker's buffer, and for one request.
+// Extended attributes. Their plaintext exists only in the worker's buffer, and for one request.
 
 internal import BackingStore
 internal import FuseBridge
@@ -6,7 +6,7 @@ internal import HostSystem
 internal import ProtectedVolume
 
 extension VolumeFileSystem {
-    /// SETXATTR. Whatever the file's class, the value is wiped before the answer.
+    /// SETXATTR. The value is wiped before the answer, whatever the file's class.
     func setAttribute(
         _ request: borrowing Request, _ number: NodeID, _ name: Span<UInt8>, _ value: Span<UInt8>, flags: Int32,
         _ reply: consuming Reply
@@ -27,7 +27,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// GETXATTR, by way of the worker's buffer.
+    /// GETXATTR, through the worker's buffer.
     func getAttribute(
         _ number: NodeID, _ name: Span<UInt8>, size: Int, _ buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
@@ -62,7 +62,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Answers an extended attribute: its size if `size` is 0, ERANGE if the room is too small.
+    /// Answers an extended attribute: its size if `size` is 0, or ERANGE if the buffer is too small.
     private func answer(_ reply: consuming Reply, _ size: Int, _ value: Span<UInt8>) {
         if size == 0 { return reply.attributeSize(value.count) }
         if size < value.count { return reply.error(Errno.ERANGE.rawValue) }

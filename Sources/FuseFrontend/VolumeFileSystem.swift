@@ -12,17 +12,17 @@ internal import VolumeFormat
 final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let volume: Volume
     let options: MountOptions
-    /// Whether other machines write the same volume: short cache lifetimes, no write-back cache.
+    /// Whether other machines write to the same volume. Cache lifetimes are then short, and there is no write-back cache.
     var isShared: Bool { volume.options.isShared }
     let files = OpenFiles()
     let refusals: RefusalLog
     let idleClock = IdleClock()
-    /// Class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
+    /// The number of class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
     let writeBacks = Atomic<UInt64>(0)
     /// Decides about the times that the kernel keeps.
     let times: FileTimes
     let waits: WaitLimit
-    /// What handlers leave to other threads.
+    /// The work that handlers leave to other threads.
     let calls: DeferredCalls
     let readers: ParkedThreads
     let log: @Sendable (String) -> Void
@@ -148,7 +148,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     ) {
         do throws(VolumeError) {
             let node = try node(number)
-            // The kernel asks with a handle before a buffered write and for SEEK_END; stat(2) comes without.
+            // The kernel passes a handle before a buffered write and for SEEK_END; stat(2) comes without one.
             if handle != nil, isClosed(node) { throw .locked(.complete) }
             times.waitUntilTold(number, asking: request.process)
             reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
@@ -230,7 +230,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             let (entry, content) = try volume.create(
                 copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
-            // The volume retains a new file as written to, whatever the flags say.
+            // The volume retains a new file as writable, whatever the flags say.
             let handle = opened(entry.node, content, isWritable: true, request)
             if !reply.created(shown(entry), handle.reply(keepCache: !isShared)) {
                 close(handle, entry.node.number)
@@ -254,7 +254,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             }
             reply.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
-            // For class A, a lock of the volume waits until here.
+            // A lock of the volume waits for a class A request until here.
             result.finish()
             use.end()
         } catch {
@@ -276,7 +276,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 try writeBack(file, data, at: offset)
             } else {
                 try file.content.write(data, at: offset, access: .write)
-                // With write-back the kernel moves the time for cached writes, and never for direct ones.
+                // With write-back the kernel moves the time for cached writes, but never for direct ones.
                 if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
                 clearPrivileges(file, spareSetID: request.user == 0)
             }
@@ -354,7 +354,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     // MARK: directories
 
     override func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
-        // Listings have no state. After ENOSYS the kernel asks no more, and keeps listings until it sees a change.
+        // Listings have no state. After ENOSYS the kernel no longer asks, and keeps listings until it sees a change.
         if isShared {
             _ = reply.opened(OpenReply(handle: 0, directIO: false, keepCache: false))
         } else {

@@ -1,18 +1,18 @@
-// How many workers, and how large their requests: what the limit of locked memory allows.
+// The number of workers and the size of their requests, as the limit of locked memory allows.
 
 internal import SodiumKit
 internal import Synchronization
 
-/// Requests hold plaintext, so their buffers are locked: 10 of 1 MiB, or 4 of 256 KiB where only little can be locked.
+/// Requests hold plaintext, so their buffers are locked: 10 of 1 MiB, or 4 of 256 KiB if little memory can be locked.
 package struct WorkerLimits: Sendable, Equatable {
-    /// What a mount locks at least: 4 request buffers, the pools of buffers, and keys of a few hundred open files.
+    /// The least memory that a mount locks: 4 request buffers, the pools of buffers, and keys of a few hundred open files.
     package static let leastLockedMemory: UInt64 = 5 << 20
 
     var workers: Int
-    /// Most bytes of one READ or WRITE.
+    /// The most bytes of one READ or WRITE.
     var requestSize: UInt32
 
-    /// From the number of large buffers that the pool could make: 16 without a limit, 4 under the usual 8 MiB.
+    /// Derived from the number of large buffers that the pool can make: 16 without a limit, 4 under the usual 8 MiB.
     init(largeBuffers: Int) {
         let isRoomy = largeBuffers >= 12
         workers = isRoomy ? 10 : 4
@@ -24,7 +24,7 @@ package struct WorkerLimits: Sendable, Equatable {
     }
 }
 
-/// Handlers that wait for the kernel or delay a program: never so many that no worker is left.
+/// Handlers that wait for the kernel or delay a program. There are never so many that no worker is left.
 final class WaitLimit: Sendable {
     private let most: Int
     private let waiting = Atomic<Int>(0)

@@ -1,4 +1,4 @@
-// What a person offers to unlock a volume.
+// The credentials that unlock a volume.
 
 package import SodiumKit
 
@@ -6,7 +6,7 @@ package import SodiumKit
 package enum Credential: ~Copyable, Sendable {
     /// A passphrase, byte for byte as typed, without a newline.
     case passphrase(SecretBytes)
-    /// The text of a recovery code as typed; case, spaces and hyphens do not matter.
+    /// The text of a recovery code as typed. Case, spaces and hyphens do not matter.
     case recoveryCode(SecretBytes)
 
     /// The longest passphrase, in bytes.

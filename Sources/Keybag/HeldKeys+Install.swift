@@ -1,16 +1,16 @@
-// Bringing class keys into memory, whole sets at a time.
+// Installs class keys in memory, one whole set at a time.
 
 import SodiumKit
 import VolumeFormat
 
-/// What an unlock adds to memory, made ready before the state lock is taken.
+/// The keys that an unlock adds to memory, prepared before the state lock is taken.
 struct PreparedKeys: ~Copyable, Sendable {
     let complete: ClassKey
     let unlessOpen: SecretKey
     let untilFirstUnlock: ClassKey
     let none: ClassKey
 
-    /// The unlock-authentication key U has done its work by now and is wiped here.
+    /// The unlock-authentication key U is not needed any more and is wiped here.
     static func prepare(_ keys: consuming VolumeKeys, generations: [UInt16]) throws(SodiumError) -> PreparedKeys {
         let volumeID = keys.volumeID
         let complete = try ClassKey.make(
@@ -32,7 +32,7 @@ extension HeldKeys {
         none = .present(keys.none)
     }
 
-    /// Whether the keys that are in memory and stay there, C and D, are those of `keys`.
+    /// Whether the keys that stay in memory, C and D, are those of `keys`.
     func agrees(with keys: borrowing PreparedKeys) -> Bool {
         Self.isSame(none, keys.none) && Self.isSame(untilFirstUnlock, keys.untilFirstUnlock)
     }

@@ -9,7 +9,7 @@ extension HeldKeys {
     /// A, C, D: nonce 24, ciphertext 32, tag 16, zero 8 (XChaCha20-Poly1305). B: HPKE to the volume's public key, with
     /// no secret in memory.
     /// - Parameter associatedData: the header's 64 bytes for the wrap.
-    /// - Throws: `KeyError.locked` where the class key is not in memory.
+    /// - Throws: `KeyError.locked` if the class key is not in memory.
     package func wrap(
         _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
@@ -24,7 +24,7 @@ extension HeldKeys {
 
     /// Unwraps the 80 bytes of a header into the file key.
     ///
-    /// - Throws: `KeyError.locked` where the class key is not in memory, `.unknownGeneration`, `.authenticationFailed`.
+    /// - Throws: `KeyError.locked` if the class key is not in memory, `.unknownGeneration`, `.authenticationFailed`.
     package func unwrap(
         _ wrapped: Span<UInt8>, for protectionClass: ProtectionClass, generation: UInt16, associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
@@ -70,7 +70,7 @@ extension HeldKeys {
         switch held {
         case .absent: throw .locked(protectionClass)
         case .present(let classKey):
-            // Otherwise bytes 72–79 could be changed unnoticed by the wrap; the header's MAC covers them as well.
+            // Otherwise bytes 72–79 could be changed without failing the wrap. The header's MAC covers them as well.
             guard wrapped.extracting(72..<80).isAllZero else { throw .authenticationFailed }
             let key: SecretKey?
             do throws(SodiumError) {
@@ -88,7 +88,7 @@ extension HeldKeys {
     private func wrapToPublicKey(
         _ fileKey: borrowing SecretKey, _ associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
-        // Else who can write to the store could put a key of his own there, and read the file.
+        // Otherwise someone who can write to the store could put their own key there and read the file.
         guard isPublicKeyProven else { throw .locked(.completeUnlessOpen) }
         let info = AssociatedData.hpkeInfo(volume: volumeID, publicKey: publicKey)
         var result = InlineArray<80, UInt8>(repeating: 0)

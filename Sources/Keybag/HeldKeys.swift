@@ -1,9 +1,9 @@
-// The class keys that are in memory, as seen from inside the state lock; nothing else ever holds one.
+// The class keys that are in memory, visible only inside the state lock. Nothing else ever holds one.
 
 import SodiumKit
 package import VolumeFormat
 
-/// A class key of A, C or D with the wrap key that comes from it.
+/// A class key of A, C or D with the wrap key that is derived from it.
 struct ClassKey: ~Copyable, Sendable {
     let key: SecretKey
     let wrap: SecretKey
@@ -17,7 +17,7 @@ struct ClassKey: ~Copyable, Sendable {
     }
 }
 
-/// A key, or its absence; leaving `present` wipes the key.
+/// A key or its absence. Leaving `present` wipes the key.
 enum Held<Key: ~Copyable & Sendable>: ~Copyable, Sendable {
     case absent
     case present(Key)
@@ -32,16 +32,16 @@ enum Held<Key: ~Copyable & Sendable>: ~Copyable, Sendable {
 
 /// The state and the class keys, lent to `KeyRing.withState` while the state cannot change.
 ///
-/// "Test the key and use it" happens in one such loan, so that a lock cannot slip between.
+/// A key is tested and used in one such loan, so that a lock cannot come in between.
 package struct HeldKeys: ~Copyable {
-    /// The volume's state, fixed for as long as the loan lasts.
+    /// The volume's state, fixed while the loan lasts.
     package internal(set) var state: VolumeState
 
     let volumeID: VolumeID
     let publicKey: InlineArray<32, UInt8>
     let generations: [UInt16]
     let reads: ReadCount
-    /// Whether the public key of class B is known to be the volume's own: an unlock verified it, here and now or before.
+    /// Whether the public key of class B is known to be the volume's own, because an unlock verified it now or before.
     var isPublicKeyProven: Bool
     var complete: Held<ClassKey> = .absent
     var unlessOpen: Held<SecretKey> = .absent
@@ -58,8 +58,8 @@ package struct HeldKeys: ~Copyable {
         }
     }
 
-    /// Whether a file key can be wrapped for `protectionClass` now: class B needs no secret, but a public key that is
-    /// known to be the volume's own.
+    /// Whether a file key can be wrapped for `protectionClass` now. Class B needs no secret, but a public key that is known to
+    /// be the volume's own.
     package func canWrap(_ protectionClass: ProtectionClass) -> Bool {
         protectionClass == .completeUnlessOpen ? isPublicKeyProven : hasKey(protectionClass)
     }
@@ -69,9 +69,9 @@ package struct HeldKeys: ~Copyable {
         generations[Int(protectionClass.rawValue)]
     }
 
-    /// Counts a read of a class A file that has passed its test; `KeyRing.endRead()` takes it off again.
+    /// Counts a read of a class A file that has passed its test. `KeyRing.endRead()` ends it.
     ///
-    /// - Throws: `KeyError.locked` unless the volume is unlocked; nothing is counted then.
+    /// - Throws: `KeyError.locked` unless the volume is unlocked. Nothing is counted then.
     package func beginRead() throws(KeyError) {
         guard state == .unlocked else { throw .locked(.complete) }
         reads.begin()

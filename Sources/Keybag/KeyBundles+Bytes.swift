@@ -3,14 +3,14 @@
 import SodiumKit
 import VolumeFormat
 
-/// Types of a bundle's entries; class keys carry their class number.
+/// The types of a bundle's entries. Class keys have their class number.
 enum BundleLayout {
     static let length = BundleEntry.length
     static let metadata: UInt8 = 16
     static let unlock: UInt8 = 17
-    /// What the device's slot holds, in this order.
+    /// The entries of the device's slot, in this order.
     static let deviceTypes: [UInt8] = [4, metadata]
-    /// What every other slot holds, in this order.
+    /// The entries of every other slot, in this order.
     static let fullTypes: [UInt8] = [1, 2, 3, 4, metadata, unlock]
 
     /// The generation that an entry of `type` must carry.
@@ -54,7 +54,7 @@ enum BundleLayout {
 }
 
 extension VolumeKeys {
-    /// The keys of a bundle that has been decrypted; nil when it is not one.
+    /// The keys of a decrypted bundle. Nil if the bytes are not a bundle.
     static func parse(
         _ bundle: borrowing SecretBytes, volumeID: VolumeID, generations: [UInt16]
     ) throws(SodiumError) -> VolumeKeys? {
@@ -99,7 +99,7 @@ extension VolumeKeys {
 }
 
 extension DeviceKeys {
-    /// The keys of the device's bundle that has been decrypted; nil when it is not one.
+    /// The keys of the device's decrypted bundle. Nil if the bytes are not one.
     static func parse(
         _ bundle: borrowing SecretBytes, volumeID: VolumeID, generations: [UInt16]
     ) throws(SodiumError) -> DeviceKeys? {

@@ -1,9 +1,9 @@
-// The keys that a slot brings: D and M by the device key, everything by a passphrase or a recovery code.
+// The keys in a slot: D and M for the device key, and all keys for a passphrase or a recovery code.
 
 package import SodiumKit
 package import VolumeFormat
 
-/// What the device key alone opens: class key D and the metadata key M.
+/// The keys that the device key alone opens: class key D and the metadata key M.
 package struct DeviceKeys: ~Copyable, Sendable {
     /// The volume that they belong to.
     package let volumeID: VolumeID
@@ -29,7 +29,7 @@ package struct VolumeKeys: ~Copyable, Sendable {
             none: try .random(), metadata: try .random(), unlock: try .random())
     }
 
-    /// The same keys once more, for a caller that both installs and uses them.
+    /// A copy of the keys, for a caller that both installs and uses them.
     package func copy() throws(SodiumError) -> VolumeKeys {
         VolumeKeys(
             volumeID: volumeID, complete: try complete.copy(), unlessOpen: try unlessOpen.copy(),
@@ -37,7 +37,7 @@ package struct VolumeKeys: ~Copyable, Sendable {
             unlock: try unlock.copy())
     }
 
-    /// The metadata key's derivations, for reading names without a mount (`fsck`, `class list`).
+    /// The keys derived from the metadata key, for reading names without a mount (`fsck`, `class list`).
     package func metadataKeys() throws(SodiumError) -> MetadataKeys {
         try MetadataKeys(metadataKey: metadata, volumeID: volumeID)
     }

@@ -1,33 +1,33 @@
-// The sole owner of class keys, and the state machine of the volume's lock.
+// The only owner of class keys, and the state machine of the volume's lock.
 
 import HostSystem
 package import SodiumKit
 import Synchronization
 package import VolumeFormat
 
-/// What an unlock did.
+/// The outcome of an unlock.
 package enum UnlockOutcome: Sendable, Equatable {
-    /// The first since mounting: class C came in as well.
+    /// The first unlock since mounting. Class C was added as well.
     case first
     /// The volume had been locked.
     case again
-    /// The volume was unlocked already; nothing changed.
+    /// The volume was already unlocked. Nothing changed.
     case alreadyUnlocked
 }
 
 /// The class keys of a mounted volume, and its state.
 ///
-/// `before first unlock` → `unlocked` → `locking` → `locked` → `unlocked`, or `locking` → `sweeping` → `locked`. The state lock's shared side covers "test the
-/// key and use it", never I/O on the backing store; transitions take its exclusive side. Not recursive: nothing inside
-/// `withState` may call back into the ring, except `endRead()`.
+/// The states are `before first unlock` → `unlocked` → `locking` → `locked` → `unlocked`, or `locking` → `sweeping` → `locked`.
+/// The shared side of the state lock covers testing and using a key, but never I/O on the backing store. Transitions take its
+/// exclusive side. The lock is not recursive, so code inside `withState` must not call the ring, except `endRead()`.
 package final class KeyRing: Sendable {
     /// The volume's identifier.
     package let volumeID: VolumeID
-    /// The volume's bulk cipher.
+    /// The volume's cipher for blocks.
     package let suite: CipherSuite
     /// X25519 public key of class B, 32 bytes.
     package let publicKey: InlineArray<32, UInt8>
-    /// The keys for headers, names, links and attributes: there in every state.
+    /// The keys for headers, names, links and attributes. They are present in every state.
     package let metadata: MetadataKeys
     /// Whether the volume has a device key, and so a state before first unlock.
     package let hasDeviceKey: Bool
@@ -35,7 +35,7 @@ package final class KeyRing: Sendable {
     private let held: RWLock<HeldKeys>
     private let reads = ReadCount()
     private let snapshot: Atomic<UInt8>
-    /// An unlock is between its keys and its end.
+    /// An unlock has taken its keys in and has not ended.
     private let opening = Lock(false)
     private let opened = Condition()
 
@@ -58,10 +58,10 @@ package final class KeyRing: Sendable {
                 reads: reads, isPublicKeyProven: isPublicKeyProven))
     }
 
-    /// A volume before its first unlock: only class D and the metadata are there.
+    /// A volume before its first unlock. Only class D and the metadata keys are present.
     ///
-    /// - Parameter isPublicKeyProven: whether this machine has pinned the public key, which an unlock verified: the device
-    ///   key proves nothing of it. Class B takes no files otherwise, until the first unlock.
+    /// - Parameter isPublicKeyProven: whether this machine has pinned the public key after an unlock verified it. The device
+    ///   key does not prove it. If it is not proven, class B takes no files until the first unlock.
     package convenience init(
         _ bag: borrowing Keybag, device: consuming DeviceKeys, isPublicKeyProven: Bool
     ) throws(SodiumError) {
@@ -75,7 +75,7 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// A volume that is unlocked from the start, as one without device key is.
+    /// A volume that is unlocked from the start, as a volume without a device key is.
     package convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
         try self.init(
             bag, metadataKey: keys.metadata, hasDeviceKey: false, state: .unlocked, isPublicKeyProven: true)
@@ -85,21 +85,21 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// The state a moment ago, without a lock: for replies and reports, never for permission.
+    /// The state a moment ago, read without a lock. Use it for replies and reports, never for permission.
     package var state: VolumeState {
         VolumeState(rawValue: snapshot.load(ordering: .acquiring)) ?? .locked
     }
 
-    /// Runs `body` while the state cannot change; test the key and use it in there.
+    /// Runs `body` while the state cannot change. A key is tested and used inside it.
     ///
-    /// Never does I/O on the backing store inside, and never nests.
+    /// `body` never does I/O on the backing store, and calls never nest.
     package func withState<Result: ~Copyable, Failure: Error>(
         _ body: (borrowing HeldKeys) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try held.withReadLock(body)
     }
 
-    /// `HeldKeys.wrap` under a hold of its own.
+    /// `HeldKeys.wrap` in its own `withState`.
     package func wrap(
         _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
@@ -108,7 +108,7 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// `HeldKeys.unwrap` under a hold of its own.
+    /// `HeldKeys.unwrap` in its own `withState`.
     package func unwrap(
         _ wrapped: Span<UInt8>, for protectionClass: ProtectionClass, generation: UInt16, associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
@@ -118,24 +118,24 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// `HeldKeys.beginRead` under a hold of its own.
+    /// `HeldKeys.beginRead` in its own `withState`.
     package func beginRead() throws(KeyError) {
         try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in try keys.beginRead() }
     }
 
-    /// Ends a read that `beginRead()` counted, after its reply. Takes no state lock: callable anywhere.
+    /// Ends a read that `beginRead()` counted, after its reply. It takes no state lock, so any code may call it.
     package func endRead() {
         reads.end()
     }
 
-    /// Class A reads between their test and their reply.
+    /// The number of class A reads between their test and their reply.
     package var readsInFlight: Int { reads.current }
 
     // MARK: transitions
 
     /// Begins a lock: `unlocked` → `locking`. Returns when every holder of the shared side has left.
     ///
-    /// - Returns: false, and nothing changed, unless the volume was unlocked.
+    /// - Returns: false if the volume was not unlocked. Nothing changes then.
     package func beginLocking() -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .unlocked else { return false }
@@ -147,17 +147,17 @@ package final class KeyRing: Sendable {
     /// Waits until no class A read is between its test and its reply.
     ///
     /// - Parameter deadline: CLOCK_MONOTONIC, nanoseconds.
-    /// - Returns: false when the deadline passed first; the lock goes on regardless.
+    /// - Returns: false if the deadline passed first. The lock continues anyway.
     package func waitForReads(until deadline: UInt64) -> Bool {
         reads.waitForZero(until: deadline)
     }
 
-    /// Ends a lock: class key A and the private half of B are wiped, `locking` → `locked` or `sweeping`.
+    /// Ends a lock: wipes class key A and the private half of B, `locking` → `locked` or `sweeping`.
     ///
     /// - Parameter sweeping: whether the kernel may still hold pages of class A.
-    /// - Parameter wipe: runs under the exclusive side of the state lock; wipes the file keys of class A and of class B
-    ///   files that are not open. Must not call back into the ring.
-    /// - Returns: false, and nothing changed, unless a lock was under way.
+    /// - Parameter wipe: runs under the exclusive side of the state lock. It wipes the file keys of class A, and those of class
+    ///   B files that are not open. It must not call the ring.
+    /// - Returns: false if no lock was running. Nothing changes then.
     package func finishLocking(sweeping: Bool = false, wiping wipe: () -> Void) -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .locking else { return false }
@@ -169,9 +169,9 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// The kernel holds no page of class A any more: `sweeping` → `locked`.
+    /// Called when the kernel holds no page of class A any more: `sweeping` → `locked`.
     ///
-    /// - Returns: false, and nothing changed, in any other state.
+    /// - Returns: false in any other state. Nothing changes then.
     package func finishSweeping() -> Bool {
         held.withWriteLock { keys in
             guard keys.state == .sweeping else { return false }
@@ -180,10 +180,10 @@ package final class KeyRing: Sendable {
         }
     }
 
-    /// Wipes what has become class A after a lock had wiped class A: the work of one that a lock has overtaken.
+    /// Wipes keys that became class A after a lock had wiped class A, because the lock overtook a change of class.
     ///
-    /// - Parameter wipe: runs under the exclusive side of the state lock, unless the volume is unlocked or a lock is
-    ///   under way, whose end will do it. Must not call back into the ring.
+    /// - Parameter wipe: runs under the exclusive side of the state lock, unless the volume is unlocked or a lock is running,
+    ///   which will wipe them at its end. It must not call the ring.
     package func wipeIfLocked(_ wipe: () -> Void) {
         held.withWriteLock { keys in
             if keys.state.isLocked || keys.state == .beforeFirstUnlock { wipe() }
@@ -192,9 +192,9 @@ package final class KeyRing: Sendable {
 
     /// Unlocks with the keys of a verified keybag.
     ///
-    /// - Parameter prepare: runs with the keys in memory and before anything is open: the time for late records. Nothing
-    ///   but `replay` is granted for classes A and B meanwhile.
-    /// - Throws: `KeyError.otherVolume` when D, M, C or the public key are not those of this mount; `.lockInProgress`.
+    /// - Parameter prepare: applies late records. It runs with the keys in memory, before any file can be opened. Meanwhile
+    ///   classes A and B allow only `replay`.
+    /// - Throws: `KeyError.otherVolume` if D, M, C or the public key are not those of this mount; `.lockInProgress`.
     package func unlock(
         with keys: consuming VolumeKeys, prepare: () -> Void = {}
     ) throws(KeyError) -> UnlockOutcome {
@@ -214,7 +214,7 @@ package final class KeyRing: Sendable {
         }
         let outcome = try held.withWriteLock { (held: inout HeldKeys) throws(KeyError) -> UnlockOutcome in
             guard let keys = offered.take(), held.agrees(with: keys) else { throw .otherVolume }
-            // It is that of the private key, as was found above.
+            // It belongs to the private key, as checked above.
             held.isPublicKeyProven = true
             switch held.state {
             case .unlocked: return .alreadyUnlocked
@@ -234,10 +234,10 @@ package final class KeyRing: Sendable {
         return outcome
     }
 
-    /// Whether an unlock has its keys in memory, and nothing is open yet.
+    /// Whether an unlock has its keys in memory and no file can be opened yet.
     package var isOpening: Bool { opening.withLock { $0 } }
 
-    /// Waits until an unlock that has its keys in memory has come to its end. Not from its `prepare`.
+    /// Waits until an unlock that has its keys in memory has ended. Do not call it from `prepare`.
     package func waitWhileOpening() {
         let _: Void? = opening.wait(on: opened) { $0 ? nil : () }
     }

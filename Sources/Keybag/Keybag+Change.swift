@@ -1,11 +1,11 @@
-// Changes of a keybag: each verifies the old one with the keys given and makes a new one with a higher serial.
+// Changes of a keybag. Each verifies the old keybag with the given keys and makes a new one with a higher serial.
 
 package import SodiumKit
 import VolumeFormat
 
 /// A keybag with a new recovery code.
 package struct RenewedKeybag: ~Copyable, Sendable {
-    /// The keybag, to be written and pinned.
+    /// The keybag, for the caller to write and pin.
     package let bag: Keybag
     /// The recovery code's 35 characters, to be shown once and never stored.
     package let recoveryCode: SecretBytes
@@ -14,7 +14,7 @@ package struct RenewedKeybag: ~Copyable, Sendable {
 extension Keybag {
     /// Adds a passphrase.
     ///
-    /// - Parameter device: lends the device key to bind the passphrase to it; `nil`: a portable one.
+    /// - Parameter device: lends the device key to bind the passphrase to it. Nil makes a portable passphrase.
     package func addingPassphrase(
         _ passphrase: borrowing SecretBytes, boundTo device: borrowing SecretKey, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
@@ -31,9 +31,9 @@ extension Keybag {
         try adding(passphrase, bound: false, device: Span<UInt8>(), cost: cost, keys: keys)
     }
 
-    /// Puts another passphrase into slot `id`, which stays portable or bound as it was.
+    /// Replaces the passphrase of slot `id`, which stays portable or bound as it was.
     ///
-    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, and what adding throws.
+    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, and the errors of adding.
     package func changingPassphrase(
         ofSlot id: UInt32, to passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey,
         cost: Argon2Parameters, keys: borrowing VolumeKeys
@@ -43,7 +43,7 @@ extension Keybag {
         }
     }
 
-    /// The same where there is no device key: a slot that is bound to one throws `deviceKeyNeeded`.
+    /// The same without a device key. A slot that is bound to one throws `deviceKeyNeeded`.
     package func changingPassphrase(
         ofSlot id: UInt32, to passphrase: borrowing SecretBytes, cost: Argon2Parameters,
         keys: borrowing VolumeKeys
@@ -63,7 +63,7 @@ extension Keybag {
         }
     }
 
-    /// Makes a new recovery code; the old one stops working.
+    /// Makes a new recovery code. The old one stops working.
     package func renewingRecoveryCode(keys: borrowing VolumeKeys) throws(KeybagError) -> RenewedKeybag {
         var code: SecretBytes?
         let bag = try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
@@ -74,7 +74,7 @@ extension Keybag {
         return RenewedKeybag(bag: bag, recoveryCode: code)
     }
 
-    /// Takes the volume to a new device: its key replaces every device slot, the passphrases bound to the old one go,
+    /// Moves the volume to a new device. Its key replaces every device slot, the passphrases bound to the old key are removed,
     /// and `passphrase` is added.
     package func recovering(
         passphrase: borrowing SecretBytes, portable: Bool = false, newDeviceKey: borrowing SecretKey,
@@ -90,13 +90,13 @@ extension Keybag {
         }
     }
 
-    /// Which passphrase slot `credential` opens, for `passphrase change` without a number.
+    /// The passphrase slot that `credential` opens, for `passphrase change` without a number.
     ///
-    /// - Throws: what `unlock` throws.
+    /// - Throws: the errors of `unlock`.
     package func slot(
         openedBy passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> UInt32 {
-        // As in `unlock`: the password hash's costs are not believed before the first MAC was checked.
+        // As in `unlock`, the costs of the password hash are not trusted before the first MAC is checked.
         _ = try open(deviceKey: deviceKey)
         return try deviceKey.withBytes { device throws(KeybagError) in
             try passphrase.withBytes { bytes throws(KeybagError) in
@@ -140,7 +140,7 @@ extension Keybag {
         return index
     }
 
-    /// A changed copy. What did not verify is never signed again.
+    /// A changed copy. A keybag that does not verify is never signed again.
     private func edited(
         with keys: borrowing VolumeKeys, _ change: (inout KeybagEditor) throws(KeybagError) -> Void
     ) throws(KeybagError) -> Keybag {

@@ -1,11 +1,11 @@
-// A new keybag: new keys, and the slots that open them.
+// Makes a new keybag with new keys and the slots that open them.
 
 package import SodiumKit
 package import VolumeFormat
 
-/// What making a volume's keybag gives.
+/// The results of making a volume's keybag.
 package struct NewKeybag: ~Copyable, Sendable {
-    /// The keybag, to be written and pinned.
+    /// The keybag, for the caller to write and pin.
     package let bag: Keybag
     /// Every key, verified.
     package let keys: VolumeKeys
@@ -14,11 +14,11 @@ package struct NewKeybag: ~Copyable, Sendable {
 }
 
 extension Keybag {
-    /// Makes the keybag of a new volume that has a device key: slots for it, for the passphrase and a recovery code.
+    /// Makes the keybag of a new volume with a device key: slots for the device key, the passphrase and a recovery code.
     ///
     /// - Parameters:
-    ///   - portable: the passphrase works without the device key too, and can be guessed from a copy of the volume.
-    ///   - cost: what a guess costs; `PasswordHash.calibrated()` outside of tests.
+    ///   - portable: the passphrase also works without the device key, so it can be brute-forced from a copy of the volume.
+    ///   - cost: the cost of one guess; `PasswordHash.calibrated()` outside of tests.
     package static func create(
         suite: CipherSuite, passphrase: borrowing SecretBytes, portable: Bool = false,
         deviceKey: borrowing SecretKey, cost: Argon2Parameters
@@ -28,7 +28,7 @@ extension Keybag {
         }
     }
 
-    /// Makes the keybag of a new volume without device key: mounting it asks for the passphrase.
+    /// Makes the keybag of a new volume without a device key. Mounting it asks for the passphrase.
     package static func create(
         suite: CipherSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters
     ) throws(KeybagError) -> NewKeybag {

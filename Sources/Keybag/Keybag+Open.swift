@@ -1,23 +1,23 @@
-// Opening a keybag: by the device key to the state before first unlock, by a credential to everything.
+// Opens a keybag: the device key gives the keys of before first unlock, a credential gives all keys.
 
 package import SodiumKit
 import VolumeFormat
 
 extension Keybag {
-    /// Opens the device's slot and checks the first MAC: what mounting needs.
+    /// Opens the device's slot and checks the first MAC, as mounting needs.
     ///
     /// - Throws: `noDeviceSlot`, `wrongDeviceKey`, `malformedBundle`, `deviceMACMismatch`.
     package func open(deviceKey: borrowing SecretKey) throws(KeybagError) -> DeviceKeys {
         try deviceKey.withBytes { bytes throws(KeybagError) in try open(device: bytes) }
     }
 
-    /// Opens with a credential where the device key is here too, and checks everything: both MACs, the public key, and
-    /// that D and M are those of the device's slot.
+    /// Opens with a credential and the device key, and checks everything: both MACs, the public key, and that D and M are those
+    /// of the device's slot.
     package func unlock(
         _ credential: borrowing Credential, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> VolumeKeys {
         try deviceKey.withBytes { device throws(KeybagError) in
-            // First, so that not even the password hash's parameters are believed unauthenticated.
+            // This comes first, so that even the password hash's parameters are authenticated before use.
             let deviceKeys = try open(device: device)
             let keys = try keys(for: credential, device: device)
             guard keys.metadata.isEqual(to: deviceKeys.metadata), keys.none.isEqual(to: deviceKeys.none) else {
@@ -28,15 +28,15 @@ extension Keybag {
         }
     }
 
-    /// Opens with a credential alone, where there is no device key or it is elsewhere: portable passphrases and the
-    /// recovery code. Checks both MACs and the public key.
+    /// Opens with a credential alone, if there is no device key or it is not on this machine. This works for portable
+    /// passphrases and the recovery code. Checks both MACs and the public key.
     package func unlock(_ credential: borrowing Credential) throws(KeybagError) -> VolumeKeys {
         let keys = try keys(for: credential, device: Span<UInt8>())
         try verify(keys)
         return keys
     }
 
-    /// Checks both MACs and the public key with keys that a slot has brought.
+    /// Checks both MACs and the public key with the keys from a slot.
     func verify(_ keys: borrowing VolumeKeys) throws(KeybagError) {
         try verifyDeviceMAC(keys.metadata)
         let covered = bytes.span.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count))
@@ -106,14 +106,14 @@ extension Keybag {
         return opened.keys
     }
 
-    /// The first passphrase slot that opens, and what it brings.
+    /// The first passphrase slot that opens, and its keys.
     func passphraseSlot(openedBy passphrase: Span<UInt8>, device: Span<UInt8>) throws(KeybagError) -> OpenedSlot {
         guard passphrase.count > 0, passphrase.count <= Credential.maximumLength else {
             throw .unusablePassphrase
         }
         let slots = layout.slots.filter { $0.kind == .passphrase }
         guard !slots.isEmpty else { throw .noPassphraseSlot }
-        // With the device key the first MAC has been checked, and the costs are the owner's.
+        // With the device key the first MAC has been checked, so the costs are the owner's.
         if device.isEmpty { try Self.refuseTooMuchWork(slots) }
         var failure = KeybagError.wrongPassphrase
         for slot in slots {
@@ -127,7 +127,7 @@ extension Keybag {
                     passphrase, salt: slot.salt,
                     cost: Argon2Parameters(passes: slot.passes, memory: slot.memory))
             } catch {
-                // Another slot may still open; what this one asks for is said when none does.
+                // Another slot may still open. This error is thrown if none does.
                 failure = error
                 continue
             }
@@ -139,7 +139,7 @@ extension Keybag {
         throw failure
     }
 
-    /// Anybody can add slots to a keybag: trying them all must not take for ever.
+    /// Anyone can add slots to a keybag, so the work of trying them all is bounded.
     private static func refuseTooMuchWork(_ slots: [SlotLayout]) throws(KeybagError) {
         let tried = slots.filter { !$0.isBoundToDevice }
         var work: UInt64 = 0
@@ -152,7 +152,7 @@ extension Keybag {
         }
     }
 
-    /// Argon2id, within what is accepted and what this machine has.
+    /// Runs Argon2id, within the accepted limits and this machine's memory.
     static func hash(
         _ passphrase: Span<UInt8>, salt: InlineArray<16, UInt8>, cost: Argon2Parameters
     ) throws(KeybagError) -> SecretKey {
@@ -179,7 +179,7 @@ extension Keybag {
         return keys
     }
 
-    /// The slot's bundle; nil when the material is not this slot's.
+    /// The slot's bundle. Nil if the key material is not this slot's.
     private func open(
         _ slot: SlotLayout, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) -> SecretBytes? {

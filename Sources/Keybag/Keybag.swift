@@ -1,12 +1,12 @@
-// A volume's keybag as a value: strictly parsed, authenticated when it is opened, changed only into a new one.
+// A volume's keybag as a value. It is parsed strictly, authenticated when it is opened, and changed only into a new one.
 
 package import SodiumKit
 package import VolumeFormat
 
 /// The keybag of a volume.
 ///
-/// Parsing believes nothing. `open` checks the first MAC, `unlock` both; every change gives a new value with a higher
-/// serial and fresh MACs, for the caller to write atomically and to pin in the state file.
+/// Parsing trusts nothing. `open` checks the first MAC, `unlock` both. Every change gives a new value with a higher serial and
+/// fresh MACs, for the caller to write atomically and to pin in the state file.
 package struct Keybag: Sendable {
     /// The bytes as last parsed or made.
     package let bytes: [UInt8]
@@ -40,34 +40,34 @@ package struct Keybag: Sendable {
         } catch {
             throw .memory(error)
         }
-        // What cannot be read again must not be written.
+        // A keybag that cannot be read again must not be written.
         try self.init(parsing: layout.serialized())
     }
 
-    /// The volume's UUID. Not to be believed before `open` or `unlock`, as everything here.
+    /// The volume's UUID. Like all fields, it cannot be trusted before `open` or `unlock`.
     package var volumeID: VolumeID { layout.volumeID }
-    /// The volume's bulk cipher.
+    /// The volume's cipher for blocks.
     package var suite: CipherSuite { layout.suite }
     /// Raised by every change.
     package var serial: UInt64 { layout.serial }
     /// X25519 public key of class B.
     package var publicKey: InlineArray<32, UInt8> { layout.publicKey }
-    /// Whether mounting needs only the device key; without one there is no state before first unlock.
+    /// Whether the device key is enough to mount. Without one there is no state before first unlock.
     package var hasDeviceKey: Bool { !layout.hasNoDeviceKey }
     /// The second MAC, pinned in the state file.
     package var unlockMAC: InlineArray<32, UInt8> { layout.unlockMAC }
     /// The generations of the class keys by class number.
     package var generations: [UInt16] { (0..<8).map { layout.generations[$0] } }
 
-    /// What a listing shows of a slot.
+    /// The facts of a slot that a listing shows.
     package struct SlotSummary: Sendable, Equatable {
         /// The slot's number, never reused.
         package let id: UInt32
-        /// What opens it.
+        /// The kind of credential that opens it.
         package let kind: SlotLayout.Kind
         /// Whether it needs the device key too.
         package let isBound: Bool
-        /// The cost of its password hash; nil where there is none.
+        /// The cost of its password hash. Nil if it has none.
         package let cost: Argon2Parameters?
     }
 

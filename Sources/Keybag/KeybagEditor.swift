@@ -1,11 +1,11 @@
-// Adds slots to a layout; signing it makes the keybag.
+// Adds slots to a layout. Signing the layout makes the keybag.
 
 import SodiumKit
 import VolumeFormat
 
 /// A layout that is being changed.
 ///
-/// Every new slot raises the serial and takes it as its ID: so IDs grow with the serial and are never used again.
+/// Every new slot raises the serial and takes it as its ID. So IDs grow with the serial and are never used again.
 struct KeybagEditor {
     var layout: KeybagLayout
 
@@ -41,7 +41,7 @@ struct KeybagEditor {
         try append(slot, at: layout.slots.count)
     }
 
-    /// Adds a passphrase, in place of the slot at `index` under the same ID if one is given.
+    /// Adds a passphrase. If `index` is given, it replaces that slot under the same ID.
     mutating func addPassphrase(
         _ passphrase: borrowing SecretBytes, bound: Bool, device: Span<UInt8>, cost: Argon2Parameters,
         keys: borrowing VolumeKeys, replacing index: Int? = nil
@@ -50,7 +50,7 @@ struct KeybagEditor {
             throw .unusablePassphrase
         }
         guard !bound || !device.isEmpty else { throw .deviceKeyNeeded }
-        // What would not be accepted on reading must not be written.
+        // A slot that would be refused on reading must not be written.
         guard SlotLayout.acceptedPasses.contains(cost.passes), SlotLayout.acceptedMemory.contains(cost.memory) else {
             throw .passwordHashRefused(passes: cost.passes, memory: cost.memory)
         }

@@ -1,56 +1,56 @@
-// The ways in which a keybag cannot be believed or opened, each a case of its own.
+// The reasons why a keybag cannot be trusted or opened, each a case of its own.
 
 package import SodiumKit
 package import VolumeFormat
 
 /// Why a keybag could not be read, opened or changed.
 package enum KeybagError: Error, Equatable, Sendable {
-    /// Not a keybag, or one of a newer version, or cut short, or with bytes that contradict each other.
+    /// Not a keybag, or of a newer version, cut short, or with contradictory bytes.
     case format(FormatError)
-    /// The first MAC (from the metadata key) does not match: changed after it was written.
+    /// The first MAC (from the metadata key) does not match, so the keybag was changed after it was written.
     case deviceMACMismatch
-    /// The second MAC (from the unlock key) does not match: changed by someone who has the device key.
+    /// The second MAC (from the unlock key) does not match, so someone with the device key changed the keybag.
     case unlockMACMismatch
-    /// The public key of class B is not that of the private half.
+    /// The public key of class B does not match the private key.
     case publicKeyMismatch
-    /// The device's slot and the passphrase's slot bring different keys D or M.
+    /// The device's slot and the passphrase's slot contain different keys D or M.
     case bundleMismatch
-    /// A slot opened, and what is in it is not a bundle of keys.
+    /// A slot opened, but it does not contain a bundle of keys.
     case malformedBundle(slot: UInt32)
-    /// The device key is not that of this volume.
+    /// The device key does not belong to this volume.
     case wrongDeviceKey
-    /// The volume has no device key: only a passphrase or the recovery code opens it.
+    /// The volume has no device key. Only a passphrase or the recovery code opens it.
     case noDeviceSlot
     /// No passphrase slot opens with this passphrase.
     case wrongPassphrase
-    /// The passphrase could not be tried everywhere: slots bound to the device key need it, and it is not here.
+    /// The passphrase could not be tried in all slots, because some are bound to the device key, which is missing.
     case deviceKeyNeeded
     /// The volume has no passphrase slot.
     case noPassphraseSlot
     /// The recovery code has a typing error: its checksum does not match.
     case recoveryCodeTypo
-    /// The recovery code is well-formed and not that of this volume.
+    /// The recovery code is well-formed but does not belong to this volume.
     case wrongRecoveryCode
     /// An empty passphrase, or one above 4 KiB.
     case unusablePassphrase
-    /// A slot asks for a password hash outside of what is accepted, or beyond this machine's memory.
+    /// The costs of a slot's password hash are outside the accepted limits, or exceed this machine's memory.
     case passwordHashRefused(passes: UInt32, memory: UInt64)
-    /// Without the device key `slots` would have to be tried, which together ask for more than is accepted of a keybag that
-    /// nothing has authenticated.
+    /// Without the device key `slots` must be tried. Together they cost more than is accepted of a keybag that is not
+    /// authenticated.
     case passwordHashesRefused(slots: Int)
     /// No slot has this ID.
     case noSuchSlot(UInt32)
-    /// The slot is not a passphrase's.
+    /// The slot is not a passphrase slot.
     case notAPassphraseSlot(UInt32)
     /// Removing it would leave the volume without any passphrase.
     case lastPassphrase
-    /// No room for another slot.
+    /// There is no room for another slot.
     case full
-    /// No locked memory for a secret.
+    /// Not enough locked memory for a secret.
     case memory(SodiumError)
 }
 
-/// Runs `body`, whose failures are those of locked memory.
+/// Runs `body` and turns its locked memory errors into `KeybagError`.
 func secretMemory<Result: ~Copyable>(
     _ body: () throws(SodiumError) -> Result
 ) throws(KeybagError) -> Result {

@@ -1,20 +1,20 @@
-// What the bytes of a keybag still tell where they are cut or changed: whose it was, and whether a device key was its.
+// Reads a cut or changed keybag: whose it was, and whether it had a device key.
 
 package import SodiumKit
 package import VolumeFormat
 
-/// A keybag of which nothing is believed, and which need not be whole: for destroying its keys.
+/// A keybag that is not trusted and may be incomplete, for destroying its keys.
 package struct KeybagRemains: Sendable {
-    /// The UUID that its bytes name.
+    /// The UUID in its bytes.
     package let volumeID: VolumeID
     /// Whether all of it can be parsed.
     package let isWhole: Bool
-    /// Whether it says that the volume has no device key.
+    /// Whether its flag says that the volume has no device key.
     package let hasNoDeviceKey: Bool
     private let publicKey: InlineArray<32, UInt8>?
     private let deviceSlots: [SlotLayout]
 
-    /// Nil where not even the UUID can be read.
+    /// Nil if not even the UUID can be read.
     package init?(_ bytes: [UInt8]) {
         let span = bytes.span
         guard span.count >= 32, span.hasText("PFSKBAG1") else { return nil }
@@ -23,7 +23,7 @@ package struct KeybagRemains: Sendable {
         isWhole = (try? Keybag(parsing: bytes)) != nil
         hasNoDeviceKey = span[15] & KeybagLayout.noDeviceKey != 0
         var slots: [SlotLayout] = []
-        // Wherever one can begin: a length before it may have been changed.
+        // Tries every offset, because an earlier length may have been changed.
         for offset in stride(
             from: KeybagLayout.headerLength, to: min(span.count, KeybagLayout.maximumLength), by: 1)
         {
@@ -38,7 +38,7 @@ package struct KeybagRemains: Sendable {
     /// Whether a slot of a device key can be read.
     package var hasDeviceSlot: Bool { !deviceSlots.isEmpty }
 
-    /// Whether a slot was made with this device key, for this UUID. That is a proof: only who had the key can make one.
+    /// Whether a slot was made with this device key, for this UUID. That is a proof, because making one needs the key.
     package func belongs(to deviceKey: borrowing SecretKey) throws(KeybagError) -> Bool {
         try deviceKey.withBytes { device throws(KeybagError) in
             for slot in deviceSlots {
@@ -47,7 +47,7 @@ package struct KeybagRemains: Sendable {
                 }
                 switch consume opening {
                 case .bundle: return true
-                // The commitment says that the key is right.
+                // The commitment shows that the key is right.
                 case .damaged: return true
                 case .wrongMaterial: continue
                 }
@@ -56,7 +56,7 @@ package struct KeybagRemains: Sendable {
         }
     }
 
-    /// Whether this machine remembers a volume of this UUID with this public key: who made these bytes has seen its keybag.
+    /// Whether this machine remembers a volume of this UUID with this public key. These bytes were then made from its keybag.
     package func isPinned(by state: StateFile) -> Bool {
         guard let publicKey else { return false }
         return state.layout.volumeID == volumeID && haveSameBytes(state.layout.publicKey, publicKey)

@@ -1,9 +1,10 @@
-// Late records (the format, section 8): the MAC key of a lock, sealing without a secret, opening with class B's key.
+// The keys of late records (the format, section 8): the MAC key of a lock, sealing without a secret, opening with class B's
+// key.
 
 internal import SodiumKit
 package import VolumeFormat
 
-/// The MAC key L of one lock's late records. It makes records and cannot read them, so it may stay while locked.
+/// The MAC key L of one lock's late records. It makes records but cannot read them, so it may stay in memory while locked.
 package final class LateKey: Sendable {
     /// The late file's header, with L wrapped for class A.
     package let header: LateFileHeader
@@ -17,7 +18,7 @@ package final class LateKey: Sendable {
     /// The lock's number.
     package var number: UInt64 { header.number }
 
-    /// What the first record's MAC goes by: the MAC of the header.
+    /// The input for the first record's MAC: the MAC of the header.
     package var firstMAC: InlineArray<32, UInt8> {
         let bytes = header.bytes
         return mac256(key, bytes.span)
@@ -25,7 +26,7 @@ package final class LateKey: Sendable {
 
     /// The MAC of a record.
     /// - Parameters:
-    ///   - previous: the MAC of the record before, or `firstMAC`.
+    ///   - previous: the MAC of the previous record, or `firstMAC`.
     ///   - record: its bytes before the MAC.
     package func mac(after previous: InlineArray<32, UInt8>, _ record: Span<UInt8>) -> InlineArray<32, UInt8> {
         mac256(key, previous.span, record)
@@ -35,7 +36,7 @@ package final class LateKey: Sendable {
 extension HeldKeys {
     /// Draws the MAC key of the lock `number`, and wraps it under class key A.
     ///
-    /// - Throws: `KeyError.locked` where that key is not in memory.
+    /// - Throws: `KeyError.locked` if that key is not in memory.
     package func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
         var header = LateFileHeader(generation: generation(of: .complete), volumeID: volumeID, number: number)
         let wrapKey = try lateWrapKey(number)
@@ -57,8 +58,8 @@ extension HeldKeys {
 
     /// Unwraps the MAC key of a late file.
     ///
-    /// - Throws: `KeyError.locked` where class key A is not in memory; `.otherVolume`, `.unknownGeneration`;
-    ///   `.authenticationFailed` where the header was not made with that key.
+    /// - Throws: `KeyError.locked` if class key A is not in memory; `.otherVolume`, `.unknownGeneration`;
+    ///   `.authenticationFailed` if the header was not made with that key.
     package func openLateKey(_ header: LateFileHeader) throws(KeyError) -> LateKey {
         guard hasKey(.complete) else { throw .locked(.complete) }
         guard header.volumeID == volumeID else { throw .otherVolume }
@@ -75,10 +76,10 @@ extension HeldKeys {
         return LateKey(header: header, key: key)
     }
 
-    /// Opens the sealed data of a record, whose MAC the caller has checked: the public key proves no author.
+    /// Opens the sealed data of a record. The caller has checked its MAC, because the public key proves no author.
     ///
-    /// - Returns: false where it does not verify.
-    /// - Throws: `KeyError.locked` where class B's private key is not in memory.
+    /// - Returns: false if it does not verify.
+    /// - Throws: `KeyError.locked` if class B's private key is not in memory.
     package func openLate(
         _ sealed: Span<UInt8>, _ record: LateRecordHeader, number: UInt64, into output: inout MutableSpan<UInt8>
     ) throws(KeyError) -> Bool {
@@ -110,7 +111,7 @@ extension HeldKeys {
 }
 
 extension KeyRing {
-    /// Seals the data of a late record to class B's public key: possible in every state, without a secret.
+    /// Seals the data of a late record to class B's public key. This needs no secret and works in every state.
     ///
     /// - Parameter output: `data.count + LateRecordHeader.sealOverhead` bytes.
     package func sealLate(

@@ -1,4 +1,4 @@
-// What a lock of the volume did.
+// The report of a lock of the volume.
 
 package import VolumeFormat
 
@@ -6,13 +6,13 @@ package import VolumeFormat
 package struct LockReport: Sendable, Equatable {
     /// Open handles of class A that lost access.
     package var cutOff = 0
-    /// The processes (threads) that opened them, where the kernel tells.
+    /// The processes (threads) that opened them, if the kernel tells.
     package var processes: [Int32] = []
-    /// How long it took.
+    /// The time it took.
     package var milliseconds: Int64 = 0
     /// The state after it: `locked`, `sweeping`, or before first unlock.
     package var state = VolumeState.locked
-    /// Files of which the kernel still holds plaintext: above 0 in the state `sweeping` only.
+    /// The number of files of which the kernel still holds plaintext. Above 0 only in the state `sweeping`.
     package var files = 0
     /// Whether there was nothing to do.
     package var wasLocked = false

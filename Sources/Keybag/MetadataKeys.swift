@@ -1,11 +1,11 @@
-// The keys that come from the metadata key M: headers, names, links, attributes, directory records.
+// The keys that are derived from the metadata key M: headers, names, links, attributes, directory records.
 
 package import SodiumKit
 package import VolumeFormat
 
-/// What the metadata key gives, derived once per mount and usable in every state of the volume.
+/// The keys from the metadata key, derived once per mount and usable in every state of the volume.
 ///
-/// Immutable, so that no lock is taken to use it.
+/// Immutable, so that using it takes no lock.
 package final class MetadataKeys: Sendable {
     /// Authenticates file headers.
     package let header: SecretKey
@@ -28,7 +28,7 @@ package final class MetadataKeys: Sendable {
     /// The directory ID of the volume's root.
     package let rootID: ObjectID
 
-    /// Derives everything from `metadataKey` for the volume `volumeID`.
+    /// Derives all keys from `metadataKey` for the volume `volumeID`.
     package init(metadataKey: borrowing SecretKey, volumeID: VolumeID) throws(SodiumError) {
         let uuid = volumeID.bytes
         header = try deriveKey(from: metadataKey, label: KeyLabel.header, context: uuid.span)

@@ -3,9 +3,9 @@
 import HostSystem
 import Synchronization
 
-/// A counter that one thread can wait on to be zero.
+/// A counter with a wait for zero, for one thread.
 ///
-/// Sequentially consistent: a waiter says that it waits before it looks, a reader looks for waiters after it counts
+/// The order is sequentially consistent. A waiter registers before it looks, and a reader looks for waiters after it counts
 /// down, so that no wake-up is lost.
 final class ReadCount: Sendable {
     private let count = Atomic<Int>(0)
@@ -13,7 +13,7 @@ final class ReadCount: Sendable {
     private let lock = Lock(0)
     private let condition = Condition()
 
-    /// Reads that are counted now.
+    /// The number of reads that are counted now.
     var current: Int { count.load(ordering: .sequentiallyConsistent) }
 
     func begin() {
@@ -24,13 +24,13 @@ final class ReadCount: Sendable {
         let left = count.subtract(1, ordering: .sequentiallyConsistent).newValue
         precondition(left >= 0, "endRead without beginRead")
         if left == 0, waiters.load(ordering: .sequentiallyConsistent) > 0 {
-            // Taken and given back: whoever waits has looked before, or will look after.
+            // Taking the lock once ensures that a waiter looked before this, or looks after it.
             lock.withLock { _ in }
             condition.broadcast()
         }
     }
 
-    /// Waits until nothing is counted; false when `deadline` (CLOCK_MONOTONIC, nanoseconds) passes first.
+    /// Waits until nothing is counted. False if `deadline` (CLOCK_MONOTONIC, nanoseconds) passes first.
     func waitForZero(until deadline: UInt64) -> Bool {
         waiters.add(1, ordering: .sequentiallyConsistent)
         defer { waiters.subtract(1, ordering: .sequentiallyConsistent) }

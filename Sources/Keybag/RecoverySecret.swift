@@ -30,7 +30,7 @@ enum RecoverySecret {
 
     /// The 16 bytes of a code as typed.
     ///
-    /// - Throws: `KeybagError.recoveryCodeTypo` when it is no code or its checksum does not match.
+    /// - Throws: `KeybagError.recoveryCodeTypo` if it is not a code or its checksum does not match.
     static func parse(_ text: Span<UInt8>) throws(KeybagError) -> SecretBytes {
         var secret: SecretBytes
         do throws(SodiumError) {

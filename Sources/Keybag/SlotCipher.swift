@@ -1,12 +1,12 @@
-// One slot: from key material to the slot secret, and from that to the bundle.
+// Seals and opens one slot: key material gives the slot secret, and the slot secret gives the bundle.
 
 import SodiumKit
 import VolumeFormat
 
-/// Sealing and opening of slots. `material` is the device key, Argon2's output or the recovery code's 16 bytes;
-/// `device` is the device key for a slot that is bound to it, else it is not looked at.
+/// Seals and opens slots. `material` is the device key, Argon2's output or the recovery code's 16 bytes. `device` is the device
+/// key for a slot that is bound to it, and is ignored for others.
 enum SlotCipher {
-    /// S: the secret that one slot's keys come from. Wiped with its owner, at once after use.
+    /// S, the secret from which one slot's keys are derived. Wiped with its owner, at once after use.
     private static func secret(
         of slot: borrowing SlotLayout, volumeID: VolumeID, material: Span<UInt8>, device: Span<UInt8>
     ) throws(SodiumError) -> SecretKey {
@@ -45,12 +45,12 @@ enum SlotCipher {
         slot.bundle = sealed
     }
 
-    /// What opening a slot came to.
+    /// The outcome of opening a slot.
     enum Opening: ~Copyable {
         case bundle(SecretBytes)
-        /// The commitment says that the key material is not this slot's.
+        /// The commitment shows that the key material is not this slot's.
         case wrongMaterial
-        /// The material is right, and the bundle was changed.
+        /// The key material is right, but the bundle was changed.
         case damaged
     }
 

@@ -1,24 +1,24 @@
-// What this machine remembers of a volume outside of it: the pinned keybag and the epochs that are open.
+// This machine's record of a volume, kept outside of it: the pinned keybag and the open epochs.
 
 package import VolumeFormat
 
-/// Why a state file, or a keybag beside it, is refused.
+/// The reasons to refuse a state file, or a keybag that contradicts it.
 package enum StateFileError: Error, Equatable, Sendable {
-    /// The state file cannot be understood.
+    /// The state file cannot be parsed.
     case format(FormatError)
-    /// The state file is that of another volume.
+    /// The state file belongs to another volume.
     case otherVolume
     /// The keybag is older than one that this machine has seen (`--accept-keybag` overrides).
     case rolledBack(serial: UInt64, pinned: UInt64)
-    /// The keybag has another public key than the one pinned (`--accept-keybag` overrides).
+    /// The keybag's public key differs from the pinned one (`--accept-keybag` overrides).
     case otherPublicKey
-    /// The keybag has the pinned serial and other contents (`--accept-keybag` overrides).
+    /// The keybag has the pinned serial but other contents (`--accept-keybag` overrides).
     case otherContents(serial: UInt64)
 }
 
-/// The state file of a volume, as a value; `StateFileLayout` is its bytes.
+/// The state file of a volume, as a value. `StateFileLayout` has its bytes.
 package struct StateFile: Sendable {
-    /// The fields; the open epochs are changed here.
+    /// The fields. The open epochs are changed here.
     package var layout: StateFileLayout
 
     /// Parses strictly.
@@ -32,35 +32,35 @@ package struct StateFile: Sendable {
 
     /// A state that pins `bag`, which has been unlocked.
     ///
-    /// - Parameter toleratesEverything: true where there was none before on a volume that is not new: crash damage is
-    ///   tolerated until a complete check.
+    /// - Parameter toleratesEverything: true if the volume is not new and had no state file. Crash damage is then tolerated
+    ///   until a complete check.
     package init(pinning bag: Keybag, toleratesEverything: Bool) {
         layout = StateFileLayout(
             volumeID: bag.volumeID, serial: bag.serial, publicKey: bag.publicKey, unlockMAC: bag.unlockMAC,
             toleratesEverything: toleratesEverything)
     }
 
-    /// A state of a volume of which no keybag has been verified here: it pins nothing, and tolerates crash damage.
+    /// A state for a volume whose keybag has not been verified here. It pins nothing, and tolerates crash damage.
     package init(unpinned volumeID: VolumeID) {
         layout = StateFileLayout(unpinned: volumeID, toleratesEverything: true)
     }
 
-    /// The bytes to be written.
+    /// The bytes to write.
     package func serialized() -> [UInt8] { layout.serialized() }
 
-    /// How a keybag stands to what is pinned.
+    /// The relation of a keybag to the pinned one.
     package enum Outcome: Sendable, Equatable {
-        /// There is no state file, or it pins nothing: a new machine; everything is accepted, and nothing is proven.
+        /// There is no state file, or it pins nothing, as on a new machine. Every keybag is accepted, and nothing is proven.
         case unpinned
-        /// The keybag is the one that is pinned.
+        /// The keybag is the pinned one.
         case current
-        /// The keybag is newer than the one that is pinned; to be pinned when it has been unlocked.
+        /// The keybag is newer than the pinned one. It is pinned after an unlock.
         case newer
-        /// The keybag would have been refused, and was accepted because the user said so; to be pinned as it is.
+        /// The keybag would have been refused, but the user accepted it. It is pinned as it is.
         case accepted
     }
 
-    /// Compares `bag` with what `state` pins.
+    /// Compares `bag` with the keybag that `state` pins.
     ///
     /// - Parameter acceptingKeybag: `--accept-keybag`.
     package static func check(
@@ -85,15 +85,15 @@ package struct StateFile: Sendable {
         return .accepted
     }
 
-    /// Whether the public key of `bag` is the one that is pinned, and so was verified by an unlock once.
+    /// Whether the public key of `bag` is the pinned one, which an unlock has verified.
     package func pins(publicKeyOf bag: Keybag) -> Bool {
         layout.isPinned && layout.volumeID == bag.volumeID && haveSameBytes(layout.publicKey, bag.publicKey)
     }
 
-    /// Pins `bag`, which has been unlocked or made here; the open epochs stay.
+    /// Pins `bag`, which has been unlocked or made here. The open epochs stay.
     ///
-    /// - Parameter acceptingKeybag: whether a person has accepted `bag` instead of the one pinned.
-    /// - Throws: what `check` throws: by itself a pin never goes down.
+    /// - Parameter acceptingKeybag: whether a person has accepted `bag` instead of the pinned one.
+    /// - Throws: the errors of `check`, because without acceptance a pin never goes back.
     package mutating func pin(_ bag: Keybag, acceptingKeybag: Bool = false) throws(StateFileError) {
         _ = try Self.check(bag, against: self, acceptingKeybag: acceptingKeybag)
         layout.isPinned = true

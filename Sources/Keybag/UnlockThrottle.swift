@@ -2,9 +2,9 @@
 
 import HostSystem
 
-/// Lets one attempt at a time through, and makes the next one wait 1, 2, 4 … 30 s after each failure in a row.
+/// Runs one attempt at a time, and delays the next one by 1, 2, 4 … 30 s after each failure in a row.
 package final class UnlockThrottle: Sendable {
-    /// Attempts that may wait behind the one that runs.
+    /// The number of attempts that may wait for the running one.
     package static let longestQueue = 8
 
     private struct State {
@@ -29,7 +29,7 @@ package final class UnlockThrottle: Sendable {
         self.unit = unit
     }
 
-    /// The delay after so many failures in a row, in nanoseconds.
+    /// The delay after this many failures in a row, in nanoseconds.
     func delay(afterFailures failures: Int) -> UInt64 {
         failures == 0 ? 0 : min(unit << UInt64(min(failures - 1, 5)), 30 * unit)
     }
@@ -40,7 +40,7 @@ package final class UnlockThrottle: Sendable {
         return state.withLock { state in (state.failures, state.notBefore > now ? state.notBefore - now : 0) }
     }
 
-    /// Lets no attempt begin any more: those that wait are refused at once. The mount ends.
+    /// Called when the mount ends. No attempt begins any more, and waiting ones are refused at once.
     package func close() {
         state.withLock { $0.isClosed = true }
         changed.broadcast()
@@ -52,7 +52,7 @@ package final class UnlockThrottle: Sendable {
     /// Runs `attempt` when its turn has come and the delay is over.
     ///
     /// - Parameter countsAsFailure: whether an error says that the credential was wrong.
-    /// - Returns: nil when too many attempts wait already, or the throttle has been closed.
+    /// - Returns: nil if too many attempts are already waiting, or the throttle has been closed.
     package func attempt<Result: ~Copyable, Failure: Error>(
         countsAsFailure: (Failure) -> Bool, _ attempt: () throws(Failure) -> Result
     ) throws(Failure) -> Result? {
@@ -68,11 +68,11 @@ package final class UnlockThrottle: Sendable {
         return result
     }
 
-    /// What a look at the state says to one who waits; nothing: wait on.
+    /// The result of checking the state for a waiting attempt. Nil means keep waiting.
     private enum Turn {
         case entered
         case refused
-        /// What the deadline was computed from has changed: compute it anew.
+        /// The values behind the deadline have changed, so compute it again.
         case changed
     }
 

@@ -1,10 +1,10 @@
-// How much memory is left for this process, by the machine and by every cgroup that it is in.
+// The memory that the machine and every cgroup of this process leave available.
 
 internal import Glibc
 
-/// Memory left, from /proc/meminfo and the cgroup files of versions 1 and 2.
+/// Available memory, from /proc/meminfo and the cgroup files of versions 1 and 2.
 enum AvailableMemory {
-    /// Bytes: the smallest of what the machine has available and what any cgroup above this process leaves.
+    /// Bytes: the smallest of the machine's available memory and what each cgroup above this process leaves.
     static func bytes() -> UInt64 {
         bytes(readFile: readSmallFile)
     }
@@ -43,7 +43,7 @@ enum AvailableMemory {
         return nil
     }
 
-    /// The limit less what is used, where pages of files that can be dropped do not count; no limit: no bound.
+    /// The limit minus the used memory. File pages that can be dropped do not count as used. Without a limit there is no bound.
     private static func left(
         _ readFile: (String) -> String?, _ directory: String, _ limitName: String, _ usageName: String,
         _ inactiveName: String
@@ -64,7 +64,7 @@ enum AvailableMemory {
         return UInt64(word)
     }
 
-    /// The root first: inside a container the path may not exist, its root then stands for it.
+    /// The root comes first. Inside a container the path may not exist, and the root is then the container's cgroup.
     private static func ancestors(of path: String, under root: String) -> [String] {
         var result = [root]
         for component in path.split(separator: "/") where component != ".." {
@@ -73,7 +73,7 @@ enum AvailableMemory {
         return result
     }
 
-    /// A file of at most 64 KiB as text; nil when it cannot be read.
+    /// A file of at most 64 KiB as text. Nil if it cannot be read.
     static func readSmallFile(_ path: String) -> String? {
         let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return nil }

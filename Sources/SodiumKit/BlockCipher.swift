@@ -3,16 +3,16 @@
 internal import CSodium
 package import VolumeFormat
 
-/// Where a block's parts lie in a buffer, as offsets from the buffer's beginning.
+/// The layout of a block in a buffer, as offsets from the buffer's beginning.
 package struct BlockPlace: Equatable, Sendable {
-    /// Where the nonce begins.
+    /// The offset of the nonce.
     package var nonce: Int
-    /// The ciphertext, and the plaintext in place of it.
+    /// The range of the ciphertext, and of the plaintext that replaces it.
     package var text: Range<Int>
-    /// Where the tag's 16 bytes begin.
+    /// The offset of the tag's 16 bytes.
     package var tag: Int
 
-    /// A place as given.
+    /// Makes a layout of these parts.
     package init(nonce: Int, text: Range<Int>, tag: Int) {
         self.nonce = nonce
         self.text = text
@@ -20,19 +20,19 @@ package struct BlockPlace: Equatable, Sendable {
     }
 }
 
-/// One expanded key. Sealing and opening are thread-safe; nothing is allocated by them.
+/// One expanded key. Sealing and opening are thread-safe and allocate nothing.
 @safe package final class BlockCipher: @unchecked Sendable {
     /// The suite that it was made for.
     package let suite: CipherSuite
     /// The code that runs it.
     package let backend: CipherBackend
-    /// Expanded key, or for XChaCha20-Poly1305 the key itself; aligned to 64.
+    /// The expanded key, or for XChaCha20-Poly1305 the key itself. Aligned to 64.
     private let slot: Slot
 
     /// Expands `key`.
     ///
-    /// - Parameter backend: nil takes the fastest; one that cannot run here is a programming error, as is a suite that
-    ///   is not available (`CipherSuite.isAvailable`).
+    /// - Parameter backend: nil takes the fastest. A backend that cannot run here is a programming error, and so is a suite
+    ///   that is not available (`CipherSuite.isAvailable`).
     package init(suite: CipherSuite, key: borrowing SecretKey, backend: CipherBackend? = nil) throws(SodiumError) {
         initializeSodium()
         guard let backend = backend ?? CipherBackend.best(for: suite), backend.isAvailable(for: suite) else {
@@ -43,7 +43,7 @@ package struct BlockPlace: Equatable, Sendable {
         slot = try Slots.ciphers.take()
         switch (backend, suite) {
         case (.sodium, .aes256GCM):
-            // The slot is larger than the state (512 bytes) and aligned to 16 as it asks.
+            // The slot is larger than the state (512 bytes) and has its alignment of 16.
             unsafe _ = crypto_aead_aes256gcm_beforenm(state, key.pointer)
         case (.ipsecMB, _):
             #if arch(x86_64)
@@ -58,12 +58,12 @@ package struct BlockPlace: Equatable, Sendable {
         Slots.ciphers.release(slot)
     }
 
-    /// Wipes the key at once. Nobody may be using it, and from now on it opens nothing.
+    /// Wipes the key at once. No thread may be using it, and from now on it opens nothing.
     package func wipe() {
         unsafe sodium_memzero(slot.pointer, Slots.ciphers.slotSize)
     }
 
-    /// Encrypts a block in place, with the nonce that already stands in the buffer, and writes its tag.
+    /// Encrypts a block in place, with the nonce that is already in the buffer, and writes its tag.
     package func seal(
         _ buffer: inout MutableSpan<UInt8>, _ place: BlockPlace, associatedData: Span<UInt8>
     ) {
@@ -71,7 +71,7 @@ package struct BlockPlace: Equatable, Sendable {
         unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe associatedData.withUnsafeBytes { data in
                 let start = unsafe buffer.bytes
-                // `check` has seen that every part lies in the buffer.
+                // `check` has verified that every part is inside the buffer.
                 unsafe seal(
                     start + place.text.lowerBound, start + place.text.lowerBound, count: place.text.count,
                     nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
@@ -81,7 +81,7 @@ package struct BlockPlace: Equatable, Sendable {
 
     /// Decrypts a block in place.
     ///
-    /// - Returns: false when the tag is wrong; the text is then zeros.
+    /// - Returns: false if the tag is wrong. The text is then zeros.
     package func open(
         _ buffer: inout MutableSpan<UInt8>, _ place: BlockPlace, associatedData: Span<UInt8>
     ) -> Bool {
@@ -89,7 +89,7 @@ package struct BlockPlace: Equatable, Sendable {
         return unsafe buffer.withUnsafeMutableBytes { buffer in
             unsafe associatedData.withUnsafeBytes { data in
                 let start = unsafe buffer.bytes
-                // `check` has seen that every part lies in the buffer.
+                // `check` has verified that every part is inside the buffer.
                 return unsafe open(
                     start + place.text.lowerBound, start + place.text.lowerBound, count: place.text.count,
                     nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
@@ -97,7 +97,7 @@ package struct BlockPlace: Equatable, Sendable {
         }
     }
 
-    /// Encrypts `plaintext`, as long as the place's text, into a block, with the nonce that already stands there.
+    /// Encrypts `plaintext`, which is as long as the block's text, into a block with the nonce that is already there.
     package func seal(
         _ plaintext: Span<UInt8>, into buffer: inout MutableSpan<UInt8>, _ place: BlockPlace,
         associatedData: Span<UInt8>
@@ -108,7 +108,7 @@ package struct BlockPlace: Equatable, Sendable {
             unsafe plaintext.withUnsafeBytes { plaintext in
                 unsafe associatedData.withUnsafeBytes { data in
                     let start = unsafe buffer.bytes
-                    // `check` has seen that every part lies in the buffer; the plaintext has the text's length.
+                    // `check` has verified that every part is inside the buffer. The plaintext has the text's length.
                     unsafe seal(
                         start + place.text.lowerBound, plaintext.bytes, count: place.text.count,
                         nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
@@ -119,7 +119,7 @@ package struct BlockPlace: Equatable, Sendable {
 
     /// Decrypts a block of `buffer` into `output` from `offset` on.
     ///
-    /// - Returns: false when the tag is wrong; the output is then zeros.
+    /// - Returns: false if the tag is wrong. The output is then zeros.
     package func open(
         _ buffer: Span<UInt8>, _ place: BlockPlace, into output: inout MutableSpan<UInt8>, at offset: Int,
         associatedData: Span<UInt8>
@@ -130,7 +130,7 @@ package struct BlockPlace: Equatable, Sendable {
             unsafe buffer.withUnsafeBytes { buffer in
                 unsafe associatedData.withUnsafeBytes { data in
                     let start = unsafe buffer.bytes
-                    // `check` has seen that every part lies in the buffer; the output has room from `offset` on.
+                    // `check` has verified that every part is inside the buffer. The output has room from `offset` on.
                     return unsafe open(
                         output.bytes + offset, start + place.text.lowerBound, count: place.text.count,
                         nonce: start + place.nonce, associatedData: data, tag: start + place.tag)
@@ -139,7 +139,7 @@ package struct BlockPlace: Equatable, Sendable {
         }
     }
 
-    /// Encrypts into other memory: ciphertext, then tag; `sealed` has `plaintext.count + 16` bytes.
+    /// Encrypts into other memory: ciphertext, then tag. `sealed` has `plaintext.count + 16` bytes.
     package func seal(
         _ plaintext: Span<UInt8>, nonce: Span<UInt8>, associatedData: Span<UInt8>, into sealed: inout MutableSpan<UInt8>
     ) {
@@ -159,9 +159,9 @@ package struct BlockPlace: Equatable, Sendable {
         }
     }
 
-    /// Decrypts ciphertext ‖ tag into other memory, which has 16 bytes less.
+    /// Decrypts ciphertext ‖ tag into other memory, which is 16 bytes shorter.
     ///
-    /// - Returns: false when the tag is wrong; the output is then zeros.
+    /// - Returns: false if the tag is wrong. The output is then zeros.
     package func open(
         _ sealed: Span<UInt8>, nonce: Span<UInt8>, associatedData: Span<UInt8>, into plaintext: inout MutableSpan<UInt8>
     ) -> Bool {

@@ -4,14 +4,14 @@ internal import CSodium
 internal import Glibc
 internal import HostSystem
 
-/// Locked, page-aligned memory lent by a `BufferPool`; `deinit` wipes what was used of it and gives it back.
+/// Locked, page-aligned memory lent by a `BufferPool`. `deinit` wipes the used part and gives it back.
 @safe package struct LockedBuffer: ~Copyable, @unchecked Sendable {
     private let slot: Slot
-    /// Bytes that there is room for.
+    /// The capacity in bytes.
     package let capacity: Int
     private let isLarge: Bool
     private let pool: BufferPool
-    /// How far the memory has been lent for writing: the bytes to wipe.
+    /// The number of bytes that have been lent for writing, which must be wiped.
     private var used = 0
 
     fileprivate init(slot: Slot, capacity: Int, isLarge: Bool, pool: BufferPool) {
@@ -26,35 +26,35 @@ internal import HostSystem
         pool.giveBack(slot, isLarge: isLarge)
     }
 
-    /// Lends the first `count` bytes; they are zero where nothing has been written yet.
+    /// Lends the first `count` bytes. They are zero until something is written.
     package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
         count: Int, _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         precondition(count >= 0 && count <= capacity)
-        // The memory belongs to this value, which is borrowed for as long as the span lives.
+        // The memory belongs to this value, which is borrowed while the span lives.
         let bytes = unsafe Span<UInt8>(_unsafeStart: slot.pointer, byteCount: count)
         return try body(bytes)
     }
 
-    /// Lends the first `count` bytes to be written; so many are wiped in the end.
+    /// Lends the first `count` bytes for writing. They are wiped at the end.
     package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
         count: Int, _ body: (inout MutableSpan<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         precondition(count >= 0 && count <= capacity)
         used = max(used, count)
-        // The memory belongs to this value, which nobody else can reach for as long as the span lives.
+        // The memory belongs to this value, which nothing else can reach while the span lives.
         var bytes = unsafe MutableSpan<UInt8>(_unsafeStart: slot.pointer, byteCount: count)
         return try body(&bytes)
     }
 }
 
-/// Buffers of two sizes. Mapped and locked when first needed, then kept; `take` waits when all are lent.
+/// Buffers of two sizes. They are mapped and locked when first needed, and then kept. `take` waits if all are lent.
 ///
-/// Thread-safe. Who holds a buffer must not take a second one, or all workers may wait for each other.
+/// Thread-safe. A thread that holds a buffer must not take a second one, because all workers could then wait for each other.
 @safe package final class BufferPool: @unchecked Sendable {
     /// Bytes of a small buffer: requests of up to 24 KiB with their page formats.
     package static let smallCapacity = 32 * 1024
-    /// Bytes of a large buffer: a request of 1 MiB in 260 pages, with slack for partial pages.
+    /// Bytes of a large buffer: a request of 1 MiB in 260 pages, with room for partial pages.
     package static let largeCapacity = 1024 * 1024 + 64 * 1024
 
     /// The process's own pool, sized by RLIMIT_MEMLOCK.
@@ -75,11 +75,11 @@ internal import HostSystem
     private let large: Lock<State>
     private let smallReturned = Condition()
     private let largeReturned = Condition()
-    /// How many large buffers there can be: a bound for the number of workers.
+    /// The largest number of large buffers, which bounds the number of workers.
     package let largeCount: Int
 
     /// - Parameters:
-    ///   - largeCount: nil takes what the limit of locked memory leaves beside the keys, between 2 and 16.
+    ///   - largeCount: nil takes the locked memory that the keys do not need, between 2 and 16.
     ///   - smallCount: number of small buffers.
     package init(largeCount: Int? = nil, smallCount: Int = 16) {
         let count = largeCount ?? Self.largeCount(limit: lockableMemory())
@@ -88,13 +88,13 @@ internal import HostSystem
         large = Lock(State(limit: count))
     }
 
-    /// A quarter of the limit stays with keys, and half a MiB with the small buffers; at least two buffers.
+    /// A quarter of the limit is reserved for keys, and half a MiB for the small buffers. There are at least two large buffers.
     static func largeCount(limit: UInt64) -> Int {
         let share = (limit - limit / 4) / UInt64(largeCapacity)
         return Int(min(max(share, 3) - 1, 16))
     }
 
-    /// A buffer of at least `byteCount` bytes; waits for one to come back when all are lent.
+    /// A buffer of at least `byteCount` bytes. Waits for one if all are lent.
     package func take(atLeast byteCount: Int) throws(SodiumError) -> LockedBuffer {
         precondition(byteCount <= Self.largeCapacity)
         let isLarge = byteCount > Self.smallCapacity
@@ -108,20 +108,20 @@ internal import HostSystem
                 state.mapped.append(mapping)
                 return .success(unsafe Slot(pointer: mapping.memory.start))
             } catch {
-                // Others are lent: do with these from now on. None: there is nothing to wait for.
+                // If other buffers are lent, the existing ones must do from now on. If none are, there is nothing to wait for.
                 guard !state.mapped.isEmpty else { return .failure(error) }
                 state.limit = state.mapped.count
                 return nil
             }
         }
-        // Only a deadline gives nil, and there is none.
+        // Only a deadline gives nil, and this wait has none.
         guard let outcome else { throw .outOfMemory }
         return LockedBuffer(slot: try outcome.get(), capacity: capacity, isLarge: isLarge, pool: self)
     }
 
-    /// Lends a buffer of at least `byteCount` bytes for the length of `body`; waits as `take` does.
+    /// Lends a buffer of at least `byteCount` bytes while `body` runs. Waits as `take` does.
     ///
-    /// - Parameter failure: makes the caller's error of a failure to lock memory.
+    /// - Parameter failure: turns a failure to lock memory into the caller's error.
     package func withBuffer<Result: ~Copyable, Failure: Error>(
         atLeast byteCount: Int, failure: (SodiumError) -> Failure,
         _ body: (inout LockedBuffer) throws(Failure) -> Result

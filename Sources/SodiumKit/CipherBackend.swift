@@ -1,10 +1,10 @@
-// Which code runs a cipher suite on this machine.
+// The code that runs a cipher suite on this machine.
 
 internal import CSodium
 package import VolumeFormat
 
 extension CipherSuite {
-    /// Whether this machine can run it: AES-256-GCM needs the processor's AES instructions.
+    /// Whether this machine can run it. AES-256-GCM needs the processor's AES instructions.
     package var isAvailable: Bool { CipherBackend.best(for: self) != nil }
 }
 
@@ -25,7 +25,7 @@ package enum CipherBackend: String, CaseIterable, Sendable {
         }
     }
 
-    /// The fastest that can run `suite` here; nil when none can.
+    /// The fastest code that can run `suite` here. Nil if there is none.
     package static func best(for suite: CipherSuite) -> CipherBackend? {
         allCases.first { $0.isAvailable(for: suite) }
     }

@@ -1,9 +1,9 @@
-// How fast each cipher runs on this machine, for `protectfs speed`.
+// Measures the speed of each cipher on this machine, for `protectfs speed`.
 
 internal import HostSystem
 package import VolumeFormat
 
-/// What one cipher did on one core with 4 KiB blocks in memory.
+/// The speed of one cipher on one core with 4 KiB blocks in memory.
 package struct CipherSpeed: Sendable {
     /// The cipher.
     package let suite: CipherSuite

@@ -1,11 +1,11 @@
-// Locked memory between two guard pages: where every secret lives.
+// Locked memory between two guard pages. Every secret is in such memory.
 
 internal import CSodium
 internal import Glibc
 
 let pageSize = 4096
 
-/// The limit of locked memory of this process, in bytes (RLIMIT_MEMLOCK); `UInt64.max` when there is none.
+/// The limit of locked memory of this process, in bytes (RLIMIT_MEMLOCK). `UInt64.max` if there is none.
 package func lockedMemoryLimit() -> UInt64 {
     var limit = rlimit()
     // Fails for bad arguments only.
@@ -13,12 +13,12 @@ package func lockedMemoryLimit() -> UInt64 {
     return limit.rlim_cur == rlim_t.max ? .max : UInt64(limit.rlim_cur)
 }
 
-/// How much this process may lock, in bytes; `UInt64.max` when there is no limit, or none for it.
+/// The bytes that this process may lock. `UInt64.max` if there is no limit, or none for this process.
 package func lockableMemory() -> UInt64 {
     isExemptFromLimit() ? .max : lockedMemoryLimit()
 }
 
-/// CAP_IPC_LOCK lifts the limit (mlock(2)); root in a container may lack it.
+/// CAP_IPC_LOCK lifts the limit (mlock(2)). Root in a container may lack it.
 private func isExemptFromLimit() -> Bool {
     for line in (AvailableMemory.readSmallFile("/proc/self/status") ?? "").split(separator: "\n")
     where line.hasPrefix("CapEff:") {
@@ -28,12 +28,12 @@ private func isExemptFromLimit() -> Bool {
     return false
 }
 
-/// The address of memory in a `GuardedMapping`, so that collections can hold it; whoever uses the pointer says why.
+/// The address of memory in a `GuardedMapping`, so that collections can hold it. Code that uses the pointer must justify it.
 @safe struct Slot: @unchecked Sendable {
     let pointer: UnsafeMutableRawPointer
 }
 
-/// An anonymous private mapping, locked, left out of core dumps, zeroed in forked children, with an inaccessible page on
+/// An anonymous private mapping: locked, excluded from core dumps, zeroed in forked children, with an inaccessible page on
 /// either side.
 @safe struct GuardedMapping: ~Copyable, @unchecked Sendable {
     /// The first usable byte, aligned to a page.
@@ -51,7 +51,7 @@ private func isExemptFromLimit() -> Bool {
             let base = unsafe mmap(nil, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
             unsafe base != MAP_FAILED
         else { throw .outOfMemory }
-        // Inside the mapping just made: one page is left at either end.
+        // Inside the new mapping, which has one guard page at either end.
         let inner = unsafe base + pageSize
         guard
             unsafe mprotect(inner, count, PROT_READ | PROT_WRITE) == 0,

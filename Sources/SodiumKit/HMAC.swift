@@ -2,7 +2,7 @@
 
 internal import CSodium
 
-/// An incremental HMAC-SHA-256; one at a time per thread, wiped by its end.
+/// An incremental HMAC-SHA-256. There is one at a time per thread, and its end wipes it.
 @safe struct HMAC: ~Copyable {
     private let memory: UnsafeMutableRawPointer
     private var state: UnsafeMutablePointer<crypto_auth_hmacsha256_state> {
@@ -35,9 +35,9 @@ internal import CSodium
         unsafe _ = crypto_auth_hmacsha256_final(state, output)
     }
 
-    /// Writes as many of the 32 bytes as `output` has room for.
+    /// Writes as many of the 32 bytes as fit in `output`.
     consuming func finish(prefix output: inout MutableSpan<UInt8>) {
-        // Behind the state in the scratch memory, wiped with it.
+        // After the state in the scratch memory, and wiped with it.
         let whole = unsafe (memory + 512).assumingMemoryBound(to: UInt8.self)
         unsafe _ = crypto_auth_hmacsha256_final(state, whole)
         unsafe output.withUnsafeMutableBytes { output in

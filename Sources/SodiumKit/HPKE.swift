@@ -1,4 +1,4 @@
-// HPKE (RFC 9180) in base mode, one message per context: how a file key is wrapped for class B without a secret.
+// HPKE (RFC 9180) in base mode, one message per context. It wraps file keys for class B without a secret.
 
 internal import CSodium
 
@@ -9,7 +9,7 @@ package enum HPKE {
 
     /// Seals `plaintext` to the owner of `publicKey`.
     ///
-    /// - Parameter output: encapsulated key ‖ ciphertext ‖ tag; `plaintext.count + overhead` bytes.
+    /// - Parameter output: encapsulated key ‖ ciphertext ‖ tag, `plaintext.count + overhead` bytes.
     /// - Throws: `invalidPublicKey`, or a failure of locked memory.
     package static func seal(
         _ plaintext: Span<UInt8>, to publicKey: Span<UInt8>, info: Span<UInt8>, associatedData: Span<UInt8>,
@@ -37,7 +37,7 @@ package enum HPKE {
                 unsafe associatedData.withUnsafeBytes { data in
                     context.nonce.withBytes { nonce in
                         unsafe nonce.withUnsafeBytes { nonce in
-                            // The output's length was checked above; its first 32 bytes are the encapsulated key.
+                            // The output's length was checked above. Its first 32 bytes are the encapsulated key.
                             unsafe _ = crypto_aead_chacha20poly1305_ietf_encrypt(
                                 output.bytes + 32, nil, text.bytes, UInt64(text.count), data.bytes,
                                 UInt64(data.count), nil, nonce.bytes, context.key.pointer)
@@ -50,7 +50,7 @@ package enum HPKE {
 
     /// Opens `sealed` (encapsulated key ‖ ciphertext ‖ tag) to `output`, which has `sealed.count - overhead` bytes.
     ///
-    /// - Returns: false when it does not verify, or cannot be one; `output` then holds nothing of the plaintext.
+    /// - Returns: false if it does not verify or is too short. `output` then contains no plaintext.
     package static func open(
         _ sealed: Span<UInt8>, privateKey: borrowing SecretKey, info: Span<UInt8>, associatedData: Span<UInt8>,
         into output: inout MutableSpan<UInt8>
@@ -74,7 +74,7 @@ package enum HPKE {
                 unsafe associatedData.withUnsafeBytes { data in
                     context.nonce.withBytes { nonce in
                         unsafe nonce.withUnsafeBytes { nonce in
-                            // 48 bytes at least: what follows the encapsulated key has a tag.
+                            // At least 48 bytes: the part after the encapsulated key includes a tag.
                             unsafe crypto_aead_chacha20poly1305_ietf_decrypt(
                                 output.bytes, nil, nil, sealed.bytes + 32, UInt64(sealed.count - 32),
                                 data.bytes, UInt64(data.count), nonce.bytes, context.key.pointer) == 0
@@ -85,7 +85,7 @@ package enum HPKE {
         }
     }
 
-    /// Opens a sealed 32-byte key (80 bytes); nil when it does not verify.
+    /// Opens a sealed 32-byte key (80 bytes). Nil if it does not verify.
     package static func openKey(
         _ sealed: Span<UInt8>, privateKey: borrowing SecretKey, info: Span<UInt8>, associatedData: Span<UInt8>
     ) throws(SodiumError) -> SecretKey? {
@@ -116,7 +116,7 @@ package enum HPKE {
             secret.withMutableBytes { output in
                 kem.expand(early, label: "shared_secret", encapsulated, publicKey, into: &output)
             }
-            // KeySchedule: mode 0, no psk; its context holds nothing secret.
+            // KeySchedule: mode 0, no psk. Its context is not secret.
             let identityHash = try hpke.extract(salt: Span<UInt8>(), label: "psk_id_hash", Span<UInt8>())
             let infoHash = try hpke.extract(salt: Span<UInt8>(), label: "info_hash", info)
             let prk = try secret.withBytes { bytes throws(SodiumError) in

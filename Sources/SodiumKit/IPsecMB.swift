@@ -4,21 +4,21 @@
     internal import CIPSecMB
     internal import CSodium
 
-    /// The direct AES-256-GCM calls of one manager that is shared by all threads.
+    /// The direct AES-256-GCM calls of one manager that all threads share.
     ///
-    /// They are plain functions of the caller's key data and context; the manager is only the table in which
-    /// `init_mb_mgr_auto` has put those for this processor, read-only afterwards.
+    /// They are plain functions of the caller's key data and context. The manager is only the table that `init_mb_mgr_auto` has
+    /// filled with those for this processor. It is read-only afterwards.
     @safe struct IPsecMB: @unchecked Sendable {
-        /// Bytes of expanded key and GHASH tables; to be aligned to 64, which Swift's importer does not do by itself.
+        /// Bytes of expanded key and GHASH tables. They must be aligned to 64, which Swift's importer does not do.
         static let keySize = MemoryLayout<gcm_key_data>.size
 
         /// Whether the library has code for this processor.
         static var isAvailable: Bool { shared != nil }
 
-        /// nil when the processor has no AES or carry-less multiplication.
+        /// Nil if the processor has no AES or carry-less multiplication.
         static let shared: IPsecMB? = IPsecMB()
 
-        /// Never freed: one for the life of the process.
+        /// Never freed, because it is used until the process ends.
         private let manager: UnsafeMutablePointer<IMB_MGR>
         private let expandKey: aes_gcm_pre_t
         private let encrypt: aes_gcm_enc_dec_t
@@ -63,15 +63,15 @@
             unsafe sodium_memzero(context, MemoryLayout<gcm_context_data>.size)
         }
 
-        /// Decrypts `count` bytes; when the tag is another than `tag`, what was decrypted is wiped and the result is
-        /// false: the library itself hands plaintext out before anybody has compared.
+        /// Decrypts `count` bytes. If the tag differs from `tag`, the plaintext is wiped and the result is false, because the
+        /// library itself returns plaintext before the tags are compared.
         func open(
             key: UnsafeMutableRawPointer, _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>,
             count: Int, nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer,
             tag: UnsafePointer<UInt8>
         ) -> Bool {
             let context = unsafe ThreadScratch.pointer()
-            // Behind the context in the scratch memory.
+            // After the context in the scratch memory.
             let computed = unsafe (context + 512).assumingMemoryBound(to: UInt8.self)
             unsafe decrypt(
                 key.assumingMemoryBound(to: gcm_key_data.self), context.assumingMemoryBound(to: gcm_context_data.self),

@@ -1,10 +1,10 @@
-// Keys from keys and message authentication, both keyed BLAKE2b.
+// Key derivation and message authentication, both with keyed BLAKE2b.
 
 internal import CSodium
 
 /// Derives the key for one purpose: BLAKE2b-256 keyed with `key` over u8 length of `label` ‖ label ‖ context.
 ///
-/// - Parameter label: with its prefix `protectfs1/`; at most 255 bytes.
+/// - Parameter label: includes its prefix `protectfs1/`; at most 255 bytes.
 package func deriveKey(
     from key: borrowing SecretKey, label: StaticString, context: Span<UInt8> = Span()
 ) throws(SodiumError) -> SecretKey {
@@ -13,7 +13,7 @@ package func deriveKey(
     }
 }
 
-/// The same from a secret of another length (16–64 bytes), as a recovery code's 16.
+/// The same for a secret of another length (16–64 bytes), such as a recovery code's 16.
 package func deriveKey(
     fromSecret secret: Span<UInt8>, label: StaticString, context: Span<UInt8> = Span()
 ) throws(SodiumError) -> SecretKey {
@@ -23,7 +23,7 @@ package func deriveKey(
     result.withMutableBytes { output in
         var hash = BlakeHash(key: secret, outputLength: SecretKey.byteCount)
         hash.update(byte: UInt8(label.utf8CodeUnitCount))
-        // A static string's bytes live for ever.
+        // A static string's bytes are never freed.
         hash.update(unsafe Span<UInt8>(_unsafeStart: label.utf8Start, byteCount: label.utf8CodeUnitCount))
         hash.update(context)
         hash.finish(into: &output)
@@ -78,7 +78,7 @@ private func mac<let count: Int>(
     }
 }
 
-/// An incremental BLAKE2b in this thread's locked scratch memory; one at a time, wiped by `finish`.
+/// An incremental BLAKE2b in this thread's locked scratch memory. There is one at a time, and `finish` wipes it.
 @safe private struct BlakeHash: ~Copyable {
     private let state: OpaquePointer
     private let memory: UnsafeMutableRawPointer
@@ -91,7 +91,7 @@ private func mac<let count: Int>(
         self.outputLength = outputLength
         let state = unsafe state
         unsafe key.withUnsafeBytes { key in
-            // The scratch memory is larger than the state (384 bytes) and aligned to 64 as it asks.
+            // The scratch memory is larger than the state (384 bytes) and has its alignment of 64.
             let result = unsafe crypto_generichash_init(state, key.isEmpty ? nil : key.bytes, key.count, outputLength)
             precondition(result == 0, "crypto_generichash_init failed")
         }
@@ -115,7 +115,7 @@ private func mac<let count: Int>(
         let state = unsafe state
         let count = outputLength
         unsafe output.withUnsafeMutableBytes { output in
-            // Not empty: its length is the hash's.
+            // It is not empty, because its length is the hash's.
             unsafe _ = crypto_generichash_final(
                 state, output.bytes, count)
         }

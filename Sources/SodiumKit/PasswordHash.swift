@@ -1,9 +1,9 @@
-// Argon2id, and how much of it this machine can do.
+// Argon2id, and the costs of it that this machine can bear.
 
 internal import CSodium
 internal import HostSystem
 
-/// Parameters of Argon2id (RFC 9106) with one lane, as libsodium has it.
+/// Parameters of Argon2id (RFC 9106) with one lane, as in libsodium.
 package struct Argon2Parameters: Equatable, Sendable {
     /// Passes over the memory.
     package var passes: UInt32
@@ -16,7 +16,7 @@ package struct Argon2Parameters: Equatable, Sendable {
         self.memory = memory
     }
 
-    /// What a new slot has at least: 3 passes over 64 MiB.
+    /// The least cost of a new slot: 3 passes over 64 MiB.
     package static let floor = Argon2Parameters(passes: 3, memory: 64 << 20)
 
     /// Whether a slot with these parameters may be tried here: 1–16 passes, 8 MiB to `largestMemory`.
@@ -30,9 +30,9 @@ package enum PasswordHash {
     /// Bytes of a salt.
     package static let saltLength = 16
 
-    /// Hashes a password; takes the time and memory that the parameters say. The memory is given back to the kernel.
+    /// Hashes a password with the time and memory of the parameters. The memory is given back to the kernel.
     ///
-    /// - Throws: `passwordHashMemory` for parameters that are not acceptable here, or when the memory cannot be had.
+    /// - Throws: `passwordHashMemory` if the parameters are not acceptable here, or the memory is not available.
     package static func argon2id(
         _ password: Span<UInt8>, salt: Span<UInt8>, parameters: Argon2Parameters
     ) throws(SodiumError) -> SecretKey {
@@ -40,7 +40,7 @@ package enum PasswordHash {
         return try hash(password, salt: salt, parameters: parameters)
     }
 
-    /// The same for parameters below what a slot may have: tests, calibration.
+    /// The same for parameters below a slot's minimum, for tests and calibration.
     static func hash(
         _ password: Span<UInt8>, salt: Span<UInt8>, parameters: Argon2Parameters
     ) throws(SodiumError) -> SecretKey {
@@ -57,22 +57,22 @@ package enum PasswordHash {
                 }
             }
         }
-        // Argon2's first hash of the password is on the stack.
+        // Argon2 leaves its first hash of the password on the stack.
         wipeStackBelow()
         guard status == 0 else { throw .passwordHashMemory }
         return result
     }
 
-    /// The most memory that a slot may ask for here: the smaller of 4 GiB and half of what the machine and the cgroup
-    /// have left, in bytes.
+    /// The most memory that a slot may ask for here, in bytes: the smaller of 4 GiB and half of the memory that the machine and
+    /// the cgroup have left.
     package static func largestMemory() -> UInt64 {
         min(4 << 30, AvailableMemory.bytes() / 2)
     }
 
-    /// Parameters for a new slot that take about `seconds` on this machine, never below the floor and never more memory
-    /// than 1 GiB or `largestMemory`.
+    /// Parameters for a new slot that take about `seconds` on this machine. They are never below the minimum and never use more
+    /// memory than 1 GiB or `largestMemory`.
     ///
-    /// - Throws: `passwordHashMemory` when not even the floor's memory is there.
+    /// - Throws: `passwordHashMemory` if not even the minimum's memory is available.
     package static func calibrated(seconds: Double = 1) throws(SodiumError) -> Argon2Parameters {
         let largest = min(largestMemory(), 1 << 30)
         guard largest >= Argon2Parameters.floor.memory else { throw .passwordHashMemory }
@@ -81,7 +81,7 @@ package enum PasswordHash {
         _ = try hash(
             salt.span, salt: salt.span, parameters: Argon2Parameters(passes: 1, memory: 64 << 20))
         let elapsed = max(monotonicNanoseconds() - start, 1_000_000)
-        // Passes over 64 MiB that the time allows; spent on memory first, at three passes.
+        // Passes over 64 MiB that the time allows. More memory comes first, at three passes.
         let units = seconds * 1_000_000_000 / Double(elapsed)
         let wanted = UInt64(min(max(units / 3, 1), 64)) * (64 << 20)
         let memory = min(wanted, largest / (1 << 20) * (1 << 20))

@@ -2,19 +2,19 @@
 
 internal import CSodium
 
-/// Secret bytes in locked memory, at most as many as it was made for; `deinit` wipes them.
+/// Secret bytes in locked memory, up to a fixed capacity. `deinit` wipes them.
 @safe package struct SecretBytes: ~Copyable, @unchecked Sendable {
     private let slot: Slot
-    // One of the two owns the slot. (An enum of both does not link in release builds, Swift 6.3.1: other modules
+    // One of the two owns the slot. (An enum of both does not link in release builds with Swift 6.3.1, because other modules
     // destroy this value and look for the private enum's metadata.)
     private let pool: SlotPool?
     private let mapping: GuardedMapping?
-    /// Bytes that there is room for.
+    /// The capacity in bytes.
     package let capacity: Int
     /// Bytes in use.
     package private(set) var byteCount: Int
 
-    /// Zeros, `byteCount` of them.
+    /// Makes `byteCount` zeros.
     package init(byteCount: Int) throws(SodiumError) {
         precondition(byteCount >= 0)
         if let pool = Slots.pool(for: byteCount) {
@@ -48,16 +48,16 @@ internal import CSodium
     package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        // The memory belongs to this value, which is borrowed for as long as the span lives.
+        // The memory belongs to this value, which is borrowed while the span lives.
         let bytes = unsafe Span<UInt8>(_unsafeStart: slot.pointer, byteCount: byteCount)
         return try body(bytes)
     }
 
-    /// Lends the bytes to be written.
+    /// Lends the bytes for writing.
     package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
         _ body: (inout MutableSpan<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        // The memory belongs to this value, which nobody else can reach for as long as the span lives.
+        // The memory belongs to this value, which nothing else can reach while the span lives.
         var bytes = unsafe MutableSpan<UInt8>(_unsafeStart: slot.pointer, byteCount: byteCount)
         return try body(&bytes)
     }
@@ -69,7 +69,7 @@ internal import CSodium
         byteCount = count
     }
 
-    /// Other memory with the same bytes.
+    /// A copy in other locked memory.
     package borrowing func copy() throws(SodiumError) -> SecretBytes {
         try withBytes { bytes throws(SodiumError) in try SecretBytes(copying: bytes) }
     }

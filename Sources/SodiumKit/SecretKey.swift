@@ -1,8 +1,8 @@
-// A 256-bit secret: locked in memory, never copied by itself, wiped when its owner lets go of it.
+// A 256-bit secret in locked memory. It is never copied implicitly, and wiped when its owner releases it.
 
 internal import CSodium
 
-/// 32 secret bytes in a slot of locked memory; `deinit` wipes them.
+/// 32 secret bytes in a slot of locked memory. `deinit` wipes them.
 @safe package struct SecretKey: ~Copyable, @unchecked Sendable {
     /// Bytes in a key.
     package static let byteCount = 32
@@ -39,21 +39,21 @@ internal import CSodium
     package borrowing func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (Span<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        // The slot belongs to this value, which is borrowed for as long as the span lives.
+        // The slot belongs to this value, which is borrowed while the span lives.
         let bytes = unsafe Span<UInt8>(_unsafeStart: slot.pointer, byteCount: Self.byteCount)
         return try body(bytes)
     }
 
-    /// Lends the bytes to be written.
+    /// Lends the bytes for writing.
     package mutating func withMutableBytes<Result: ~Copyable, Failure: Error>(
         _ body: (inout MutableSpan<UInt8>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        // The slot belongs to this value, which nobody else can reach for as long as the span lives.
+        // The slot belongs to this value, which nothing else can reach while the span lives.
         var bytes = unsafe MutableSpan<UInt8>(_unsafeStart: slot.pointer, byteCount: Self.byteCount)
         return try body(&bytes)
     }
 
-    /// Another key of the same bytes.
+    /// A copy of the key.
     package borrowing func copy() throws(SodiumError) -> SecretKey {
         try withBytes { bytes throws(SodiumError) in try SecretKey(copying: bytes) }
     }

@@ -1,28 +1,28 @@
-// Known-answer tests: a primitive that does not give the published result is used for nothing.
+// Known-answer tests. A primitive that does not give the published result is never used.
 
 internal import CSodium
 import VolumeFormat
 
-/// Why nothing may be done with keys here.
+/// The reason why keys must not be used here.
 package enum SelfTestFailure: Error, Equatable, Sendable {
-    /// This primitive, run by this code, gives another result than everywhere else: a broken library or processor.
+    /// This primitive, run by this code, gives a wrong result, so the library or the processor is broken.
     case wrong(primitive: String)
-    /// There is no memory to find out.
+    /// There is not enough memory for the tests.
     case memory(SodiumError)
 }
 
-/// One primitive as protectfs uses it, and whether it gives its known answers.
+/// One primitive as protectfs uses it, with the test of its known answers.
 struct KnownAnswer: Sendable {
     let primitive: String
     let holds: @Sendable () throws(SodiumError) -> Bool
 }
 
-/// The tests that run before the first key is used. The vectors are those of public standards; where a standard has none
-/// of the size that is used, another implementation has made them, which is named beside it.
+/// The tests that run before the first key is used. The vectors are those of public standards. If a standard has none of the
+/// size in use, another implementation has made them, which is named beside it.
 package enum SelfTest {
-    /// Runs all of them, a few milliseconds in all. Nothing in them is secret.
+    /// Runs all of them in a few milliseconds. They use no secrets.
     ///
-    /// - Throws: at the first that does not hold.
+    /// - Throws: at the first wrong answer.
     package static func run() throws(SelfTestFailure) {
         do throws(SodiumError) { _ = try unsafe ThreadScratch.prepared() } catch { throw .memory(error) }
         try run(all)
@@ -43,7 +43,7 @@ package enum SelfTest {
     }
 
     static var all: [KnownAnswer] {
-        // First, as others' answers are compared by its digest.
+        // This comes first, because its digest is used to compare the answers of others.
         var answers = [KnownAnswer(primitive: "BLAKE2b (libsodium)", holds: HashAnswers.blakeHolds)]
         for backend in CipherBackend.allCases where backend.isAvailable(for: .aes256GCM) {
             answers.append(
@@ -77,7 +77,7 @@ struct BlockFunctions: Sendable {
 
     /// Ciphertext, then tag.
     var seal: Seal
-    /// Whether the tag is right, and what came out.
+    /// Whether the tag is right, and the plaintext.
     var open: Open
 
     init(seal: @escaping Seal, open: @escaping Open) {
@@ -85,7 +85,7 @@ struct BlockFunctions: Sendable {
         self.open = open
     }
 
-    /// Blocks of files: in place, as a page is sealed, and into other memory, as it is read.
+    /// Blocks of files: sealed in place, as pages are, and opened into other memory, as reads do.
     init(_ suite: CipherSuite, _ backend: CipherBackend) {
         seal = { (key, nonce, text, data) throws(SodiumError) in
             let cipher = try BlockCipher(suite: suite, key: try secret(key), backend: backend)
@@ -107,7 +107,7 @@ struct BlockFunctions: Sendable {
         }
     }
 
-    /// Small things.
+    /// Small data.
     static let xChaCha = BlockFunctions(
         seal: { (key, nonce, text, data) throws(SodiumError) in
             let key = try secret(key)
@@ -128,7 +128,7 @@ struct BlockFunctions: Sendable {
             return (isRight, text)
         })
 
-    /// Whether `text` becomes `sealed`, comes back, and does not once a bit of anything is another.
+    /// Whether `text` becomes `sealed` and comes back, and does not once a bit of anything is changed.
     func give(_ vector: SealedVector) throws(SodiumError) -> Bool {
         guard try seal(vector.key, vector.nonce, vector.text, vector.data) == vector.sealed else { return false }
         let (isRight, text) = try open(vector.key, vector.nonce, vector.sealed, vector.data)
@@ -155,7 +155,7 @@ struct BlockFunctions: Sendable {
     }
 }
 
-/// What an AEAD makes of a text.
+/// The result of an AEAD for a text.
 struct SealedVector {
     var key: [UInt8]
     var nonce: [UInt8]
@@ -169,10 +169,10 @@ private func place(_ suite: CipherSuite, _ count: Int) -> BlockPlace {
     BlockPlace(nonce: 0, text: suite.nonceLength..<suite.nonceLength + count, tag: suite.nonceLength + count)
 }
 
-/// A key of a vector, which everybody knows.
+/// The key of a public vector.
 func secret(_ bytes: [UInt8]) throws(SodiumError) -> SecretKey { try SecretKey(copying: bytes.span) }
 
 extension CipherBackend {
-    /// The library's name as its package has it.
+    /// The library's name as in its package.
     fileprivate var library: String { self == .ipsecMB ? "Intel IPsec-MB" : "libsodium" }
 }

@@ -1,4 +1,4 @@
-// The vectors of the known-answer tests, and where they are from.
+// The vectors of the known-answer tests, and their sources.
 
 internal import CSodium
 
@@ -31,7 +31,7 @@ enum GCMAnswers {
     /// The longest text: a page.
     private static let longest = 4096
 
-    /// Lengths around the block, and around the 4, 8, 16 and 48 blocks that vector units take at once, up to a page.
+    /// Lengths around the block, and around the 4, 8, 16 and 48 blocks that vector units process at once, up to a page.
     private static let lengths: [Int] =
         Array(1..<70) + [
             127, 128, 129, 191, 192, 193, 239, 240, 241, 255, 256, 257, 271, 272, 511, 512, 513, 767, 768, 769, 1023,
@@ -39,7 +39,7 @@ enum GCMAnswers {
             1025, 2048, 3071, 3932, 4048, 4060, 4064, longest,
         ]
 
-    /// BLAKE2b-256 over what OpenSSL's AES-256-GCM makes of the first bytes of a text, for each of the lengths.
+    /// BLAKE2b-256 over the output of OpenSSL's AES-256-GCM for the first bytes of a text, for each of the lengths.
     private static let digest = "e7e83589e78c6153fcda091bc6e35e17a97a254b79916f98cbf9d450ba15e691"
 
     static func hold(_ cipher: BlockFunctions) throws(SodiumError) -> Bool {
@@ -143,7 +143,7 @@ enum HashAnswers {
     }
 }
 
-/// What makes keys of other secrets.
+/// Primitives that derive keys from other secrets.
 enum KeyAnswers {
     /// RFC 7748, 6.1.
     @Sendable static func agreementHolds() throws(SodiumError) -> Bool {
@@ -207,7 +207,7 @@ enum KeyAnswers {
     }
 }
 
-/// `count` bytes that count up from `first`.
+/// `count` bytes, counting up from `first`.
 private func counting(_ first: Int, _ count: Int) -> [UInt8] {
     (first..<first + count).map { UInt8(truncatingIfNeeded: $0) }
 }

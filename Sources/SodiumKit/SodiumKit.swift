@@ -1,30 +1,30 @@
-// What every other file needs: initialisation, errors, random bytes and comparison in constant time.
+// The basics of the module: initialisation, errors, random bytes and comparison in constant time.
 
 internal import CSodium
 internal import Glibc
 
-/// Why an operation on secrets could not be carried out. A failed authentication is never one of these: it is a `false`
-/// or a nil that has to be looked at.
+/// The reason why an operation on secrets could not be carried out. A failed authentication is never one of these. It is a
+/// `false` or a nil that the caller must check.
 package enum SodiumError: Error, Equatable, Sendable {
-    /// Secret memory could not be locked: RLIMIT_MEMLOCK, in bytes, is used up (mlock(2)).
+    /// Secret memory could not be locked (mlock(2)), because RLIMIT_MEMLOCK, in bytes, is used up.
     case lockLimit(bytes: UInt64)
     /// The kernel gave no memory.
     case outOfMemory
-    /// A public key that gives an all-zero shared secret, or has not 32 bytes.
+    /// A public key that gives an all-zero shared secret, or does not have 32 bytes.
     case invalidPublicKey
-    /// The password hash has parameters outside of what is accepted, or more memory than this machine can give.
+    /// The password hash's parameters are outside the accepted limits, or need more memory than this machine has.
     case passwordHashMemory
 }
 
-/// Initialises libsodium; done by itself before the first use, harmless when repeated, safe from any thread.
+/// Initialises libsodium. It runs before the first use, may be repeated, and is safe from any thread.
 package func initializeSodium() {
     precondition(sodiumIsReady, "libsodium could not be initialised")
 }
 
 private let sodiumIsReady: Bool = sodium_init() >= 0
 
-/// Fills `bytes` from getrandom(2), in one call for up to 32 MiB. A kernel without entropy source ends the process:
-/// there is nothing right to do without one.
+/// Fills `bytes` from getrandom(2), in one call for up to 32 MiB. If the kernel has no entropy source the process ends, because
+/// nothing safe can be done without one.
 package func randomBytes(into bytes: inout MutableSpan<UInt8>) {
     unsafe bytes.withUnsafeMutableBytes { buffer in
         var done = 0
@@ -50,7 +50,7 @@ package func randomUInt32() -> UInt32 {
     return value
 }
 
-/// Public random bytes: IDs, salts, nonces. Never for secrets, which belong in `SecretKey` and `SecretBytes`.
+/// Public random bytes for IDs, salts and nonces. Never for secrets, which belong in `SecretKey` and `SecretBytes`.
 package func randomInlineBytes<let count: Int>() -> InlineArray<count, UInt8> {
     var result = InlineArray<count, UInt8>(repeating: 0)
     var bytes = result.mutableSpan
@@ -76,9 +76,9 @@ package func wipe(_ bytes: inout MutableSpan<UInt8>) {
     }
 }
 
-/// Overwrites what earlier calls have left on the 64 KiB of this thread's stack below the caller.
+/// Overwrites the data that earlier calls have left on the 64 KiB of this thread's stack below the caller.
 ///
-/// For the end of an operation whose C code copies secrets to its stack (X25519, Argon2, AES).
+/// Call it at the end of an operation whose C code copies secrets to its stack (X25519, Argon2, AES).
 @inline(never) package func wipeStackBelow() {
     sodium_stackzero(65_536)
 }

@@ -1,11 +1,11 @@
-// Per-thread locked memory for the working state of hashes and ciphers, which holds key material while they run.
+// Per-thread locked memory for the state of running hashes and ciphers, which includes key material.
 
 internal import CSodium
 internal import Glibc
 
-/// One slot of locked memory per thread, given back and wiped when the thread ends.
+/// One slot of locked memory per thread. It is wiped and given back when the thread ends.
 ///
-/// Its users wipe what they put there before they return; they never nest.
+/// Code that uses it wipes its data before it returns, and never nests.
 enum ThreadScratch {
     /// Bytes of a slot, aligned to 64.
     static let size = 1024
@@ -19,8 +19,8 @@ enum ThreadScratch {
         return key
     }()
 
-    /// This thread's slot. A first use that finds the limit of locked memory reached ends the process: there are as few
-    /// slots as threads, and the callers are on paths that cannot fail.
+    /// This thread's slot. If the limit of locked memory is reached at its first use, the process ends: there are as few slots
+    /// as threads, and the callers cannot fail.
     static func pointer() -> UnsafeMutableRawPointer {
         do {
             return try unsafe prepared()
@@ -29,7 +29,7 @@ enum ThreadScratch {
         }
     }
 
-    /// The same before a path that cannot fail: takes the slot, or says why there is none.
+    /// Takes the slot before a path that cannot fail. Throws the reason if there is none.
     static func prepared() throws(SodiumError) -> UnsafeMutableRawPointer {
         if let slot = unsafe pthread_getspecific(key) { return unsafe slot }
         let slot = try Slots.scratch.take()

@@ -4,7 +4,7 @@ internal import CSodium
 
 /// X25519 (RFC 7748).
 package enum X25519 {
-    /// The public key of a private one. Any 32 bytes are a private key.
+    /// The public key of a private key. Any 32 bytes are a private key.
     package static func publicKey(of privateKey: borrowing SecretKey) -> InlineArray<32, UInt8> {
         initializeSodium()
         var result = InlineArray<32, UInt8>(repeating: 0)
@@ -18,7 +18,7 @@ package enum X25519 {
         return result
     }
 
-    /// The Diffie-Hellman secret; an error when it is all zero (a public key of low order; RFC 7748, 6.1).
+    /// The Diffie-Hellman secret. An error if it is all zero (a public key of low order; RFC 7748, 6.1).
     static func sharedSecret(
         _ privateKey: borrowing SecretKey, _ publicKey: Span<UInt8>
     ) throws(SodiumError) -> SecretKey {

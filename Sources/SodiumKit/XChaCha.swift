@@ -1,4 +1,4 @@
-// XChaCha20-Poly1305 for small things (wraps, bundles, attributes, symlinks) and its cipher alone for names.
+// XChaCha20-Poly1305 for small data (wraps, bundles, attributes, symlinks), and its stream cipher alone for names.
 
 internal import CSodium
 
@@ -9,7 +9,7 @@ package enum XChaCha {
     /// Bytes of a tag.
     package static let tagLength = 16
 
-    /// Encrypts `plaintext` to `output`: ciphertext, then tag; `output` has `plaintext.count + tagLength` bytes.
+    /// Encrypts `plaintext` to `output`: ciphertext, then tag. `output` has `plaintext.count + tagLength` bytes.
     package static func seal(
         _ plaintext: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span(),
         into output: inout MutableSpan<UInt8>
@@ -22,7 +22,7 @@ package enum XChaCha {
             unsafe plaintext.withUnsafeBytes { text in
                 unsafe nonce.withUnsafeBytes { nonce in
                     unsafe associatedData.withUnsafeBytes { data in
-                        // Lengths were checked above; the key outlives the call as it is borrowed.
+                        // The lengths were checked above. The key is borrowed, so it outlives the call.
                         unsafe _ = crypto_aead_xchacha20poly1305_ietf_encrypt(
                             output.bytes, nil, text.bytes, UInt64(text.count), data.bytes, UInt64(data.count), nil,
                             nonce.bytes, key)
@@ -34,7 +34,7 @@ package enum XChaCha {
 
     /// Decrypts `sealed` (ciphertext, then tag) to `output`, which has `sealed.count - tagLength` bytes.
     ///
-    /// - Returns: false when the tag is wrong or `sealed` is too short; `output` then holds nothing of the plaintext.
+    /// - Returns: false if the tag is wrong or `sealed` is too short. `output` then contains no plaintext.
     package static func open(
         _ sealed: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span(),
         into output: inout MutableSpan<UInt8>
@@ -48,7 +48,7 @@ package enum XChaCha {
             unsafe sealed.withUnsafeBytes { sealed in
                 unsafe nonce.withUnsafeBytes { nonce in
                     unsafe associatedData.withUnsafeBytes { data in
-                        // Lengths were checked above; libsodium compares the tag before it writes.
+                        // The lengths were checked above. libsodium compares the tag before it writes.
                         unsafe crypto_aead_xchacha20poly1305_ietf_decrypt(
                             output.bytes, nil, nil, sealed.bytes, UInt64(sealed.count), data.bytes,
                             UInt64(data.count), nonce.bytes, key) == 0
@@ -58,8 +58,8 @@ package enum XChaCha {
         }
     }
 
-    /// Encrypts or decrypts `bytes` in place with XChaCha20 from block `counter` on. Without authentication: the caller
-    /// verifies what comes out.
+    /// Encrypts or decrypts `bytes` in place with XChaCha20 from block `counter` on. It does not authenticate, so the caller
+    /// must verify the result.
     ///
     /// From counter 1 it gives the bytes of XChaCha20-Poly1305 without the tag.
     package static func applyStream(
@@ -71,14 +71,14 @@ package enum XChaCha {
         let key = unsafe UnsafePointer(key.pointer)
         unsafe bytes.withUnsafeMutableBytes { bytes in
             unsafe nonce.withUnsafeBytes { nonce in
-                // In place is allowed: source and destination are the same memory (libsodium, crypto_stream_*_xor).
+                // Working in place is allowed: source and destination are the same memory (libsodium, crypto_stream_*_xor).
                 unsafe _ = crypto_stream_xchacha20_xor_ic(
                     bytes.bytes, bytes.bytes, UInt64(bytes.count), nonce.bytes, counter, key)
             }
         }
     }
 
-    /// Opens a sealed 32-byte key (48 bytes with its tag); nil when it does not verify.
+    /// Opens a sealed 32-byte key (48 bytes with its tag). Nil if it does not verify.
     package static func openKey(
         _ sealed: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span()
     ) throws(SodiumError) -> SecretKey? {
@@ -91,7 +91,7 @@ package enum XChaCha {
         return consume result
     }
 
-    /// Opens sealed bytes into secret memory; nil when they do not verify.
+    /// Opens sealed bytes into secret memory. Nil if they do not verify.
     package static func openBytes(
         _ sealed: Span<UInt8>, key: borrowing SecretKey, nonce: Span<UInt8>, associatedData: Span<UInt8> = Span()
     ) throws(SodiumError) -> SecretBytes? {

@@ -1,16 +1,16 @@
-// What each class allows in each state: the one home of the two tables that docs and tests name.
+// The two tables of what each class allows in each state. The documents and the tests refer to them.
 
 /// The state of a mounted volume.
 package enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
-    /// Mounted, not unlocked since.
+    /// Mounted, not unlocked yet.
     case beforeFirstUnlock = 0
     /// Unlocked: everything is allowed.
     case unlocked = 1
-    /// Keys are about to leave: nothing new is granted, the page cache's dirty pages are still taken.
+    /// The keys are about to be wiped. Nothing new is granted, but the page cache's dirty pages are still accepted.
     case locking = 2
     /// Locked after a first unlock.
     case locked = 3
-    /// Locked, and the kernel still holds pages of class A: a write of before the lock has not come back from the store.
+    /// Locked, but the kernel still holds pages of class A, because the store has not accepted a write from before the lock.
     case sweeping = 4
 
     /// Locked after a first unlock, whether or not the kernel still holds pages.
@@ -27,16 +27,16 @@ package enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
         }
     }
 
-    /// The state that a value of `user.protectfs.state` names; nil for any other text.
+    /// The state that a value of `user.protectfs.state` names. Nil for any other text.
     package init?(attributeValue text: String) {
         guard let state = Self.allCases.first(where: { "\($0.attributeValue)" == text }) else { return nil }
         self = state
     }
 }
 
-/// An operation as the class × state table knows it.
+/// An operation in the class × state table.
 package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
-    /// open in any mode, O_TRUNC, O_CREAT on an existing file.
+    /// open(2) in any mode, with O_TRUNC, or with O_CREAT on an existing file.
     case open
     /// Creating a new file of the class.
     case create
@@ -44,7 +44,7 @@ package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
     case read
     /// Writing through a handle, or COPY_FILE_RANGE's write.
     case write
-    /// A page of the kernel's cache coming back (FUSE's `writepage` flag): served to the end of `locking`.
+    /// A page that the kernel's cache writes back (FUSE's `writepage` flag). It is served until the end of `locking`.
     case writeBack
     /// Touching a mapped page.
     case touchMapped
@@ -56,9 +56,9 @@ package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
     case copySource
     /// copy_file_range's destination.
     case copyDestination
-    /// A late record going into its file, at an unlock or after it: needs the file's key and nothing else.
+    /// Applying a late record to its file, at an unlock or after it. This needs only the file's key.
     case replay
-    /// stat, readdir, rename, unlink, chmod, attributes, fsync, close, locks …: never refused by a class.
+    /// stat, readdir, rename, unlink, chmod, attributes, fsync, close, locks …: a class never refuses them.
     case other
 
     /// Whether the operation needs a handle that was opened before.
@@ -72,10 +72,10 @@ package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
 
 /// The class × state table.
 package enum Access {
-    /// Whether `operation` on a file of `protectionClass` is allowed in `state`; a refusal is EACCES.
+    /// Whether `operation` on a file of `protectionClass` is allowed in `state`. A refusal is EACCES.
     ///
-    /// - Parameter handleOpen: whether it comes through a handle that was granted before; without one, an operation
-    ///   that needs a handle is judged as `open`.
+    /// - Parameter handleOpen: whether it comes through a handle that was granted before. Without one, an operation that needs
+    ///   a handle is judged as `open`.
     package static func isAllowed(
         _ operation: Operation, class protectionClass: ProtectionClass, state: VolumeState, handleOpen: Bool = true
     ) -> Bool {
@@ -92,7 +92,7 @@ package enum Access {
 
 /// The table of changes of class.
 package enum ClassChange {
-    /// Whether a file of class `from` may be given class `to` in `state`; a refusal is EACCES.
+    /// Whether the class of a file may change from `from` to `to` in `state`. A refusal is EACCES.
     package static func isAllowed(from: ProtectionClass, to: ProtectionClass, state: VolumeState) -> Bool {
         if from == to || state == .unlocked { return true }
         let afterFirstUnlock = state != .beforeFirstUnlock
@@ -103,7 +103,7 @@ package enum ClassChange {
         }
     }
 
-    /// Whether the change leaves a key behind that an old header still opens under a weaker class.
+    /// Whether the change leaves a key that an old header still opens under a weaker class.
     package static func isTightening(from: ProtectionClass, to: ProtectionClass) -> Bool {
         to.isStronger(than: from)
     }

@@ -40,7 +40,7 @@ package enum KeyLabel {
     package static let extent: StaticString = "protectfs1/extent"
 }
 
-/// Builders of associated data and contexts, each into bytes of fixed length.
+/// Builders of associated data and contexts. Each writes a fixed number of bytes.
 package enum AssociatedData {
     /// Bytes of a block's associated data, for any block but 0.
     package static let blockLength = 36
@@ -49,7 +49,7 @@ package enum AssociatedData {
 
     /// Writes block `index`'s associated data into `bytes` and gives its length (68 for block 0, else 36).
     ///
-    /// - Parameter field: the field's 8 bytes as they stand in the page.
+    /// - Parameter field: the field's 8 bytes as they are in the page.
     package static func block(
         header: FileHeader, index: UInt64, field: Span<UInt8>, into bytes: inout MutableSpan<UInt8>
     ) -> Int {
@@ -140,7 +140,7 @@ package enum AssociatedData {
         }
     }
 
-    /// What stands before a slot's own bytes in its bundle's associated data: text ‖ UUID.
+    /// The beginning of a bundle's associated data, before the slot's own bytes: text ‖ UUID.
     package static func slotPrefix(volume: VolumeID) -> InlineArray<32, UInt8> {
         filled { bytes in
             bytes.copyText("protectfs1/slot\0", to: 0)

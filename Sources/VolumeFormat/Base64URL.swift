@@ -1,18 +1,18 @@
-// Base64url without padding, decoded strictly: one text for one sequence of bytes and the other way round.
+// Base64url without padding, decoded strictly, so that each byte sequence has exactly one text.
 
-/// RFC 4648 §5 without padding. Trailing bits must be zero, else two backing names would give one name.
+/// RFC 4648 §5 without padding. Trailing bits must be zero, because otherwise two backing names would give one name.
 package enum Base64URL {
     /// Characters for `count` bytes.
     package static func encodedLength(of count: Int) -> Int {
         (count * 4 + 2) / 3
     }
 
-    /// Bytes in `count` characters; nil when no text has that many.
+    /// Bytes in `count` characters. Nil if no text has that many.
     package static func decodedLength(of count: Int) -> Int? {
         count % 4 == 1 ? nil : count * 3 / 4
     }
 
-    /// Writes the text of `bytes` at `offset` and gives its length; traps where it does not fit.
+    /// Writes the text of `bytes` at `offset` and gives its length. Traps if it does not fit.
     @discardableResult
     package static func encode(_ bytes: Span<UInt8>, into text: inout MutableSpan<UInt8>, at offset: Int = 0) -> Int {
         var target = offset
@@ -42,9 +42,9 @@ package enum Base64URL {
         return text
     }
 
-    /// Writes the bytes that `text` stands for at the start of `bytes` and gives their number.
+    /// Writes the bytes that `text` encodes to the start of `bytes` and gives their number.
     ///
-    /// Nil, with `bytes` in part overwritten, for any text that `encode` does not produce; traps where they do not fit.
+    /// Nil for any text that `encode` does not produce; `bytes` is then partly overwritten. Traps if they do not fit.
     package static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> Int? {
         guard let length = decodedLength(of: text.count) else { return nil }
         precondition(length <= bytes.count)
@@ -65,7 +65,7 @@ package enum Base64URL {
         return target
     }
 
-    /// The bytes that `text` stands for; nil for any text that `encode` does not produce.
+    /// The bytes that `text` encodes. Nil for any text that `encode` does not produce.
     package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
         guard let length = decodedLength(of: text.count) else { return nil }
         var bytes = [UInt8](repeating: 0, count: length)

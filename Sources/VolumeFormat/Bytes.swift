@@ -24,7 +24,7 @@ extension Span<UInt8> {
         return true
     }
 
-    /// Whether the bytes equal those of `other`. Not in constant time: never for secrets or MACs.
+    /// Whether the bytes equal those of `other`. Not in constant time, so never use it for secrets or MACs.
     package func hasSameBytes(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         for offset in 0..<count where self[offset] != other[offset] { return false }
@@ -47,7 +47,7 @@ extension Span<UInt8> {
         return result
     }
 
-    /// A copy of the bytes. Only for bytes that are not secret.
+    /// A copy of the bytes. Use it only for bytes that are not secret.
     package func copiedBytes() -> [UInt8] {
         var result = [UInt8]()
         result.reserveCapacity(count)
@@ -67,19 +67,19 @@ extension MutableSpan<UInt8> {
         bytes.storeBytes(of: value.littleEndian, toByteOffset: offset, as: Integer.self)
     }
 
-    /// Copies `source` to `offset`. Traps where it does not fit.
+    /// Copies `source` to `offset`. Traps if it does not fit.
     package mutating func copy(_ source: Span<UInt8>, to offset: Int) {
         precondition(offset >= 0 && source.count <= count - offset)
         unsafe withUnsafeMutableBytes { target in
             unsafe source.withUnsafeBytes { source in
                 guard let start = target.baseAddress, let bytes = source.baseAddress else { return }
-                // In bounds by the precondition. Two spans of which one is exclusive do not overlap.
+                // In bounds by the precondition. Two spans, one of them exclusive, do not overlap.
                 unsafe (start + offset).copyMemory(from: bytes, byteCount: source.count)
             }
         }
     }
 
-    /// Copies the ASCII text `text` to `offset`. Traps where it does not fit.
+    /// Copies the ASCII text `text` to `offset`. Traps if it does not fit.
     package mutating func copyText(_ text: StaticString, to offset: Int) {
         precondition(offset >= 0 && text.utf8CodeUnitCount <= count - offset)
         text.withUTF8Buffer { buffer in
@@ -87,7 +87,7 @@ extension MutableSpan<UInt8> {
         }
     }
 
-    /// Sets the bytes of `range` to zero. Not for secrets: the compiler may leave it out.
+    /// Sets the bytes of `range` to zero. Do not use it for secrets, because the compiler may remove it.
     package mutating func zero(_ range: Range<Int>) {
         for offset in range { self[offset] = 0 }
     }

@@ -1,6 +1,6 @@
 // A directory's record: the 44 bytes in the target of its `.protectfs.dir` symlink.
 
-/// A directory's ID and default class. Its MAC is checked by the caller before what it says is believed.
+/// A directory's ID and default class. The caller checks its MAC before using its fields.
 package struct DirectoryRecord: Sendable {
     /// Bytes of the record.
     package static let length = 44
@@ -8,16 +8,16 @@ package struct DirectoryRecord: Sendable {
     package static let targetLength = 59
     /// The MAC covers the bytes before it.
     package static let authenticated = 0..<28
-    /// Where the MAC-128 stands.
+    /// The offset of the MAC-128.
     package static let macRange = 28..<44
     /// The record's version.
     package static let version: UInt8 = 1
 
-    /// The class of new entries; nil: inherit nothing.
+    /// The class of new entries. Nil if the record sets none.
     package var defaultClass: ProtectionClass?
     /// The directory's ID.
     package var directoryID: ObjectID
-    /// MAC-128 (directory record key) over bytes 0–27; set by the caller after `store`.
+    /// MAC-128 (directory record key) over bytes 0–27. The caller sets it after `store`.
     package var mac: InlineArray<16, UInt8>
 
     /// A record with a zero MAC, to be filled in.
@@ -27,7 +27,7 @@ package struct DirectoryRecord: Sendable {
         mac = InlineArray(repeating: 0)
     }
 
-    /// The record in exactly 44 bytes; every byte is checked.
+    /// The record in exactly 44 bytes. Every byte is checked.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.count == Self.length else { throw .length }
         guard bytes.hasText("PFD") else { throw .magic }
@@ -48,7 +48,7 @@ package struct DirectoryRecord: Sendable {
         for index in 0..<16 { mac[index] = bytes[28 + index] }
     }
 
-    /// Writes the 44 bytes, `mac` as it stands, to the start of `bytes`.
+    /// Writes the 44 bytes, with `mac` unchanged, to the start of `bytes`.
     package func store(into bytes: inout MutableSpan<UInt8>) {
         bytes.copyText("PFD", to: 0)
         bytes.storeLittleEndian(Self.version, at: 3)
@@ -58,7 +58,7 @@ package struct DirectoryRecord: Sendable {
         bytes.copy(mac.span, to: 28)
     }
 
-    /// The 44 bytes in a symlink's target; nil unless it is 59 characters of strict base64url.
+    /// The 44 bytes in a symlink's target. Nil unless it is 59 characters of strict base64url.
     package static func decode(target: Span<UInt8>) -> InlineArray<44, UInt8>? {
         guard target.count == targetLength else { return nil }
         var result = InlineArray<44, UInt8>(repeating: 0)
@@ -67,7 +67,7 @@ package struct DirectoryRecord: Sendable {
         return result
     }
 
-    /// The symlink's target for this record, `mac` as it stands.
+    /// The symlink's target for this record, with `mac` unchanged.
     package func target() -> [UInt8] {
         var result = InlineArray<44, UInt8>(repeating: 0)
         var bytes = result.mutableSpan

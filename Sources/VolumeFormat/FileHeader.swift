@@ -1,6 +1,6 @@
 // The 128-byte header of a backing file and the 8-byte field of a block.
 
-/// Flags of a file's header; others are refused.
+/// Flags of a file's header. Others are refused.
 package struct FileFlags: OptionSet, Sendable, Hashable {
     /// The bits as stored.
     package let rawValue: UInt16
@@ -10,25 +10,25 @@ package struct FileFlags: OptionSet, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// Whole zero pages of this file are holes.
+    /// Zero pages of this file are holes.
     package static let holes = FileFlags(rawValue: 1)
     /// An older header may open this file under a weaker class.
     package static let keyExposed = FileFlags(rawValue: 2)
-    /// The class was set by someone, not inherited.
+    /// The class was set explicitly, not inherited.
     package static let explicit = FileFlags(rawValue: 4)
     /// Every flag that this version knows.
     package static let known: FileFlags = [.holes, .keyExposed, .explicit]
 }
 
-/// The header at the start of page 0. Its MAC is checked by the caller *before* the header is parsed and believed.
+/// The header at the start of page 0. The caller checks its MAC *before* the header is parsed and used.
 package struct FileHeader: Sendable {
     /// Bytes of the header.
     package static let length = 128
     /// The MAC covers the bytes before it.
     package static let authenticated = 0..<112
-    /// Where the MAC-128 stands.
+    /// The offset of the MAC-128.
     package static let macRange = 112..<128
-    /// Where the wrapped file key stands.
+    /// The offset of the wrapped file key.
     package static let wrapRange = 32..<112
     /// Bytes of a wrapped file key.
     package static let wrapLength = 80
@@ -47,7 +47,7 @@ package struct FileHeader: Sendable {
     package var fileID: ObjectID
     /// The file key, wrapped by the class key.
     package var wrappedKey: InlineArray<80, UInt8>
-    /// MAC-128 (header MAC key) over bytes 0–111; set by the caller after `store`, see `macRange`.
+    /// MAC-128 (header MAC key) over bytes 0–111. The caller sets it after `store`; see `macRange`.
     package var mac: InlineArray<16, UInt8>
 
     /// A header with a zero wrap and MAC, to be filled in.
@@ -91,14 +91,14 @@ package struct FileHeader: Sendable {
         for index in 0..<16 { mac[index] = page[112 + index] }
     }
 
-    /// Writes the 128 bytes, `mac` as it stands, to the start of `page`.
+    /// Writes the 128 bytes, with `mac` unchanged, to the start of `page`.
     package func store(into page: inout MutableSpan<UInt8>) {
         storePrefix(into: &page, at: 0)
         page.copy(wrappedKey.span, to: 32)
         page.copy(mac.span, to: 112)
     }
 
-    /// Writes bytes 0–31 at `offset`; with `forWrap`, flags and freshness are zero.
+    /// Writes bytes 0–31 at `offset`. With `forWrap`, flags and freshness are zero.
     package func storePrefix(into bytes: inout MutableSpan<UInt8>, at offset: Int, forWrap: Bool = false) {
         bytes.copyText("PFS", to: offset)
         bytes.storeLittleEndian(Self.version, at: offset + 3)
@@ -113,19 +113,19 @@ package struct FileHeader: Sendable {
     }
 }
 
-/// The field of a block: how much it holds, whether it is the last, and the epoch whose keys sealed it.
+/// The field of a block: its payload length, whether it is the last block, and the epoch of the keys that sealed it.
 package struct BlockField: Sendable, Hashable {
     /// Bytes of the field.
     package static let length = 8
 
-    /// Bytes of payload; the rest of the ciphertext is padding with zeros.
+    /// Bytes of payload. The rest of the ciphertext is zero padding.
     package var payloadLength: Int
     /// Whether the file ends in this block.
     package var isLast: Bool
     /// Part of the extent key.
     package var epoch: UInt32
 
-    /// Makes a field; `payloadLength` is at most the block's capacity.
+    /// Makes a field. `payloadLength` is at most the block's capacity.
     package init(payloadLength: Int, isLast: Bool, epoch: UInt32) {
         self.payloadLength = payloadLength
         self.isLast = isLast
@@ -134,8 +134,8 @@ package struct BlockField: Sendable, Hashable {
 
     /// The field at `offset`, for a block whose full payload is `capacity`.
     ///
-    /// Throws where flags are unknown, the length is above capacity, or a block that is not the last is not full. What
-    /// it says is to be believed only after the block's tag has verified.
+    /// Throws if flags are unknown, the length is above capacity, or a block that is not the last is not full. The fields are
+    /// valid only after the block's tag has verified.
     package init(parsing bytes: Span<UInt8>, at offset: Int = 0, capacity: Int) throws(FormatError) {
         guard offset >= 0, bytes.count - offset >= Self.length else { throw .length }
         let flags = bytes[offset + 2]

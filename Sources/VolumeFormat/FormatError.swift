@@ -1,16 +1,16 @@
-// Why bytes could not be understood.
+// The reasons why bytes could not be parsed.
 
-/// What is wrong with bytes that should be a part of a volume.
+/// An error in bytes that should be a part of a volume.
 package enum FormatError: Error, Hashable, Sendable {
-    /// Fewer or more bytes than the layout says.
+    /// Fewer or more bytes than the layout needs.
     case length
-    /// The bytes do not begin as the object does.
+    /// The bytes do not begin with the object's magic.
     case magic
     /// A version that this program does not know.
     case version(UInt16)
     /// The reserved class number 7, or its name.
     case reservedClass
-    /// A number that names no class.
+    /// A number that is not a class.
     case unknownClass
     /// A cipher suite that is unknown or not the volume's.
     case suite

@@ -17,7 +17,7 @@ package enum Hexadecimal {
     /// The digits of `bytes` in lower case.
     package static func text(_ bytes: some Sequence<UInt8>) -> String { String(decoding: encode(bytes), as: UTF8.self) }
 
-    /// The bytes that digits stand for, in either case; nil for anything else, and for an odd number of digits.
+    /// The bytes that the digits encode, in either case. Nil for anything else, and for an odd number of digits.
     package static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
         var result: [UInt8] = []
         var high: UInt8?
@@ -29,7 +29,7 @@ package enum Hexadecimal {
         return high == nil ? result : nil
     }
 
-    /// The value of an ASCII digit, in either case; nil for anything else.
+    /// The value of an ASCII digit, in either case. Nil for anything else.
     package static func value(ofDigit unit: UInt8) -> UInt8? {
         switch unit {
         case 0x30...0x39: unit - 0x30

@@ -1,6 +1,6 @@
 // The keybag's bytes: header, slots, TLVs and the two MACs, parsed strictly.
 
-/// The keybag as bytes say it; both MACs are checked by the caller.
+/// The fields of a keybag's bytes. The caller checks both MACs.
 package struct KeybagLayout: Sendable {
     /// The longest keybag.
     package static let maximumLength = 65536
@@ -21,7 +21,7 @@ package struct KeybagLayout: Sendable {
     package var volumeID: VolumeID
     /// Raised by every change.
     package var serial: UInt64
-    /// Feature bits that a program may ignore; kept.
+    /// Feature bits that a program may ignore. They are kept.
     package var compatibleFeatures: UInt32
     /// Generations by class number; 0 is M's.
     package var generations: InlineArray<8, UInt16>
@@ -29,11 +29,11 @@ package struct KeybagLayout: Sendable {
     package var publicKey: InlineArray<32, UInt8>
     /// The slots.
     package var slots: [SlotLayout]
-    /// Type-length-value entries, whole, kept as they are.
+    /// Type-length-value entries, kept unchanged as a whole.
     package var extensions: [UInt8]
-    /// MAC-256 "keybag-dev" over all before; set by the caller after `serialized`, see `deviceMACRange`.
+    /// MAC-256 "keybag-dev" over all bytes before it. The caller sets it after `serialized`; see `deviceMACRange`.
     package var deviceMAC: InlineArray<32, UInt8>
-    /// MAC-256 "keybag-unlock" over all before, `deviceMAC` included.
+    /// MAC-256 "keybag-unlock" over all bytes before it, including `deviceMAC`.
     package var unlockMAC: InlineArray<32, UInt8>
 
     /// A keybag without slots and MACs, to be filled in.
@@ -51,18 +51,18 @@ package struct KeybagLayout: Sendable {
         unlockMAC = InlineArray(repeating: 0)
     }
 
-    /// Bytes of the keybag as it stands; at most `maximumLength` for one that can be read again.
+    /// The length of the keybag in bytes. A keybag longer than `maximumLength` cannot be read again.
     package var length: Int {
         slots.reduce(Self.headerLength + extensions.count + 2 * Self.macLength) { $0 + $1.length }
     }
 
-    /// The range that the first MAC covers in a keybag of `length` bytes; the MAC follows it.
+    /// The range that the first MAC covers in a keybag of `length` bytes. The MAC follows it.
     package static func deviceAuthenticated(length: Int) -> Range<Int> { 0..<length - 64 }
 
-    /// The range that the second MAC covers in a keybag of `length` bytes; the MAC follows it.
+    /// The range that the second MAC covers in a keybag of `length` bytes. The MAC follows it.
     package static func unlockAuthenticated(length: Int) -> Range<Int> { 0..<length - 32 }
 
-    /// Understands a whole keybag; every byte is checked, so that `serialized` gives the same bytes again.
+    /// Parses a whole keybag. Every byte is checked, so that `serialized` gives the same bytes again.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.hasText("PFSKBAG1") else { throw .magic }
         guard bytes.count >= Self.headerLength + 2 * Self.macLength, bytes.count <= Self.maximumLength else {
@@ -103,7 +103,7 @@ package struct KeybagLayout: Sendable {
         unlockMAC = bytes.inline(at: end + Self.macLength)
     }
 
-    /// The keybag's bytes, MACs as they stand.
+    /// The keybag's bytes, with the MACs unchanged.
     package func serialized() -> [UInt8] {
         var result = [UInt8](repeating: 0, count: length)
         let end = result.count

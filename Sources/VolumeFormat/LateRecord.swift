@@ -1,25 +1,25 @@
-// Late records (the format, section 8): what becomes of pages that leave the page cache after their keys are wiped.
+// Late records (the format, section 8), which hold pages that leave the page cache after their keys are wiped.
 
-/// The first 128 bytes of a late file: which lock it belongs to, and its MAC key, wrapped.
+/// The first 128 bytes of a late file: its lock and its wrapped MAC key.
 package struct LateFileHeader: Sendable {
     /// Bytes of the header.
     package static let length = 128
     /// The version that this program reads and writes.
     package static let version: UInt16 = 1
-    /// What the wrap authenticates.
+    /// The bytes that the wrap authenticates.
     package static let authenticated = 0..<48
     /// Nonce of the wrap.
     package static let nonceRange = 48..<72
     /// The wrapped MAC key: ciphertext and tag.
     package static let wrapRange = 72..<120
 
-    /// Generation of class key A, which the wrap comes from.
+    /// Generation of class key A, from which the wrap key is derived.
     package var generation: UInt16
     /// The volume.
     package var volumeID: VolumeID
-    /// The lock's number; later locks have higher ones.
+    /// The lock's number. Later locks have higher ones.
     package var number: UInt64
-    /// Nonce and wrapped MAC key, as they stand at 48–119.
+    /// Nonce and wrapped MAC key, as in bytes 48–119.
     package var wrapped: InlineArray<72, UInt8>
 
     /// A header without its wrap, to be filled in.
@@ -30,7 +30,7 @@ package struct LateFileHeader: Sendable {
         wrapped = InlineArray(repeating: 0)
     }
 
-    /// The header at the start of `bytes`; every byte is checked.
+    /// The header at the start of `bytes`. Every byte is checked.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.count >= Self.length else { throw .length }
         guard bytes.hasText("PFSLATE1") else { throw .magic }
@@ -67,7 +67,7 @@ package struct LateFileHeader: Sendable {
     }
 }
 
-/// The first 56 bytes of a late record. What follows is the sealed data, then the MAC of the chain.
+/// The first 56 bytes of a late record. The sealed data follows, then the MAC of the chain.
 package struct LateRecordHeader: Sendable, Equatable {
     /// Bytes of the header.
     package static let length = 56
@@ -77,18 +77,18 @@ package struct LateRecordHeader: Sendable, Equatable {
     package static let sealOverhead = 48
     /// The most data in one record.
     package static let maximumData = 1 << 20
-    /// No byte of a file stands here or behind.
+    /// Files have no bytes at or above this offset.
     package static let endOfOffsets: UInt64 = 1 << 63
 
-    /// What a record says.
+    /// The kind of a record.
     package enum Kind: UInt8, Sendable {
-        /// These bytes belong at this offset.
+        /// The record's bytes belong at its offset.
         case data = 1
-        /// The records of this file that stand before are in the file, durably.
+        /// The earlier records of this file are durably in the file.
         case done = 2
     }
 
-    /// Bytes of data; 0 in a record of kind `done`.
+    /// Bytes of data. 0 in a record of kind `done`.
     package var dataLength: Int
     /// The kind.
     package var kind: Kind
@@ -98,9 +98,9 @@ package struct LateRecordHeader: Sendable, Equatable {
     package var fileID: ObjectID
     /// Where the data belongs in the file's content.
     package var offset: UInt64
-    /// When it was written: seconds since 1970.
+    /// The time of the write: seconds since 1970.
     package var seconds: Int64
-    /// And nanoseconds.
+    /// The nanoseconds of that time.
     package var nanoseconds: UInt32
 
     /// A record of data.
@@ -116,13 +116,13 @@ package struct LateRecordHeader: Sendable, Equatable {
         self.nanoseconds = nanoseconds
     }
 
-    /// A record that says that a file has its data.
+    /// A record that marks a file as complete.
     package init(doneWith fileID: ObjectID, index: UInt64) {
         self.init(dataLength: 0, index: index, fileID: fileID, offset: 0, seconds: 0, nanoseconds: 0)
         kind = .done
     }
 
-    /// The header at the start of `bytes`; every byte is checked.
+    /// The header at the start of `bytes`. Every byte is checked.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.count >= Self.length else { throw .length }
         guard let kind = Kind(rawValue: bytes[4]) else { throw .unsupported("kind of late record") }
@@ -159,9 +159,9 @@ package struct LateRecordHeader: Sendable, Equatable {
         bytes.zero(52..<56)
     }
 
-    /// Where the sealed data stands in the record.
+    /// The range of the sealed data in the record.
     package var sealedRange: Range<Int> { Self.length..<authenticatedLength }
-    /// Bytes that the MAC covers, beside the MAC of the record before.
+    /// The number of bytes that the MAC covers, besides the previous record's MAC.
     package var authenticatedLength: Int {
         Self.length + (kind == .data ? dataLength + Self.sealOverhead : 0)
     }
@@ -171,7 +171,7 @@ package struct LateRecordHeader: Sendable, Equatable {
 
 /// The names of late files, in the volume's root.
 package enum LateFileName {
-    /// The highest number, so that one more is always a number too.
+    /// The highest number, so that the next number always exists too.
     package static let largest = UInt64(Int64.max)
 
     /// The name of a lock's late file.
@@ -183,12 +183,12 @@ package enum LateFileName {
     /// The same as text.
     package static func text(of number: UInt64) -> String { String(decoding: bytes(of: number), as: UTF8.self) }
 
-    /// The number in a late file's name; nil when it is none.
+    /// The number in a late file's name. Nil for any other name.
     package static func number(of name: Span<UInt8>) -> UInt64? {
         let prefix = ReservedName.latePrefix.utf8CodeUnitCount
         guard name.count == prefix + 16, name.hasText(ReservedName.latePrefix) else { return nil }
         let digits = (prefix..<name.count).map { name[$0] }
-        // A name in upper case is not one that this format writes.
+        // This format never writes a name in upper case.
         guard let bytes = Hexadecimal.decode(digits), Hexadecimal.encode(bytes) == digits else { return nil }
         let number = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
         return number <= largest ? number : nil

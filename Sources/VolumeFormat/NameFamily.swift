@@ -1,6 +1,6 @@
-// Names that programs derive from a file's name for its copies: backups, swap files, journals, temporaries.
+// Names that programs derive from a file's name for its copies: backups, swap files, journals, temporary files.
 
-/// Which names belong together: a table of patterns. Names are bytes; nothing is looked up here.
+/// Decides which names belong together by a table of patterns. Names are bytes, and no file is looked up.
 package enum NameFamily {
     /// A set of patterns of the table.
     package struct Patterns: OptionSet, Sendable, Hashable {
@@ -14,26 +14,26 @@ package enum NameFamily {
         package static let all = Patterns(rawValue: UInt64.max)
     }
 
-    /// What one name says about others.
+    /// The relation of one name to others.
     package struct Derivation: Sendable, Equatable {
-        /// The parts of the name that are the names it may be derived from.
+        /// The parts of the name that it may be derived from.
         package var sources: [Range<Int>] = []
-        /// Those of them from which `derived` leads here again, as nothing in the pattern is variable.
+        /// Those of them for which `derived` gives this name again, because the pattern has no variable part.
         package var roots: [Range<Int>] = []
-        /// The patterns by which it does.
+        /// The patterns of that relation.
         package var patterns: Patterns = []
     }
 
-    /// What stands in a pattern between its fixed parts, apart from the other name.
+    /// The variable part of a pattern, besides the other name.
     enum Variable {
         case nothing
-        /// One digit or more.
+        /// One or more digits.
         case digits
-        /// So many small letters.
+        /// This many small letters.
         case letters(Int)
-        /// So many letters and digits.
+        /// This many letters and digits.
         case alphanumerics(Int)
-        /// So many hexadecimal digits.
+        /// This many hexadecimal digits.
         case hexadecimal(Int)
     }
 
@@ -43,11 +43,11 @@ package enum NameFamily {
         var after: StaticString = ""
         var variable = Variable.nothing
         var end: StaticString = ""
-        /// The name begins with a dot, and so does X: no second dot was put before it.
+        /// The name begins with a dot, and so does X, because no second dot was put before it.
         var keepsDot = false
     }
 
-    /// What `name` is derived from, by every pattern that it has.
+    /// The names that `name` is derived from, by every pattern that it matches.
     package static func derivation(of name: Span<UInt8>) -> Derivation {
         var result = Derivation()
         for index in table.indices {
@@ -60,8 +60,8 @@ package enum NameFamily {
         return result
     }
 
-    /// The names that are derived from `name` by `patterns`. A pattern with something variable in it gives none, as there
-    /// would be too many.
+    /// The names that are derived from `name` by `patterns`. A pattern with a variable part gives none, because there would be
+    /// too many.
     package static func derived(from name: [UInt8], by patterns: Patterns) -> [[UInt8]] {
         guard !patterns.isEmpty else { return [] }
         var result: [[UInt8]] = []
@@ -72,7 +72,7 @@ package enum NameFamily {
         return result
     }
 
-    /// The patterns, from what programs do (`docs/saves.md`). At most 64; the order means nothing.
+    /// The patterns of real programs (`docs/saves.md`). At most 64; the order has no meaning.
     static let table: [Pattern] = [
         // Backups: emacs, vim, nano -B, GLib, rsync -b; emacs and cp with numbers; patch; others.
         Pattern(after: "~"),
@@ -82,10 +82,10 @@ package enum NameFamily {
         Pattern(after: ".rej"),
         Pattern(after: ".old"),
         Pattern(after: ".save"),
-        // Emacs: what is not saved yet, and its lock.
+        // Emacs: unsaved changes, and its lock.
         Pattern(before: "#", after: "#"),
         Pattern(before: ".#"),
-        // Vim and nano: swap and lock files; .swo, .swn and so on down to .saa where that is taken. Vim: undo files.
+        // Vim and nano: swap and lock files; .swo, .swn and so on down to .saa if the name is taken. Vim: undo files.
         Pattern(before: ".", after: ".swp"),
         Pattern(before: ".", after: ".swp", keepsDot: true),
         Pattern(before: ".", after: ".s", variable: .letters(2)),
@@ -93,7 +93,7 @@ package enum NameFamily {
         Pattern(before: ".", after: ".un~"),
         Pattern(before: ".", after: ".kate-swp"),
         Pattern(after: ".autosave"),
-        // LibreOffice's and others' locks, with the name of who edits.
+        // Lock files of LibreOffice and others, with the name of the editing user.
         Pattern(before: ".~lock.", after: "#"),
         Pattern(before: "~$"),
         // SQLite.
@@ -101,7 +101,8 @@ package enum NameFamily {
         Pattern(after: "-wal"),
         Pattern(after: "-shm"),
         Pattern(after: "-mj", variable: .hexadecimal(9)),
-        // What is renamed over the file when it is whole: rsync; GLib, Qt and mkstemp; patch; systemd; git; others.
+        // Temporary files that are renamed over the file when complete: rsync; GLib, Qt and mkstemp; patch; systemd; git;
+        // others.
         Pattern(before: ".", after: ".", variable: .alphanumerics(6)),
         Pattern(after: ".", variable: .alphanumerics(6)),
         Pattern(after: ".o", variable: .alphanumerics(6)),
@@ -115,7 +116,7 @@ package enum NameFamily {
         Pattern(after: "___jb_old___"),
         Pattern(before: ".syncthing.", after: ".tmp"),
         Pattern(before: "~syncthing~", after: ".tmp"),
-        // What is on its way.
+        // Partial downloads.
         Pattern(after: ".part"),
         Pattern(before: ".", after: ".part"),
         Pattern(after: ".partial"),
@@ -125,7 +126,7 @@ package enum NameFamily {
 }
 
 extension NameFamily.Pattern {
-    /// The part of `name` that it is derived from by this pattern; nil where it has another form.
+    /// The part of `name` that it is derived from by this pattern. Nil if it has another form.
     func source(in name: Span<UInt8>) -> Range<Int>? {
         let start = before.utf8CodeUnitCount
         var finish = name.count - end.utf8CodeUnitCount
@@ -137,7 +138,7 @@ extension NameFamily.Pattern {
         return (keepsDot ? 0 : start)..<finish
     }
 
-    /// The name derived from `name`; nil where the pattern leaves something open, or does not fit.
+    /// The name derived from `name`. Nil if the pattern has a variable part, or does not fit.
     func derived(from name: [UInt8]) -> [UInt8]? {
         guard case .nothing = variable else { return nil }
         var result: [UInt8] = []
@@ -154,7 +155,7 @@ extension NameFamily.Pattern {
 }
 
 extension NameFamily.Variable {
-    /// How many bytes before `finish` are this; nil where they are something else.
+    /// The number of bytes before `finish` that match this. Nil if they do not match.
     func count(in name: Span<UInt8>, before finish: Int) -> Int? {
         switch self {
         case .nothing: 0

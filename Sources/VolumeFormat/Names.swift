@@ -1,6 +1,6 @@
 // Reserved names, attribute names, and the limits of encoded names.
 
-/// Names of the backing store that are no user's.
+/// Names of the backing store that users cannot have.
 package enum ReservedName {
     /// The keybag, at the volume's root.
     package static let keybag: StaticString = ".protectfs.keybag"
@@ -8,34 +8,34 @@ package enum ReservedName {
     package static let previousKeybag: StaticString = ".protectfs.keybag.old"
     /// A directory's record.
     package static let directoryRecord: StaticString = ".protectfs.dir"
-    /// Prefix of names of things being made.
+    /// Prefix of the names of unfinished objects.
     package static let temporaryPrefix: StaticString = ".protectfs.tmp."
-    /// Prefix of records set aside.
+    /// Prefix of directory records that were set aside.
     package static let asidePrefix: StaticString = ".protectfs.aside."
     /// Prefix of late files, at the volume's root.
     package static let latePrefix: StaticString = ".protectfs.late."
-    /// The directory at the volume's root for what a check has moved out of the way.
+    /// The directory at the volume's root for objects that a check has moved away.
     package static let lostAndFound: StaticString = ".protectfs.lost+found"
     /// Prefix of all of them.
     package static let prefix: StaticString = ".protectfs."
-    /// Prefix under which entries appear whose names cannot be decrypted.
+    /// Prefix of entries whose names cannot be decrypted.
     package static let undecryptablePrefix: StaticString = ".undecryptable-"
-    /// Prefix under which entries appear whose names decrypt, but are proven by nothing: their directory's record is lost.
+    /// Prefix of entries whose names decrypt but cannot be verified, because their directory's record is lost.
     package static let unverifiedPrefix: StaticString = ".unverified-"
 
-    /// What a backing name is, from its form alone.
+    /// The kind of a backing name, judged by its form alone.
     package enum Kind: Hashable, Sendable {
         /// The keybag or its predecessor.
         case keybag
         /// A directory's record.
         case record
-        /// A thing being made.
+        /// An unfinished object.
         case temporary
-        /// A record set aside.
+        /// A directory record that was set aside.
         case aside
-        /// A late file: writes that came after a lock.
+        /// A late file, with writes that came after a lock.
         case late
-        /// What a check has moved out of the way.
+        /// The directory of objects that a check has moved away.
         case lostAndFound
         /// A long name's entry: `~` and 43 characters.
         case long
@@ -43,7 +43,7 @@ package enum ReservedName {
         case companion
         /// An encrypted name, if it decrypts.
         case encoded
-        /// None of these; never written by this format.
+        /// None of these. This format never writes such a name.
         case foreign
     }
 
@@ -75,10 +75,10 @@ package enum ReservedName {
 package enum StagingName {
     private static let prefix: StaticString = ".protectfs-staging-"
 
-    /// The name of the directory in which programs of this user stage what they write.
+    /// The name of the staging directory of this user's programs.
     package static func of(user: UInt32) -> String { "\(prefix)\(user)" }
 
-    /// Whether `name` is a staging directory's: the prefix, and digits.
+    /// Whether `name` is that of a staging directory: the prefix, then digits.
     package static func matches(_ name: Span<UInt8>) -> Bool {
         let length = prefix.utf8CodeUnitCount
         guard name.count > length, name.hasText(prefix) else { return false }
@@ -92,7 +92,7 @@ package enum NameLimits {
     package static let longest = 255
     /// The longest name whose encoding is itself the backing name.
     package static let longestDirect = 175
-    /// Bytes of the IV that an encoding begins with.
+    /// Bytes of the IV at the beginning of an encoding.
     package static let ivLength = 16
     /// Characters of the encoding of a one-byte name.
     package static let shortestEncoding = 23
@@ -110,20 +110,20 @@ package enum NameLimits {
 package enum AttributeName {
     /// A file's class or a directory's default.
     package static let protection: StaticString = "user.protection"
-    /// The mount's state, on its root; not listed.
+    /// The mount's state, on its root. Not listed.
     package static let state: StaticString = "user.protectfs.state"
-    /// A file's flags, for `class list`; not listed.
+    /// A file's flags, for `class list`. Not listed.
     package static let flags: StaticString = "user.protectfs.flags"
-    /// Of no object: removing it is refused with ENODATA. The kernel takes the object's inode lock for that, and so queues
-    /// behind writers.
+    /// No object has this attribute. Removing it is refused with ENODATA, but for that the kernel takes the object's inode lock
+    /// and so waits for running writers.
     package static let touch: StaticString = "user.protectfs.touch"
-    /// Of no object: the daemon removes it through the mount, which succeeds.
+    /// No object has this attribute. The daemon removes it through the mount, which succeeds.
     package static let error: StaticString = "user.protectfs.error"
-    /// Prefix of names that the mount keeps for itself.
+    /// Prefix of names that are reserved for the mount.
     package static let ownPrefix: StaticString = "user.protectfs."
     /// Prefix of encrypted attributes in the backing store.
     package static let encryptedPrefix: StaticString = "user.pfs."
-    /// POSIX ACL, passed to the backing file system.
+    /// A POSIX ACL, passed to the backing file system.
     package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.
     package static let defaultACL: StaticString = "system.posix_acl_default"

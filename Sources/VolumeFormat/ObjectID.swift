@@ -8,7 +8,7 @@ package struct ObjectID: Hashable, Sendable {
     private let first: UInt64
     private let second: UInt64
 
-    /// The ID whose bytes stand at `offset`; traps outside the span.
+    /// The ID with its bytes at `offset`. Traps outside the span.
     package init(_ bytes: Span<UInt8>, at offset: Int = 0) {
         first = bytes.littleEndian(at: offset)
         second = bytes.littleEndian(at: offset + 8)
@@ -27,10 +27,10 @@ package struct ObjectID: Hashable, Sendable {
         return result
     }
 
-    /// Whether all bytes are zero, which no object's ID is.
+    /// Whether all bytes are zero. No object has such an ID.
     package var isZero: Bool { first | second == 0 }
 
-    /// Writes the 16 bytes at `offset`; traps where they do not fit.
+    /// Writes the 16 bytes at `offset`. Traps if they do not fit.
     package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         bytes.storeLittleEndian(first, at: offset)
         bytes.storeLittleEndian(second, at: offset + 8)
@@ -44,7 +44,7 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
 
     private let identifier: ObjectID
 
-    /// The UUID whose bytes stand at `offset`; traps outside the span.
+    /// The UUID with its bytes at `offset`. Traps outside the span.
     package init(_ bytes: Span<UInt8>, at offset: Int = 0) {
         identifier = ObjectID(bytes, at: offset)
     }
@@ -62,7 +62,7 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
         identifier = ObjectID(bytes)
     }
 
-    /// The UUID written `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` in lower case; nil for anything else.
+    /// The UUID written `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` in lower case. Nil for anything else.
     package init?(text: String) {
         guard text.utf8.count == 36, let decoded = Hexadecimal.decode(text.utf8.filter { $0 != 0x2d }),
             decoded.count == Self.length
@@ -82,7 +82,7 @@ package struct VolumeID: Hashable, Sendable, CustomStringConvertible {
         return groups.map { Hexadecimal.text($0.map { bytes[$0] }) }.joined(separator: "-")
     }
 
-    /// Writes the 16 bytes at `offset`; traps where they do not fit.
+    /// Writes the 16 bytes at `offset`. Traps if they do not fit.
     package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         identifier.store(into: &bytes, at: offset)
     }

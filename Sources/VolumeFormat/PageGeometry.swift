@@ -1,4 +1,4 @@
-// All offset arithmetic of a backing file: pages, blocks, positions, lengths, and where things stand in a page.
+// All offset arithmetic of a backing file: pages, blocks, positions, lengths, and the layout of a page.
 
 /// The arithmetic of one suite's pages. Positions and sizes are plaintext bytes; offsets are backing-file bytes.
 package struct PageGeometry: Sendable, Hashable {
@@ -12,9 +12,9 @@ package struct PageGeometry: Sendable, Hashable {
     package static let fieldLength = 8
     /// Bytes of a block's tag.
     package static let tagLength = CipherSuite.tagLength
-    /// Base-2 logarithm of the stretch of backing file that one extent key covers (16 MiB).
+    /// Base-2 logarithm of the bytes of backing file that one extent key covers (16 MiB).
     package static let extentLog2: UInt64 = 24
-    /// Pages of the longest file: offsets fit in Int64.
+    /// Pages of the longest file, so that offsets fit in Int64.
     package static let maximumPages: UInt64 = (1 << 51) - 1
 
     /// The suite.
@@ -38,29 +38,29 @@ package struct PageGeometry: Sendable, Hashable {
         index == 0 ? firstCapacity : laterCapacity
     }
 
-    /// Payload of block `index` in a file of `size` bytes, which reaches into that block or is empty.
+    /// Payload of block `index` in a file of `size` bytes, which must reach into that block or be empty.
     package func payloadLength(ofBlock index: UInt64, size: UInt64) -> Int {
         Int(min(UInt64(capacity(ofBlock: index)), size - start(ofBlock: index)))
     }
 
-    /// Where the nonce stands in the page of block `index`.
+    /// The offset of the nonce in the page of block `index`.
     package func nonceRange(ofBlock index: UInt64) -> Range<Int> {
         let start = index == 0 ? Self.headerLength : 0
         return start..<start + suite.nonceLength
     }
 
-    /// Where the field stands.
+    /// The offset of the field.
     package func fieldRange(ofBlock index: UInt64) -> Range<Int> {
         let start = nonceRange(ofBlock: index).upperBound
         return start..<start + Self.fieldLength
     }
 
-    /// Where the ciphertext stands; its length is the block's capacity.
+    /// The offset of the ciphertext. Its length is the block's capacity.
     package func ciphertextRange(ofBlock index: UInt64) -> Range<Int> {
         fieldRange(ofBlock: index).upperBound..<Self.pageSize - Self.tagLength
     }
 
-    /// Where the tag stands: the page's last 16 bytes.
+    /// The offset of the tag, the page's last 16 bytes.
     package var tagRange: Range<Int> { Self.pageSize - Self.tagLength..<Self.pageSize }
 
     // MARK: In a file
@@ -73,14 +73,14 @@ package struct PageGeometry: Sendable, Hashable {
         index == 0 ? 0 : UInt64(firstCapacity) + (index - 1) * UInt64(laterCapacity)
     }
 
-    /// The block that holds the byte at `position`, and the byte's place in its payload.
+    /// The block of the byte at `position`, and the byte's offset in its payload.
     package func locate(_ position: UInt64) -> (block: UInt64, offset: Int) {
         if position < UInt64(firstCapacity) { return (0, Int(position)) }
         let rest = (position - UInt64(firstCapacity)).quotientAndRemainder(dividingBy: UInt64(laterCapacity))
         return (rest.quotient + 1, Int(rest.remainder))
     }
 
-    /// The blocks that hold the bytes `positions`; empty for an empty range.
+    /// The blocks of the bytes at `positions`. Empty for an empty range.
     package func blocks(holding positions: Range<UInt64>) -> Range<UInt64> {
         guard !positions.isEmpty else { return 0..<0 }
         return locate(positions.lowerBound).block..<locate(positions.upperBound - 1).block + 1
@@ -103,7 +103,7 @@ package struct PageGeometry: Sendable, Hashable {
         return (last.block + 1, last.offset + 1)
     }
 
-    /// The backing file's length for `size` bytes: pages × 4096 + payload of the last block; nil above `maximumSize`.
+    /// The backing file's length for `size` bytes: pages × 4096 + payload of the last block. Nil above `maximumSize`.
     package func backingLength(size: UInt64) -> UInt64? {
         guard size <= maximumSize else { return nil }
         let (count, tail) = pages(size: size)
@@ -115,20 +115,20 @@ package struct PageGeometry: Sendable, Hashable {
         length >> UInt64(blockLog2)
     }
 
-    /// Pages that reach up to `length` bytes, the last one perhaps in part.
+    /// Pages that reach up to `length` bytes. The last one may be partial.
     package static func pages(coveringLength length: UInt64) -> UInt64 {
         pages(backingLength: length + UInt64(pageSize) - 1)
     }
 
-    /// The size that `stat` shows for a backing file of `length` bytes, from arithmetic alone.
+    /// The size that `stat` shows for a backing file of `length` bytes, computed from the length alone.
     ///
     /// Below one page: 0. A tail above the last block's capacity, or a tail of 0 after page 0, counts as the whole block.
     package func size(backingLength length: UInt64) -> UInt64 {
         length == UInt64(Self.pageSize) ? 0 : sizeByLength(length)
     }
 
-    /// The size that recovery rule R3 takes from the backing file's length, where a tail of 0 means a whole block even
-    /// with a single page.
+    /// The size that recovery rule R3 computes from the backing file's length. A tail of 0 means a whole block even with a
+    /// single page.
     package func sizeByLength(_ length: UInt64) -> UInt64 {
         let pages = min(Self.pages(backingLength: length), Self.maximumPages)
         guard pages > 0 else { return 0 }

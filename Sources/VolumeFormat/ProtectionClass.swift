@@ -1,33 +1,33 @@
 // The protection classes, their numbers on disk and their names in `user.protection`.
 
-/// A file's protection class; the raw value is its number on disk. The model is iOS Data Protection.
+/// A file's protection class. The raw value is its number on disk. The model is iOS Data Protection.
 package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// Class A: usable only while the volume is unlocked.
     case complete = 1
-    /// Class B: opened only while unlocked; an open handle goes on working; can be created while locked.
+    /// Class B: can be opened only while unlocked. An open handle keeps working, and new files can be created while locked.
     case completeUnlessOpen = 2
     /// Class C: usable from the first unlock until unmount. The default.
     case completeUntilFirstUserAuthentication = 3
-    /// Class D: usable always; still encrypted, under the device key.
+    /// Class D: always usable. Still encrypted, under the device key.
     case none = 4
 
-    /// The default of a volume until somebody sets another one on its root.
+    /// The default of a volume until its root gets another one.
     package static let volumeDefault = ProtectionClass.completeUntilFirstUserAuthentication
 
     /// The class number that is reserved for `NSFileProtectionCompleteWhenUserInactive`.
     package static let reservedNumber: UInt8 = 7
 
-    /// What a value of `user.protection` asks for.
+    /// The class that a value of `user.protection` requests.
     package enum Request: Hashable, Sendable {
         /// A class.
         case known(ProtectionClass)
-        /// `NSFileProtectionCompleteWhenUserInactive`: reserved, EOPNOTSUPP.
+        /// `NSFileProtectionCompleteWhenUserInactive`, which is reserved: EOPNOTSUPP.
         case reserved
-        /// No class at all: EINVAL.
+        /// Not a class: EINVAL.
         case invalid
     }
 
-    /// Understands a value of `user.protection`, exactly: a trailing newline or NUL is invalid.
+    /// Parses a value of `user.protection` exactly. A trailing newline or NUL is invalid.
     package static func request(_ value: Span<UInt8>) -> Request {
         for candidate in allCases where candidate.accepts(value) { return .known(candidate) }
         if value.equals("NSFileProtectionCompleteWhenUserInactive") || value.equals("completeWhenUserInactive") {
@@ -36,7 +36,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         return .invalid
     }
 
-    /// The class that a value of `user.protection` names; nil when it names none or the reserved one.
+    /// The class that a value of `user.protection` names. Nil for the reserved class and for anything else.
     package init?(attributeValue value: Span<UInt8>) {
         guard case .known(let known) = Self.request(value) else { return nil }
         self = known
@@ -69,7 +69,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         rawValue < other.rawValue
     }
 
-    /// The canonical name as bytes that live for ever.
+    /// The canonical name as static bytes.
     package var canonical: StaticString {
         switch self {
         case .complete: "complete"

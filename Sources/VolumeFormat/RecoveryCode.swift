@@ -1,6 +1,6 @@
 // The recovery code as text: 16 secret bytes and 22 checksum bits as 30 base-32 symbols, 6 groups of 5.
 
-/// Crockford base-32 text of a recovery code. Works on spans that the caller keeps in locked memory.
+/// Crockford base-32 text of a recovery code. It works on spans that the caller keeps in locked memory.
 package enum RecoveryCode {
     /// Secret bytes.
     package static let byteCount = 16
@@ -8,9 +8,9 @@ package enum RecoveryCode {
     package static let symbolCount = 30
     /// Characters as written: 6 groups of 5 with hyphens between.
     package static let textLength = 35
-    /// The longest text that is looked at.
+    /// The longest text that is read.
     package static let longestText = 256
-    /// What the checksum's hash (BLAKE2b-256, no key) is taken over, before the 16 bytes.
+    /// The prefix of the 16 bytes in the checksum's hash (BLAKE2b-256 without a key).
     package static let checksumPrefix: StaticString = "protectfs1/recovery\0"
 
     /// The checksum from the first 3 bytes of the hash: its first 22 bits.
@@ -18,7 +18,7 @@ package enum RecoveryCode {
         (UInt32(hash[0]) << 16 | UInt32(hash[1]) << 8 | UInt32(hash[2])) >> 2
     }
 
-    /// Writes the 35 characters for 16 `bytes` and their checksum; traps where either is shorter.
+    /// Writes the 35 characters for 16 `bytes` and their checksum. Traps if either is shorter.
     package static func encode(_ bytes: Span<UInt8>, checksum: UInt32, into text: inout MutableSpan<UInt8>) {
         precondition(bytes.count == byteCount)
         var target = 0
@@ -40,10 +40,10 @@ package enum RecoveryCode {
         }
     }
 
-    /// Reads a code as typed into 16 `bytes` and gives the checksum that it carries; nil when it is no code.
+    /// Reads a code as typed into 16 `bytes` and gives the checksum in it. Nil if the text is not a code.
     ///
-    /// Case, spaces, hyphens and line ends do not count; O is 0, I and L are 1. Whether the checksum is right is the
-    /// caller's to test, as is wiping `bytes`.
+    /// Case, spaces, hyphens and line ends are ignored; O is 0, I and L are 1. The caller checks the checksum and wipes
+    /// `bytes`.
     package static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> UInt32? {
         guard text.count <= longestText else { return nil }
         precondition(bytes.count >= byteCount)

@@ -1,8 +1,8 @@
 // A slot of the keybag: how one credential opens a bundle of keys.
 
-/// A slot's bytes. Nothing in it is secret: the bundle is encrypted.
+/// A slot's bytes. None of them is secret, because the bundle is encrypted.
 package struct SlotLayout: Sendable {
-    /// What opens a slot.
+    /// The credential that opens a slot.
     package enum Kind: UInt8, Sendable, Hashable, CaseIterable {
         /// The device key: opens class D and M only.
         case device = 1
@@ -16,9 +16,9 @@ package struct SlotLayout: Sendable {
         case fido2 = 5
     }
 
-    /// How the credential becomes key material.
+    /// The way from the credential to key material.
     package enum Derivation: UInt8, Sendable, Hashable {
-        /// As it is.
+        /// The credential is used unchanged.
         case none = 0
         /// Argon2id, version 1.3.
         case argon2id13 = 1
@@ -30,33 +30,33 @@ package struct SlotLayout: Sendable {
     package static let tagLength = 16
     /// Flag bit 0: the slot secret needs the device key too.
     package static let bindDevice: UInt8 = 1
-    /// Bounds that are accepted on reading: passes of Argon2id.
+    /// The accepted passes of Argon2id on reading.
     package static let acceptedPasses: ClosedRange<UInt32> = 1...16
-    /// Bounds that are accepted on reading: bytes of Argon2id's memory (the machine may set a lower upper one).
+    /// The accepted bytes of Argon2id's memory on reading. The machine may set a lower upper bound.
     package static let acceptedMemory: ClosedRange<UInt64> = 8 << 20...4 << 30
-    /// What all slots that are tried may cost together while no MAC could be checked, as passes times bytes of memory: 40
+    /// The highest total cost of all slots that are tried before a MAC could be checked, in passes times bytes of memory: 40
     /// slots of three passes over 1 GiB, or two of the highest cost.
     package static let acceptedWork: UInt64 = 128 << 30
 
-    /// What opens it.
+    /// The credential that opens it.
     package var kind: Kind
     /// Whether the slot secret needs the device key too.
     package var isBoundToDevice: Bool
     /// Never reused.
     package var slotID: UInt32
-    /// How the credential becomes key material.
+    /// The way from the credential to key material.
     package var derivation: Derivation
-    /// Argon2id's passes, else 0.
+    /// Argon2id's passes, or 0.
     package var passes: UInt32
-    /// Argon2id's memory in bytes, else 0.
+    /// Argon2id's memory in bytes, or 0.
     package var memory: UInt64
     /// Random.
     package var salt: InlineArray<16, UInt8>
-    /// KDF(S, slot-commit): says that the credential is right before the bundle is opened.
+    /// KDF(S, slot-commit), which shows that the credential is right before the bundle is opened.
     package var commitment: InlineArray<32, UInt8>
     /// The bundle's nonce.
     package var nonce: InlineArray<24, UInt8>
-    /// Data of later kinds; empty today, kept.
+    /// Data of later kinds. Empty today, and kept.
     package var extensionData: [UInt8]
     /// The encrypted bundle: entries × 40 + 16 bytes.
     package var bundle: [UInt8]
@@ -87,7 +87,7 @@ package struct SlotLayout: Sendable {
     /// Entries of the bundle.
     package var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
 
-    /// Understands the slot at `offset`, which ends at or before `end`.
+    /// Parses the slot at `offset`, which ends at or before `end`.
     package init(parsing bytes: Span<UInt8>, at offset: Int, end: Int) throws(FormatError) {
         guard offset >= 0, end <= bytes.count, end - offset >= Self.fixedLength + Self.tagLength else {
             throw .length
@@ -121,7 +121,7 @@ package struct SlotLayout: Sendable {
         extensionData = slot.extracting(Self.fixedLength..<bundleStart).copiedBytes()
     }
 
-    /// Writes the slot's bytes at `offset`; traps where they do not fit.
+    /// Writes the slot's bytes at `offset`. Traps if they do not fit.
     package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         storePrefix(into: &bytes, at: offset)
         bytes.copy(bundle.span, to: offset + Self.fixedLength + extensionData.count)
@@ -129,7 +129,7 @@ package struct SlotLayout: Sendable {
 
     /// The bundle's associated data: `AssociatedData.slotPrefix`, then every byte of the slot before the bundle.
     ///
-    /// The bundle's length counts, its bytes do not: `bundle` may still be zeros of the final length.
+    /// The bundle's length is included, its bytes are not: `bundle` may still be zeros of the final length.
     package func associatedData(volume: VolumeID) -> [UInt8] {
         var result = [UInt8](repeating: 0, count: 32 + Self.fixedLength + extensionData.count)
         var bytes = result.mutableSpan
@@ -159,7 +159,7 @@ package struct SlotLayout: Sendable {
 
 /// One key of a slot's bundle: 8 bytes that name it, then the key. Parsed and written in place, in locked memory.
 package struct BundleEntry: Sendable, Hashable {
-    /// Which key it is.
+    /// The type of the key.
     package enum KeyType: Sendable, Hashable {
         /// A class key (B: the X25519 private key).
         case classKey(ProtectionClass)
@@ -172,7 +172,7 @@ package struct BundleEntry: Sendable, Hashable {
     /// Bytes of an entry.
     package static let length = 40
 
-    /// Which key it is.
+    /// The type of the key.
     package var type: KeyType
     /// Its generation.
     package var generation: UInt16
@@ -183,7 +183,7 @@ package struct BundleEntry: Sendable, Hashable {
         self.generation = generation
     }
 
-    /// Understands the first 8 of the 40 bytes at `offset`.
+    /// Parses the first 8 of the 40 bytes at `offset`.
     package init(parsing bytes: Span<UInt8>, at offset: Int = 0) throws(FormatError) {
         guard offset >= 0, bytes.count - offset >= Self.length else { throw .length }
         let number = bytes[offset]
@@ -202,7 +202,7 @@ package struct BundleEntry: Sendable, Hashable {
         generation = bytes.littleEndian(at: offset + 2)
     }
 
-    /// Writes the first 8 bytes at `offset`; the key is the caller's to write.
+    /// Writes the first 8 bytes at `offset`. The caller writes the key.
     package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         let number: UInt8 =
             switch type {

@@ -1,7 +1,7 @@
-// Which store a state file belongs to: a copy of a volume has its UUID, and must not have its state.
+// The store of a state file. A copy of a volume has its UUID, but must not use its state.
 
 extension StateFileLayout {
-    /// What tells a store from its copies: the directory itself, and where it was seen.
+    /// Distinguishes a store from its copies by the directory itself and its path.
     package struct Store: Sendable, Equatable {
         /// Bytes before the path.
         package static let fixedLength = 32
@@ -10,11 +10,11 @@ extension StateFileLayout {
 
         /// The directory's inode number.
         package var inode: UInt64
-        /// When the directory was made: seconds since 1970 and nanoseconds; 0 where the file system does not tell.
+        /// When the directory was made: seconds since 1970 and nanoseconds. 0 if the file system does not tell.
         package var born: (seconds: Int64, nanoseconds: UInt32)
-        /// The file system's number where it stays the same for ever, else 0.
+        /// The file system's number if it never changes, or 0.
         package var fileSystem: UInt64
-        /// The absolute path at which it was seen last, without symbolic links.
+        /// The absolute path where it was seen last, without symbolic links.
         package var path: [UInt8]
 
         /// A store.
@@ -27,12 +27,12 @@ extension StateFileLayout {
             self.path = path
         }
 
-        /// Whether it is the same directory, wherever it lies now.
+        /// Whether it is the same directory, even if it has moved.
         package func isSameDirectory(as other: Store) -> Bool {
             inode == other.inode && born == other.born && fileSystem == other.fileSystem
         }
 
-        /// Whether all is the same, the path too.
+        /// Whether everything is the same, including the path.
         package static func == (one: Store, other: Store) -> Bool {
             one.isSameDirectory(as: other) && one.path == other.path
         }

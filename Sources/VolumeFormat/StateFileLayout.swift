@@ -1,34 +1,34 @@
-// The state file's bytes: what this machine has seen of a volume, and the epochs that are open.
+// The state file's bytes: this machine's record of a volume, and the open epochs.
 
-/// The file `UUID.state` beside the device key. Nothing in it is secret; it is believed because it lies outside the volume.
+/// The file `UUID.state` beside the device key. None of it is secret. It is trusted because it is outside the volume.
 package struct StateFileLayout: Sendable {
     /// Bytes before the epochs.
     package static let fixedLength = 104
-    /// The most epochs that are kept; more set `toleratesEverything`.
+    /// The largest number of kept epochs. More than these set `toleratesEverything`.
     package static let maximumEpochs = 4096
     /// The version that this program reads and writes.
     package static let version: UInt16 = 1
     /// Flag bit 0: crash damage is tolerated in every file until a complete `fsck`.
     package static let tolerateEverything: UInt32 = 1
-    /// Flag bit 1: open locks stand behind the epochs.
+    /// Flag bit 1: open locks follow the epochs.
     package static let hasOpenLocks: UInt32 = 2
-    /// Flag bit 2: no keybag has been verified here yet; serial, public key and MAC are zero and say nothing.
+    /// Flag bit 2: no keybag has been verified here yet. Serial, public key and MAC are zero and have no meaning.
     package static let hasNothingPinned: UInt32 = 4
-    /// Flag bit 3: the store that the state file belongs to stands behind the open locks.
+    /// Flag bit 3: the state file's store follows the open locks.
     package static let hasStore: UInt32 = 8
-    /// The most locks that are kept.
+    /// The largest number of kept locks.
     package static let maximumLocks = 64
     /// The longest state file.
     package static let maximumLength =
         fixedLength + 4 * maximumEpochs + 4 + OpenLock.length * maximumLocks + Store.fixedLength + Store.maximumPath
 
-    /// A lock whose late records are not all in their files.
+    /// A lock with late records that are not in their files yet.
     package struct OpenLock: Sendable, Equatable {
         /// Bytes of an entry.
         package static let length = 16
         /// The lock's number.
         package var number: UInt64
-        /// In place of a count: all its records are used, and its late file goes.
+        /// Used as the count if all records are used and the late file is being removed.
         package static let isUsed: UInt32 = .max
         /// Durable records of kind `done` in its late file, or `isUsed`.
         package var done: UInt32
@@ -42,7 +42,7 @@ package struct StateFileLayout: Sendable {
 
     /// The volume.
     package var volumeID: VolumeID
-    /// Whether a keybag has been verified here: else the next three fields say nothing, and are written as zero.
+    /// Whether a keybag has been verified here. If not, the next three fields have no meaning and are written as zero.
     package var isPinned: Bool
     /// Highest serial of the keybag seen.
     package var serial: UInt64
@@ -52,11 +52,11 @@ package struct StateFileLayout: Sendable {
     package var unlockMAC: InlineArray<32, UInt8>
     /// Whether crash damage is tolerated in every file: the state file was missing before, or had too many epochs.
     package var toleratesEverything: Bool
-    /// Epochs that are open: one of a living mount, others of mounts that ended badly.
+    /// The open epochs: one of a running mount, and those of mounts that ended badly.
     package var openEpochs: [UInt32]
-    /// Locks whose late records are not all in their files, in ascending order of their numbers.
+    /// Locks with late records that are not in their files yet, in ascending order of their numbers.
     package var openLocks: [OpenLock]
-    /// The store that this is the state file of; nil while that is not known.
+    /// The store of this state file. Nil if it is not known.
     package var store: Store?
 
     /// A state with no open epochs.
@@ -74,7 +74,7 @@ package struct StateFileLayout: Sendable {
         openLocks = []
     }
 
-    /// A state in which nothing is pinned, with no open epochs.
+    /// A state that pins nothing, with no open epochs.
     package init(unpinned volumeID: VolumeID, toleratesEverything: Bool) {
         self.init(
             volumeID: volumeID, serial: 0, publicKey: InlineArray(repeating: 0), unlockMAC: InlineArray(repeating: 0),
@@ -82,7 +82,7 @@ package struct StateFileLayout: Sendable {
         isPinned = false
     }
 
-    /// Understands a whole state file; every byte is checked, so that `serialized` gives the same bytes again.
+    /// Parses a whole state file. Every byte is checked, so that `serialized` gives the same bytes again.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.hasText("PFSSTAT1") else { throw .magic }
         guard bytes.count >= Self.fixedLength else { throw .length }
@@ -130,8 +130,8 @@ package struct StateFileLayout: Sendable {
         return result
     }
 
-    /// The state file's bytes; epochs above `maximumEpochs` are left out and `toleratesEverything` is set instead. The
-    /// caller keeps the locks in order, and below `maximumLocks`.
+    /// The state file's bytes. Epochs above `maximumEpochs` are left out and `toleratesEverything` is set instead. The caller
+    /// keeps the locks in order, and below `maximumLocks`.
     package func serialized() -> [UInt8] {
         let kept = openEpochs.suffix(Self.maximumEpochs)
         let tolerates = toleratesEverything || kept.count < openEpochs.count

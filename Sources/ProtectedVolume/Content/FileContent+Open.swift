@@ -13,7 +13,7 @@ extension FileContent {
     /// - Throws: `.locked` where the class is closed; `.damaged` for what no crash explains.
     package static func open(
         in context: ContentContext, backing: BackingFile, access: Operation = .open,
-        inheritedClass: ProtectionClass = .completeUntilFirstUserAuthentication
+        inheritedClass: ProtectionClass = .volumeDefault
     ) throws(VolumeError) -> FileContent {
         let status: Status
         do throws(Errno) { status = try backing.status() } catch { throw .store(error) }

@@ -9,7 +9,7 @@ package struct VolumeOptions: Sendable, Equatable {
     /// Other machines write the same volume: records are read again, asides are left alone.
     package var isShared = false
     /// The class of new files in directories without a default.
-    package var defaultClass = ProtectionClass.completeUntilFirstUserAuthentication
+    package var defaultClass = ProtectionClass.volumeDefault
     /// Crash damage is never tolerated.
     package var isStrict = false
     /// Crash damage is tolerated in every file.

@@ -43,7 +43,7 @@ enum Daemon {
             kill(getpid(), SIGTERM)
         }
         if !isGuarded {
-            log.write("no process to guard the mount: programs on it may hang if this daemon is killed", .warning)
+            log.write("the guard process is missing: programs on the mount may hang if this daemon is killed", .warning)
         }
         let watcher = BackgroundThread(name: "signals") { [mount] in
             while let signal = signals.wait() {
@@ -53,7 +53,9 @@ enum Daemon {
         }
         // Not kept: it ends with the process.
         _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
-        if watcher == nil { log.write("no thread for signals: SIGTERM will neither lock nor unmount", .warning) }
+        if watcher == nil {
+            log.write("cannot start the thread for signals: SIGTERM will neither lock nor unmount", .warning)
+        }
         let code = mount.serve(control)
         // Not earlier: the guard takes the end of the pipe for the end of the daemon.
         _ = consume connectionGuard
@@ -100,7 +102,7 @@ enum Daemon {
             let place = MountLookup.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
             throw .init(
                 .busy,
-                "\(request.volume): the volume is mounted already\(place); one mount at a time, or -o ro and -o shared together"
+                "\(request.volume): the volume is already mounted\(place); use one mount at a time, or -o ro and -o shared together"
             )
         } catch {
             throw ErrorMessages.volume(error, request.volume)
@@ -121,7 +123,7 @@ enum Daemon {
         guard limit < least else { return }
         throw .init(
             .failure,
-            "the limit of locked memory, \(limit / 1024) KiB, is too low: a mount keeps keys and contents out of swap with \(least / 1024) KiB and more; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
+            "the limit of locked memory, \(limit / 1024) KiB, is too low: a mount needs at least \(least / 1024) KiB to keep keys and contents out of swap; raise it (ulimit -l, or LimitMEMLOCK= in systemd)"
         )
     }
 
@@ -131,7 +133,7 @@ enum Daemon {
         guard limit < DescriptorPlan.least else { return }
         throw .init(
             .failure,
-            "the limit of open files, \(limit), is too low: a mount needs \(DescriptorPlan.least) and more; raise it (ulimit -Hn, or LimitNOFILE= in systemd)"
+            "the limit of open files, \(limit), is too low: a mount needs at least \(DescriptorPlan.least); raise it (ulimit -Hn, or LimitNOFILE= in systemd)"
         )
     }
 
@@ -211,7 +213,7 @@ enum Daemon {
             if request.options.volume.recovers { return nil }
             throw .init(
                 error.code,
-                "\(error.message); without the state file a crash could not be told from tampering (-o recover mounts nevertheless)"
+                "\(error.message); without the state file, a crash cannot be distinguished from tampering (-o recover mounts without it)"
             )
         }
     }
@@ -239,7 +241,7 @@ enum Daemon {
             "an entry of backing directory \(inode) does not decrypt\(withNames ? ": \(HostPath(bytes: name))" : "")"
         case .missingRecord(let inode):
             "backing directory \(inode) has no record: nothing can be created in it; protectfs fsck --repair makes one"
-        case .restoredRecord(let inode): "the record of backing directory \(inode) was put back after a crash"
+        case .restoredRecord(let inode): "the record of backing directory \(inode) was restored after a crash"
         case .late(let number, let notice): "\(LateFileName.text(of: number)), writes after a lock: \(describe(notice))"
         case .unprovenPublicKey:
             "files of class completeUnlessOpen are refused until the first unlock: this machine has not verified the volume's public key yet"
@@ -249,13 +251,13 @@ enum Daemon {
 
     private static func describe(_ notice: LateNotice) -> String {
         switch notice {
-        case .waits: "they go into their files at the next writable mount"
-        case .missing: "the file is missing, and so are they"
-        case .refused: "the file was not made by a lock of this volume, or was changed; nothing of it is applied"
-        case .notListed: "the file was used before, or is another machine's; nothing of it is applied"
-        case .cutOff: "the file is cut off or changed; what stands before that place is applied"
-        case .applied(let count): "\(count) went into their files"
-        case .failed(let error): "they could not be put into a file, which stays closed: \(error)"
+        case .waits: "the next writable mount will apply them to their files"
+        case .missing: "the file is missing, so these writes are lost"
+        case .refused: "the file was not made by a lock of this volume, or was changed; none of it is applied"
+        case .notListed: "the file was used before, or belongs to another machine; none of it is applied"
+        case .cutOff: "the file is cut off or changed; the records before the damage are applied"
+        case .applied(let count): "\(count) applied to their files"
+        case .failed(let error): "they could not be applied to a file, which stays closed: \(error)"
         }
     }
 }

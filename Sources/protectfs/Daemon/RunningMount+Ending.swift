@@ -40,7 +40,7 @@ extension RunningMount {
     private static func inUse(_ path: HostPath) -> CommandFailure {
         .init(
             .busy,
-            "\(path): in use; close what is open there (fuser -vm \(path) shows it), or only lock it: protectfs lock \(path)"
+            "\(path): in use; close the open files (fuser -vm \(path) lists them), or only lock the volume: protectfs lock \(path)"
         )
     }
 
@@ -48,7 +48,7 @@ extension RunningMount {
     static func isEnding(_ path: HostPath) -> CommandFailure {
         .init(
             .busy,
-            "\(path): the mount has been told to end and stays locked; close what is open there (fuser -vm \(path) shows it), then mount again"
+            "\(path): the mount has been told to end and stays locked; close the open files (fuser -vm \(path) lists them), then mount again"
         )
     }
 
@@ -62,7 +62,7 @@ extension RunningMount {
         while let isDone = serving.withReadLock({ $0 ? tryToEnd(attempts) : nil }), !isDone {
             if attempts == 0 {
                 log.write(
-                    "the mount is in use: it stays mounted and locked, and is unmounted when nobody uses it any more",
+                    "the mount is in use: it stays mounted and locked until nothing uses it, and is then unmounted",
                     .warning)
             }
             // Programs that are told to end at the same time need a moment; others may need hours.
@@ -104,7 +104,7 @@ extension RunningMount {
     /// its own.
     func watchMountTable() {
         guard let watch = try? MountTableWatch() else {
-            log.write("the mount table cannot be watched: a mount that others detach is not locked", .warning)
+            log.write("the mount table cannot be watched: a mount that is detached in use will not lock", .warning)
             return
         }
         while watch.wait() {
@@ -114,7 +114,7 @@ extension RunningMount {
             guard let table = try? MountTable.read(), !table.contains(where: { $0.device == entry.device }) else {
                 continue
             }
-            log.write("the mount was detached while in use: locking; it ends when nobody uses it any more", .warning)
+            log.write("the mount was detached while in use: locking; it ends when nothing uses it any more", .warning)
             lockForGood()
             return
         }

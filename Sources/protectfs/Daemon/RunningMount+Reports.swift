@@ -60,11 +60,11 @@ extension RunningMount {
                 }
             }
         } catch .refused(.EBUSY) {
-            throw .init(.busy, "\(path): somebody has the file open for writing; try again, or use --wrap-only")
+            throw .init(.busy, "\(path): the file is open for writing; close it and try again, or use --wrap-only")
         } catch .refused(.EMLINK) {
             throw .init(.failure, "\(path): the file has several names (hard links); use --wrap-only")
         } catch .refused(.EINTR) {
-            throw .init(.failure, "\(path): the class is as it was: the mount is ending")
+            throw .init(.failure, "\(path): the class was not changed, because the mount is ending")
         } catch .refused(.ENOENT) {
             throw .init(.failure, "\(path): no such file")
         } catch {

@@ -72,7 +72,7 @@ final class RunningMount: Sendable {
         if let failure { throw Self.explain(failure, said, request) }
         do throws(CommandFailure) {
             guard let entry = try? MountTable.entry(at: point.path), entry.isProtectfs else {
-                throw .init(.failure, "\(request.mountPoint): the mount is not there although the system said so")
+                throw .init(.failure, "\(request.mountPoint): the system reported success, but the mount is missing")
             }
             self.entry = entry
             var statistics = statvfs()
@@ -97,7 +97,7 @@ final class RunningMount: Sendable {
         case .handshakeFailed:
             return .init(.failure, "\(request.mountPoint): the kernel's FUSE did not answer as expected")
         case .noResources(let code):
-            return .init(.failure, "no threads or buffers for the mount: \(SystemError.reason(of: code))")
+            return .init(.failure, "cannot make the threads or buffers of the mount: \(SystemError.reason(of: code))")
         }
     }
 
@@ -124,7 +124,7 @@ final class RunningMount: Sendable {
             }
         }
         if request.options.idleSeconds != nil, idleLock == nil {
-            log.write("no thread for -o idle: the volume will not lock by itself", .warning)
+            log.write("cannot start the thread for -o idle: the volume will not lock by itself", .warning)
         }
         frontend.wait()
         serving.withWriteLock { $0 = false }
@@ -139,7 +139,7 @@ final class RunningMount: Sendable {
         if MountLookup.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
             MountLookup.isDead(entry)
         {
-            log.write("the connection was aborted: the mount is taken away", .warning)
+            log.write("the connection was aborted: removing the mount", .warning)
             Self.detach(point.path)
         }
         var code = ExitCode.success
@@ -180,17 +180,17 @@ final class RunningMount: Sendable {
         case .none:
             throw throttle.isClosed
                 ? Self.isEnding(request.mountPoint)
-                : .init(.busy, "too many attempts wait already; try again later")
+                : .init(.busy, "too many unlock attempts are already waiting; try again later")
         case .some(let keys):
             let outcome: UnlockOutcome?
             do throws(KeyError) {
                 outcome = try takeIn(keys)
             } catch .lockInProgress {
-                throw CommandFailure(.busy, "the volume is just being locked; try again")
+                throw CommandFailure(.busy, "the volume is being locked; try again")
             } catch {
                 throw CommandFailure(
                     .volume,
-                    "\(request.volume): the keybag is not the one of this mount: it is another volume's, or has another public key; unmount and mount again"
+                    "\(request.volume): the keybag does not match this mount: it belongs to another volume, or has another public key; unmount and mount again"
                 )
             }
             guard let outcome else { throw Self.isEnding(request.mountPoint) }
@@ -203,7 +203,7 @@ final class RunningMount: Sendable {
     private func remember(_ current: CheckedVolume) {
         reading.withLock { _ in
             do throws(CommandFailure) { try current.pin() } catch {
-                log.write("the keybag could not be noted in the state file: \(error.message)", .warning)
+                log.write("the keybag could not be recorded in the state file: \(error.message)", .warning)
             }
             if let text = current.endChange() { log.write(text, .warning) }
         }
