@@ -75,7 +75,7 @@ extension FileContent {
                     try rewriteHeader(.other) { (_, header) in header.flags.insert(.holes) }
                 }
             }
-            depart(.madeSparse, page: 1)
+            reportEvidence(.madeSparse, page: 1)
         }
         state.withLock { $0.recovery.unmended?.isCounted = true }
     }
@@ -114,7 +114,7 @@ extension FileContent {
         guard block > 0, block < last else { return position }
         let data = nextDataBlock(from: block, below: last)
         guard data > block else { return position }
-        if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
+        if !now.header.flags.contains(.holes) { reportEvidence(.zeroPage, page: block) }
         return geometry.start(ofBlock: data)
     }
 

@@ -105,7 +105,7 @@ extension FileContent {
             state: FileState(
                 header: file.header, size: 0, pageZero: .missing))
         content.fileKeys.install(file.takeKey())
-        content.depart(.missingHeader, page: 0)
+        content.reportEvidence(.missingHeader, page: 0)
         return content
     }
 
@@ -149,7 +149,7 @@ extension FileContent {
         if pages > 1 { try buffer.read(pages - 1..<pages, of: backing, to: 1) }
         let (first, tail) = try verify(access, &buffer, tail: pages > 1 ? pages - 1 : nil)
         var end = End(page: 0, field: first)
-        var departures: [(CrashEvidence.Kind, UInt64)] = []
+        var evidence: [(CrashEvidence.Kind, UInt64)] = []
         if pages > 1 {
             if let tail {
                 end = End(page: pages - 1, field: tail)
@@ -168,9 +168,9 @@ extension FileContent {
                         let field = try verifyPage(end.page, access, &buffer)
                         guard context.epochs.isTolerated(field.epoch) else { throw .damaged(.length) }
                     }
-                    departures.append((.droppedPages, 1))
+                    evidence.append((.droppedPages, 1))
                 } else {
-                    departures.append((.droppedZeroPages, 1))
+                    evidence.append((.droppedZeroPages, 1))
                 }
                 end = End(page: 0, field: first)
             }
@@ -180,33 +180,33 @@ extension FileContent {
         let size: UInt64
         if end.field.isLast {
             size = start + UInt64(end.field.payloadLength)
-            if end.page < pages - 1, departures.isEmpty { departures.append((.droppedZeroPages, end.page + 1)) }
+            if end.page < pages - 1, evidence.isEmpty { evidence.append((.droppedZeroPages, end.page + 1)) }
         } else {
             guard isTolerated else { throw .damaged(.length) }
             let isWhole = end.page == pages - 1 || header.flags.contains(.holes)
             size = isWhole ? geometry.sizeByLength(length) : start + UInt64(geometry.capacity(ofBlock: end.page))
-            departures.append((.unfinishedEnd, end.page))
+            evidence.append((.unfinishedEnd, end.page))
         }
-        if departures.isEmpty, geometry.backingLength(size: size) != length {
-            departures.append((.lengthMismatch, end.page))
+        if evidence.isEmpty, geometry.backingLength(size: size) != length {
+            evidence.append((.lengthMismatch, end.page))
         }
         let isOurs = context.epochs.isOwn(first.epoch)
-        let needsAll = isTolerated || departures.contains { $0.0 == .droppedPages }
-        let hasDepartures = !departures.isEmpty
+        let needsAll = isTolerated || evidence.contains { $0.0 == .droppedPages }
+        let hasEvidence = !evidence.isEmpty
         state.withLock { state in
             state.size = size
             state.durability.pageZeroIsOurs = isOurs
             // Closed and opened again in this mount: nobody has seen to it that it is durable.
             state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
             state.recovery.isTolerant = isTolerated
-            state.recovery.repair = needsAll ? .full : hasDepartures ? .end : .none
+            state.recovery.repair = needsAll ? .full : hasEvidence ? .end : .none
             state.recovery.suspectEpoch =
                 context.epochs.isTolerated(first.epoch)
                 ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil
             state.recovery.unmended = nil
         }
-        if needsAll, !hasDepartures { resumeMending(pageZero: first.epoch) }
-        for (kind, page) in departures { depart(kind, page: page) }
+        if needsAll, !hasEvidence { resumeMending(pageZero: first.epoch) }
+        for (kind, page) in evidence { reportEvidence(kind, page: page) }
     }
 
     private struct End {

@@ -21,7 +21,7 @@ extension FileContent {
             state.withLock { $0.recovery.repair = .none }
         case .full:
             try preservingTime { () throws(VolumeError) in try repairAll(now, access) }
-            depart(.repaired, page: 0)
+            reportEvidence(.repaired, page: 0)
         }
     }
 
@@ -137,7 +137,7 @@ extension FileContent {
         for position in rewritten {
             try pages.write(position..<position + 1, at: blocks.lowerBound + UInt64(position))
         }
-        for block in damaged { depart(.damagedPage, page: block, in: now) }
+        for block in damaged { reportEvidence(.damagedPage, page: block, in: now) }
         return !rewritten.isEmpty
     }
 }

@@ -154,7 +154,8 @@ package final class FileContent: Sendable {
         do throws(Errno) { return try body() } catch { throw .store(error) }
     }
 
-    func depart(_ kind: CrashEvidence.Kind, page: UInt64, in state: FileState? = nil) {
+    /// Reports one finding of a crash to the owner of the content.
+    func reportEvidence(_ kind: CrashEvidence.Kind, page: UInt64, in state: FileState? = nil) {
         context.report(
             CrashEvidence(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
     }
@@ -194,7 +195,7 @@ package final class FileContent: Sendable {
         switch content {
         case .zeros:
             if now.recovery.isTolerant {
-                if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
+                if !now.header.flags.contains(.holes) { reportEvidence(.zeroPage, page: block) }
                 return true
             }
             guard now.header.flags.contains(.holes), block != last, block != 0 else { throw .damaged(.zeroPage) }
@@ -203,7 +204,7 @@ package final class FileContent: Sendable {
             if block < last {
                 guard field.isLast else { return false }
                 guard now.recovery.isTolerant else { throw .damaged(.length) }
-                depart(.lastInMiddle, page: block)
+                reportEvidence(.lastInMiddle, page: block)
                 return false
             }
             let length = now.size - geometry.start(ofBlock: block)

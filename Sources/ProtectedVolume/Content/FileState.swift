@@ -57,7 +57,7 @@ struct Recovery: Sendable {
     var repair: RepairNeed = .none
     /// Departures of rule R4 are read as the rule says.
     var isTolerant = false
-    /// The epoch that ended badly, of page 0 or of the last page, for which departures are tolerated.
+    /// The epoch that ended badly, of page 0 or of the last page, whose crash evidence is tolerated.
     var suspectEpoch: UInt32?
     /// Rule R5 is done except for the middle: `mendSome` goes on with it. Changes only under an exclusive hold of page 0.
     var unmended: Unmended?

@@ -30,10 +30,7 @@ struct PageCodec: ~Copyable {
         self.header = header
         associatedData = InlineArray(repeating: 0)
         var bytes = associatedData.mutableSpan
-        header.fileID.store(into: &bytes, at: 0)
-        bytes.storeLittleEndian(header.suite.rawValue, at: 32)
-        bytes.storeLittleEndian(PageGeometry.blockLog2, at: 33)
-        header.storePrefix(into: &bytes, at: AssociatedData.blockLength)
+        AssociatedData.beginBlocks(header: header, into: &bytes)
     }
 
     /// Verifies the page of block `index` and decrypts its whole payload, padding included, into `plaintext` at `offset`.
@@ -85,9 +82,7 @@ struct PageCodec: ~Copyable {
 
     private mutating func bind(_ index: UInt64, _ field: UInt64) -> Int {
         var bytes = associatedData.mutableSpan
-        bytes.storeLittleEndian(index, at: 16)
-        bytes.storeLittleEndian(field, at: 24)
-        return index == 0 ? AssociatedData.firstBlockLength : AssociatedData.blockLength
+        return AssociatedData.completeBlock(index: index, field: field, into: &bytes)
     }
 
     private mutating func cipher(epoch: UInt32, page: UInt64) throws(VolumeError) -> BlockCipher {

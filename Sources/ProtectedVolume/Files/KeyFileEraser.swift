@@ -107,9 +107,7 @@ package enum KeyFileEraser {
 
 extension KeybagFile {
     /// The names that a keybag, or a part of one, can have in a volume; the current keybag is the last.
-    package static var allNames: [EntryName] {
-        [previous, temporary, current].compactMap { $0 }
-    }
+    package static var allNames: [EntryName] { [previous, temporary, current] }
 
     /// Erases the file with one of `allNames`. Only the current keybag is marked: without it nothing opens the volume any more.
     /// A check of a volume that opens reports the others by their names.
@@ -120,7 +118,7 @@ extension KeybagFile {
 
     /// Reads every current or former keybag of a volume, damaged ones too; the current one is the first.
     package static func remains(in root: BackingDirectory) -> [KeybagRemains] {
-        let names = [current, previous, temporary].compactMap { $0 }
+        let names = [current, previous, temporary]
         return (names + names.compactMap(KeyFileEraser.marked)).compactMap { name in
             (try? read(name, in: root)).flatMap { KeybagRemains($0) }
         }

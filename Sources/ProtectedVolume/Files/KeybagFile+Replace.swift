@@ -28,15 +28,14 @@ extension KeybagFile {
     package static func replace(
         _ old: Verified, with bytes: [UInt8], in root: BackingDirectory
     ) throws(Errno) -> Errno? {
-        guard let current else { throw .EINVAL }
         try writeTemporary(bytes, in: root)
         // A file that loses its only name by the rename must not live on in blocks that are free.
         var replaced = try? root.openFile(current, .readWrite)
         do throws(Errno) {
             if !old.isPrevious, try keep(old.bytes, in: root) == .link { replaced = nil }
-            try root.rename(temporaryName(), to: root, current)
+            try root.rename(temporary, to: root, current)
         } catch {
-            _ = try? destroy(temporaryName(), isDurable: true, in: root)
+            _ = try? destroy(temporary, isDurable: true, in: root)
             // A network may lose the answer of a rename that was done.
             if !old.isPrevious, (try? read(in: root)) == old.bytes {
                 try? destroyLeftovers(keeping: old.bytes, in: root)
@@ -74,11 +73,9 @@ extension KeybagFile {
     package static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
 
     /// Whether a file with the name of the previous keybag exists.
-    package static func hasPrevious(in root: BackingDirectory) -> Bool {
-        previous.map { exists($0, in: root) } ?? false
-    }
+    package static func hasPrevious(in root: BackingDirectory) -> Bool { exists(previous, in: root) }
 
-    private static var leftovers: [EntryName] { [previous, temporary].compactMap { $0 } }
+    private static var leftovers: [EntryName] { [previous, temporary] }
 
     private static func exists(_ name: EntryName, in root: BackingDirectory) -> Bool {
         do throws(Errno) { _ = try root.status(of: name) } catch { return error != .ENOENT }
@@ -108,7 +105,6 @@ extension KeybagFile {
 
     /// Gives the current keybag, which reads as `bytes`, its second name; a copy where the store has no hard links.
     private static func keep(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Second {
-        guard let current, let previous else { throw .EINVAL }
         // The current one was verified, so this one is of no use to anybody.
         _ = try destroy(previous, keeping: bytes, in: root)
         var second = Second.link
@@ -122,7 +118,6 @@ extension KeybagFile {
 
     /// After a rename that may or may not be durable: restores the old names, as far as the store still works.
     private static func takeBack(_ old: Verified, in root: BackingDirectory) {
-        guard let current, let previous else { return }
         if old.isPrevious { try? root.unlink(current) } else { try? root.rename(previous, to: root, current) }
         try? root.synchronize()
     }
@@ -130,7 +125,7 @@ extension KeybagFile {
     /// Whether a file has one name, and is not the current keybag.
     private static func isAlone(_ file: BackingFile, in root: BackingDirectory) throws(Errno) -> Bool {
         let status = try file.status()
-        guard status.links == 1, let current else { return false }
+        guard status.links == 1 else { return false }
         let other: Status
         do throws(Errno) { other = try root.status(of: current) } catch {
             if error == .ENOENT { return true }

@@ -306,7 +306,7 @@ final class LateRecords: Sendable {
         guard !contents.isEmpty else { return }
         let counts = state.withLock { state in contents.flatMap { state.owed[$0.fileID] ?? [] } }
         do throws(VolumeError) {
-            try settle(contents.map(\.fileID))
+            try markUsed(recordsOf: contents.map(\.fileID))
             for content in contents { content.setOwesLateRecords(false) }
             for (number, count) in Self.count(counts) { report(number, .applied(count)) }
         } catch {
@@ -345,7 +345,7 @@ final class LateRecords: Sendable {
     }
 
     /// The files have what they were owed: a record used once is not used again.
-    private func settle(_ files: [ObjectID]) throws(VolumeError) {
+    private func markUsed(recordsOf files: [ObjectID]) throws(VolumeError) {
         let finished = Set(files)
         let logs = state.withLock { state in
             Dictionary(grouping: finished.flatMap { state.owed[$0] ?? [] }, by: \.log.number).compactMapValues(
@@ -375,7 +375,7 @@ final class LateRecords: Sendable {
     func drop(exceptFor files: Set<ObjectID>) throws(VolumeError) -> Int {
         try applying.withLock { (_) throws(VolumeError) -> Int in
             let gone = state.withLock { $0.owed.filter { !files.contains($0.key) } }
-            try settle(Array(gone.keys))
+            try markUsed(recordsOf: Array(gone.keys))
             return gone.values.reduce(0) { $0 + $1.count }
         }
     }

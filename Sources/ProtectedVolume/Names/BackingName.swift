@@ -10,6 +10,10 @@ enum BackingName {
     static let record = fixed(ReservedName.directoryRecord)
     /// The keybag.
     static let keybag = fixed(ReservedName.keybag)
+    /// The keybag from before the last change.
+    static let previousKeybag = fixed(ReservedName.previousKeybag)
+    /// A keybag that is being written.
+    static let temporaryKeybag = known(NameCipher.bytes(of: ReservedName.temporaryPrefix) + Array("keybag".utf8))
     /// The directory for objects that a check has moved out of the way.
     static let lostAndFound = fixed(ReservedName.lostAndFound)
 

@@ -55,7 +55,7 @@ final class NodeTable: Sendable {
             if let number = contents.byInode[key], let node = contents.byNumber[number]?.node {
                 if node.kind == kind {
                     contents.byNumber[number]?.lookups += 1
-                    if node !== root { settle(node, at: place, links: status.links, in: &contents) }
+                    if node !== root { updatePlaces(of: node, seenAt: place, links: status.links, in: &contents) }
                     return node
                 }
                 contents.byInode[key] = nil
@@ -71,7 +71,7 @@ final class NodeTable: Sendable {
     }
 
     /// Takes in a place just seen: a further name of a hard link, or the only one after a change from outside.
-    private func settle(_ node: Node, at place: Place, links: UInt64, in contents: inout Contents) {
+    private func updatePlaces(of node: Node, seenAt place: Place, links: UInt64, in contents: inout Contents) {
         let isHardLink = links > 1 && node.kind != .directory
         let isKnown = node.state.withLock { $0.place == place || $0.otherPlaces.contains(place) }
         if isKnown { return }
@@ -153,7 +153,7 @@ final class NodeTable: Sendable {
     }
 
     /// Forgets a place that turned out to be wrong; false when it was the last one known.
-    func mistaken(_ node: Node, at place: Place) -> Bool {
+    func forgetPlace(_ place: Place, of node: Node) -> Bool {
         contents.withLock { contents in
             let hasOther = node.state.withLock { $0.allPlaces.count > 1 }
             if hasOther { remove(place, from: node, in: &contents) }
