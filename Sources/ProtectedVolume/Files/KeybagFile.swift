@@ -10,10 +10,10 @@ package enum KeybagFile {
     static let previous = BackingName.previousKeybag
     static let temporary = BackingName.temporaryKeybag
 
-    /// Reads the keybag, or with `usePrevious` the one before the last change.
+    /// Reads the keybag, or with `usePrevious` the one from before the last change.
     ///
     /// At most one byte more than the longest keybag is read, so that a longer file is seen as malformed by the parser.
-    /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, otherwise the store's error.
+    /// - Throws: ENOENT if it is missing, EINVAL if it is not a regular file, otherwise the store's error.
     package static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
         try read(usePrevious ? previous : current, in: root)
     }
@@ -29,7 +29,7 @@ package enum KeybagFile {
         return Array(bytes.prefix(count))
     }
 
-    /// Writes the first keybag of a new volume; EEXIST when there is one.
+    /// Writes the first keybag of a new volume; EEXIST if one exists.
     package static func create(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
         try writeTemporary(bytes, in: root)
         try root.rename(temporary, to: root, current, mode: .noReplace)
@@ -42,7 +42,7 @@ package enum KeybagFile {
     }
 
     static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
-        // One that was being made when a change was cut off opens as well as any other.
+        // An unfinished keybag of an interrupted change may open the volume too, so it is destroyed.
         _ = try destroy(temporary, in: root)
         do throws(Errno) {
             try writeFile(bytes, temporary, in: root)
