@@ -89,7 +89,7 @@ def test_warnings(environment):
     # The mount's.
     mount = environment.mount(options=("default_class=complete",))
     write_file(mount / "file", b"x")
-    environment.cell("[the mount's]", True, f"new files in {mount} get class A complete" in said("set", "B", mount / "file"))
+    environment.cell("[the mount's]", True, f"new files in {mount.path} get class A complete" in said("set", "B", mount / "file"))
 
 
 def test_tightening(environment):
