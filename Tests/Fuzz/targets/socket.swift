@@ -31,7 +31,7 @@ private let server: ControlServer = {
     limits.idle = 0.05
     limits.transfer = 0.05
     let path = HostPath("/tmp/protectfs-fuzz-\(getpid())")
-    guard let server = try? ControlServer(socket: path, handler: Handler(), limits: limits) else {
+    guard let server = try? ControlServer(socket: path, handler: Handler(), events: EventHub(), limits: limits) else {
         fatalError("no socket")
     }
     _ = unsafe path.withCString { unsafe unlink($0) }
