@@ -1,4 +1,4 @@
-// Foundation, passed on: a program imports FileProtection in its place, and members of the same name here win.
+// Exports Foundation. A program imports FileProtection instead, and the members of the same name here take precedence.
 
-// protectfs: plain Foundation: this is where it is passed on.
+// protectfs: plain Foundation: this file exports it.
 @_exported public import Foundation

@@ -1,8 +1,9 @@
-// What a program can ask of the library itself.
+// Questions that a program can ask the library itself.
 
-/// Data protection for programs written for an iPhone: see `docs/porting.md`.
+/// Data protection for programs that were written for an iPhone. See `docs/porting.md`.
 public enum FileProtection {
-    /// Whether a protection class means something at this place: a file there, or one that would be made there.
+    /// Whether protection classes have an effect at this place: true for a path on a protected mount. The file need not
+    /// exist.
     public static func isSupported(at url: URL) -> Bool {
         url.isFileURL && ProtectedMount.holding(url.path) != nil
     }

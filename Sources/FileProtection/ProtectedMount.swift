@@ -1,32 +1,35 @@
-// Which mount holds a path, and whether it is a protected one.
+// Finds the protected mount that contains a path.
 
 import CLinuxShim
 import Glibc
 import HostSystem
 import VolumeFormat
 
-/// A mount of protectfs that is there.
+/// A mounted protectfs volume.
 public struct ProtectedMount: Equatable, Sendable {
-    /// Where it is mounted.
+    /// The absolute path of the mount point.
     public let path: String
-    /// MAJOR:MINOR, which is also what its control socket is called.
+    /// The device numbers as MAJOR:MINOR, which is also the name of the control socket.
     public let device: String
 
-    /// The protected mount that holds what a path leads to, or would: the nearest ancestor that is there decides.
+    /// The protected mount that contains the target of a path, or nil. If the target does not exist, its nearest
+    /// existing ancestor decides.
     ///
-    /// The path is taken as the kernel takes it: `..` behind a symbolic link is the directory above the link's target.
+    /// The path is resolved as the kernel does it (path_resolution(7)): `..` after a symbolic link is the parent of the
+    /// link's target.
     public static func holding(_ path: String) -> ProtectedMount? {
         var place = path
         var status = stat()
         while unsafe stat(place, &status) != 0 {
-            // What `..` below a directory that is not there will be, nobody knows yet.
+            // The target of `..` below a missing directory is not known yet.
             guard let (parent, name) = split(place), name != ".." else { return nil }
             place = parent
         }
         return of(status.st_dev)
     }
 
-    /// The protected mount in whose directory a path is an entry, or would be: a link at its end is not followed.
+    /// The protected mount whose directory contains the entry of a path, or would contain it. A link at the end is not
+    /// followed.
     static func holdingEntry(_ path: String) -> ProtectedMount? {
         var status = stat()
         if unsafe lstat(path, &status) == 0 { return of(status.st_dev) }
@@ -40,7 +43,8 @@ public struct ProtectedMount: Equatable, Sendable {
         return all().last { $0.device == device }
     }
 
-    /// The directory of a path's last component, and that component. Nothing is resolved; nil for the root, for "." and "".
+    /// The directory of a path's last component, and that component. Resolves nothing. Nil for the root, for "." and
+    /// for "".
     static func split(_ path: String) -> (parent: String, name: String)? {
         let bytes = Array(path.utf8)
         let slash = UInt8(ascii: "/")
@@ -51,17 +55,17 @@ public struct ProtectedMount: Equatable, Sendable {
         return (String(decoding: parent, as: UTF8.self), name)
     }
 
-    /// Every protected mount in sight of this process, in the kernel's order.
+    /// Every protected mount that this process sees, in the order of the kernel's table (proc_pid_mountinfo(5)).
     public static func all() -> [ProtectedMount] {
         entries().map { ProtectedMount(path: $0.mountPoint.text, device: $0.device) }
     }
 
-    /// The kernel's table of mounts, of which only protected ones are taken; empty where it cannot be read.
+    /// The protected mounts in the kernel's table; empty if it cannot be read.
     static func entries() -> [MountEntry] {
         ((try? MountTable.read()) ?? []).filter(\.isProtectfs)
     }
 
-    /// The state of the mount at a path: its own word. Nil where nothing is mounted, or its daemon has died.
+    /// The state of the mount at a path, from the mount itself; nil if nothing is mounted there or the daemon has died.
     static func state(at path: String) -> VolumeState? {
         guard let word = try? ProtectionAttribute.text(ProtectionAttribute.stateName, of: path) else { return nil }
         return VolumeState(attributeValue: word)
@@ -72,6 +76,6 @@ public struct ProtectedMount: Equatable, Sendable {
 }
 
 extension HostPath {
-    /// The path as Foundation has it: its bytes as UTF-8.
+    /// The path as a string for Foundation, with its bytes decoded as UTF-8.
     var text: String { String(decoding: bytes, as: UTF8.self) }
 }

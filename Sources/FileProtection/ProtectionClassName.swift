@@ -1,22 +1,23 @@
-// Foundation's names of the four classes, and the mount's.
+// Converts between Foundation's names of the four classes and those of the mount.
 
 import VolumeFormat
 
-/// Maps `FileProtectionType` to the values of the attribute `user.protection` and back.
+/// Converts `FileProtectionType` to values of the attribute `user.protection` and back.
 public enum ProtectionClassName {
-    /// The attribute's value for a class; nil for a raw value that names none of the four.
+    /// The attribute's value for a class; nil if the type is none of the four classes.
     public static func attributeValue(of type: FileProtectionType) -> String? {
         type.protectionClass?.canonicalName
     }
 
-    /// The class that an attribute's value names (canonical names and `NSFileProtection…` raw values); nil for others.
+    /// The class for an attribute's value, which is a canonical name or an `NSFileProtection…` raw value; nil for other
+    /// values.
     public static func type(ofAttributeValue value: String) -> FileProtectionType? {
         FileProtectionType.known.first { $0.protectionClass?.canonicalName == value || $0.rawValue == value }
     }
 }
 
 extension FileProtectionType {
-    /// The four classes by Foundation's names.
+    /// Foundation's names of the four classes.
     static let known = ProtectionClass.allCases.map(FileProtectionType.init)
 
     /// Foundation's name of a class.
@@ -29,9 +30,10 @@ extension FileProtectionType {
         }
     }
 
-    /// The class; nil for a raw value that names none of the four.
+    /// The class; nil if the type is none of the four.
     var protectionClass: ProtectionClass? { ProtectionClass.allCases.first { FileProtectionType($0) == self } }
 }
 
-// Foundation on Linux leaves it out, and without it the documents' `switch` over a class does not compile.
+// Foundation on Linux lacks these conformances. Without them a `switch` over a class, as in Apple's documentation, does
+// not compile.
 extension FileProtectionType: @retroactive Equatable, @retroactive Hashable {}

@@ -1,4 +1,4 @@
-// What can go wrong with a secret.
+// The errors of the secret store.
 
 package import HostSystem
 package import SodiumKit
@@ -6,20 +6,20 @@ package import VolumeFormat
 
 /// Why an item could not be read or written.
 package enum SecretError: Error {
-    /// The class is closed in the volume's present state.
+    /// The class is closed in the volume's current state.
     case locked(ProtectionClass)
-    /// There is an item with the same identifying attributes.
+    /// An item with the same identifying attributes exists.
     case duplicate
-    /// The item has gone meanwhile.
+    /// The item has been removed in the meantime.
     case notFound
     /// The secret is longer than `SecretStore.largestSecret`.
     case tooLong
-    /// The attributes are more than a record holds.
+    /// The attributes do not fit into a record.
     case tooManyAttributes
-    /// The directory of the secrets is not this user's own, or others may write to it.
+    /// The directory of the secrets belongs to another user, or other users may write to it.
     case notOwn(HostPath)
-    /// A system call.
+    /// A system call failed.
     case system(SystemError)
-    /// No locked memory.
+    /// No locked memory is available.
     case memory(SodiumError)
 }

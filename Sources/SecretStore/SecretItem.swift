@@ -1,16 +1,17 @@
-// What a small secret is known by: kind, attributes, class; everything but the secret itself.
+// The description of a secret: its kind, attributes and class, but not the secret itself.
 
 import SodiumKit
 package import VolumeFormat
 
-/// The two kinds of password, told apart by what makes an item the same as another.
+/// The two kinds of password. They have different identifying attributes.
 package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
-    /// One account of a service.
+    /// A password for an account of a service.
     case generic = 1
-    /// One account of a server.
+    /// A password for an account of a server.
     case internet = 2
 
-    /// The attributes that no two items of the kind have all the same; one that is missing counts as a value.
+    /// The identifying attributes. No two items of the kind have the same values for all of them; a missing attribute
+    /// counts as a value.
     package var identifying: [String] {
         switch self {
         case .generic: ["account", "service", "group"]
@@ -18,7 +19,7 @@ package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The word for it in reports.
+    /// The kind's name in reports.
     package var name: String {
         switch self {
         case .generic: "generic"
@@ -35,10 +36,10 @@ package enum SecretAttribute: Sendable, Hashable {
     case bytes([UInt8])
     /// A whole number.
     case number(Int64)
-    /// Yes or no.
+    /// A truth value.
     case flag(Bool)
 
-    /// The same bytes, as for the identity: "é" composed and decomposed are two values.
+    /// Text is compared by its bytes, as for the identity. Composed and decomposed "é" are different values.
     package static func == (one: SecretAttribute, other: SecretAttribute) -> Bool {
         switch (one, other) {
         case (.text(let one), .text(let other)): one.utf8.elementsEqual(other.utf8)
@@ -54,25 +55,25 @@ package enum SecretAttribute: Sendable, Hashable {
 package struct SecretItem: Sendable, Hashable {
     /// Generic or internet password.
     package var kind: SecretKind
-    /// Everything that is known of it, by name; not secret.
+    /// The attributes by name. They are not secret.
     package var attributes: [String: SecretAttribute]
-    /// The class that its secret is kept in.
+    /// The class of its secret.
     package var protectionClass: ProtectionClass
-    /// Nanoseconds since 1970; set by the store.
+    /// When the store made the item, in nanoseconds since 1970.
     package internal(set) var created: Int64 = 0
-    /// Nanoseconds since 1970; set by the store.
+    /// When the store last changed the item, in nanoseconds since 1970.
     package internal(set) var modified: Int64 = 0
-    /// The file it was read from; empty for one that is not stored yet.
+    /// The name of the file that it was read from; empty if it is not stored yet.
     var file = ""
 
-    /// An item that is to be stored or looked for.
+    /// Makes an item to store or to find.
     package init(_ kind: SecretKind, _ attributes: [String: SecretAttribute], class protectionClass: ProtectionClass) {
         self.kind = kind
         self.attributes = attributes
         self.protectionClass = protectionClass
     }
 
-    /// The file name that its identity gives: the same for the same identifying attributes, and for no others.
+    /// The file name, which is derived from the identifying attributes. Different identities have different names.
     var name: String {
         var bytes = [kind.rawValue]
         for name in kind.identifying { SecretRecord.write(attributes[name], to: &bytes) }
@@ -83,24 +84,24 @@ package struct SecretItem: Sendable, Hashable {
     private static let domain = "protectfs secret item 1"
 }
 
-/// What items are asked for: those that have all of this.
+/// A query for items. An item must satisfy all conditions.
 package struct SecretQuery: Sendable {
     /// The kind; nil for any.
     package var kind: SecretKind?
-    /// Attributes that have to be there with these values.
+    /// Attributes that the item must have, with these values.
     package var attributes: [String: SecretAttribute]
-    /// Attributes that must not be there, or be empty text.
+    /// Attributes that the item must not have, or only as empty text.
     package var absent: Set<String> = []
-    /// Whether text is compared without regard to case.
+    /// Whether to compare text without regard to case.
     package var ignoresCase = false
 
-    /// Everything of `kind` with these attributes.
+    /// A query for all items of `kind` with these attributes.
     package init(_ kind: SecretKind? = nil, _ attributes: [String: SecretAttribute] = [:]) {
         self.kind = kind
         self.attributes = attributes
     }
 
-    /// Whether the item is one of those.
+    /// Whether the item satisfies the query.
     func matches(_ item: SecretItem) -> Bool {
         if let kind, kind != item.kind { return false }
         guard absent.allSatisfy({ (item.attributes[$0] ?? .text("")) == .text("") }) else { return false }
@@ -113,7 +114,8 @@ package struct SecretQuery: Sendable {
         }
     }
 
-    /// Of several that match, the one whose identifying attributes are all among those given; else all.
+    /// Reduces several matches to the one that has no identifying attributes beyond those of the query. Returns all if
+    /// there is no such item.
     package func narrowed(_ found: [SecretItem]) -> [SecretItem] {
         let exact = found.filter { item in
             item.kind.identifying.allSatisfy { item.attributes[$0] == nil || attributes[$0] != nil }

@@ -1,16 +1,16 @@
-// An item's attributes as bytes: the value of the extended attribute of its file.
+// Encodes an item's attributes as bytes, for the extended attribute of its file.
 
 import VolumeFormat
 
-/// Writes and reads the record: "PSI", version, kind, two times, the number of attributes, then name and value of each
-/// in the order of their names. Integers are little-endian; lengths come before bytes.
+/// Writes and reads the record. It consists of "PSI", version, kind, two times, the number of attributes, and the name
+/// and value of each attribute, sorted by name. Integers are little-endian. Each length precedes its bytes.
 enum SecretRecord {
-    /// No record is longer: file systems give a file's extended attributes one block.
+    /// The longest record, in bytes. File systems store a file's extended attributes in one block.
     static let largest = 3072
 
     private static let magic = Array("PSI".utf8) + [1]
 
-    /// The item as bytes; nil when it does not fit.
+    /// The item as bytes; nil if they exceed `largest`.
     static func encode(_ item: SecretItem) -> [UInt8]? {
         var bytes = magic + [item.kind.rawValue]
         append(UInt64(bitPattern: item.created), to: &bytes)
@@ -27,7 +27,8 @@ enum SecretRecord {
         return bytes.count <= largest ? bytes : nil
     }
 
-    /// The item that `bytes` are, of class `none` until the file has said its own; nil for anything not written by `encode`.
+    /// Decodes an item; nil if `encode` cannot have written the bytes. Its class is `none` until the caller reads it
+    /// from the file.
     static func decode(_ bytes: [UInt8]) -> SecretItem? {
         var rest = bytes[...]
         guard take(4, &rest).map(Array.init) == magic, let kind = byte(&rest).flatMap(SecretKind.init(rawValue:)),
@@ -47,7 +48,7 @@ enum SecretRecord {
         return item
     }
 
-    /// One value: its type, its length, its bytes; what is missing is a type of its own.
+    /// Writes a value: its type, its length and its bytes. A missing value has its own type.
     static func write(_ value: SecretAttribute?, to bytes: inout [UInt8]) {
         let (type, content): (UInt8, [UInt8]) =
             switch value {

@@ -1,4 +1,5 @@
-// Writing secrets: the class before the first byte, whole or not at all, one writer at a time.
+// Writes secrets. A file has its class before its first byte. A change is complete or has no effect. Only one process
+// writes at a time.
 
 import Glibc
 import HostSystem
@@ -6,21 +7,22 @@ package import SodiumKit
 import VolumeFormat
 
 extension SecretStore {
-    /// What stays of an item that is replaced.
+    /// The parts of a replaced item that the new item keeps.
     package struct Keeping: Sendable {
-        /// Whether its class does.
+        /// Whether the new item keeps the class.
         package var keepsClass: Bool
-        /// The attributes that do not; all others do, unless the new item has them.
+        /// The attributes that the new item does not keep. It keeps all others that it does not have itself.
         package var dropped: Set<String>
 
-        /// The class or not, and every attribute but those.
+        /// Keeps the class or not, and every attribute that is not in `dropped`.
         package init(class keepsClass: Bool, dropping dropped: Set<String> = []) {
             self.keepsClass = keepsClass
             self.dropped = dropped
         }
     }
 
-    /// Stores an item; one with the same identifying attributes is `duplicate`, or replaced where it is said what stays.
+    /// Stores an item. If an item with the same identifying attributes exists, the call replaces it as `replacing`
+    /// says, or throws `duplicate` if that is nil.
     package func add(
         _ item: SecretItem, secret: borrowing SecretBytes, replacing: Keeping? = nil
     ) throws(SecretError) {
@@ -47,7 +49,7 @@ extension SecretStore {
         _ = consume lock
     }
 
-    /// Replaces an item by `changed`, with a new secret or its own; its class has to be open in either case.
+    /// Replaces an item by `changed`, with a new secret or its present one. Its class must be open in both cases.
     package func update(
         _ item: SecretItem, to changed: SecretItem, secret: borrowing SecretBytes
     ) throws(SecretError) {
@@ -62,8 +64,9 @@ extension SecretStore {
         if name != item.file {
             if case .gone = try read(HostPath(name)) {} else { throw .duplicate }
         }
-        // First the content, then the name: there is one item at every instant. Killed in between, the directory in
-        // staging is left, and the next writer gives the item the name that its attributes ask for.
+        // The content is replaced first and the name second, so that exactly one item exists at any time. If the
+        // process is killed in between, the directory in staging remains, and the next writer gives the item the name
+        // for its attributes.
         try stage(changed, secret) { staged throws(SystemError) in
             try FileChange.rename(staged, to: items.appending(item.file), replacing: true)
             guard name != item.file else { return }
@@ -72,7 +75,7 @@ extension SecretStore {
         _ = consume lock
     }
 
-    /// Removes an item; works in every state of the volume.
+    /// Removes an item. Works in every state of the volume.
     package func delete(_ item: SecretItem) throws(SecretError) {
         let lock = try takeLock()
         do throws(SystemError) {
@@ -86,8 +89,8 @@ extension SecretStore {
 
     // MARK: Steps
 
-    /// Makes what is missing, in every state of the volume. No file is ever made in these directories, only renamed into one:
-    /// their default class has no part in it.
+    /// Makes missing directories, in every state of the volume. Their default class has no effect, because files are
+    /// not made in them but renamed into them.
     private func makeDirectories() throws(SecretError) {
         if !(try isThere()) {
             try make(home)
@@ -109,7 +112,7 @@ extension SecretStore {
         try ExtendedAttribute.write(Self.classAttribute, of: path, Array(protectionClass.canonicalName.utf8))
     }
 
-    /// Waits for the lock, which lasts as long as the descriptor, and clears away what a killed writer has left.
+    /// Waits for the lock, which is held as long as the descriptor is open, and removes what a killed writer has left.
     private func takeLock() throws(SecretError) -> Descriptor {
         guard try isThere() else { throw .notFound }
         let directory = try Self.system { () throws(SystemError) in
@@ -131,14 +134,15 @@ extension SecretStore {
             throw .system(error)
         }
         guard !left.isEmpty else { return }
-        // Names first: should this be interrupted too, the mark for it is still there.
+        // The names are repaired first. If this is interrupted too, the directory in staging still marks the need for
+        // it.
         for name in try namesOfItems() {
             guard case .item(let item) = try read(name), item.name != item.file else { continue }
             try Self.system { () throws(SystemError) in
                 do throws(SystemError) {
                     try FileChange.rename(items.appending(item.file), to: items.appending(item.name), replacing: false)
                 } catch {
-                    // Another machine has made the same item meanwhile: both stay, and both are listed.
+                    // Another machine has made the same item in the meantime. Both remain and are listed.
                     if error.code != EEXIST { throw error }
                 }
             }
@@ -155,7 +159,8 @@ extension SecretStore {
         try FileChange.removeDirectory(directory)
     }
 
-    /// Writes the item whole in a directory whose default is the item's class, makes it durable, and has it put into place.
+    /// Writes the complete item in a directory whose default is the item's class, makes it durable, and lets the caller
+    /// move it into place.
     private func stage(
         _ item: SecretItem, _ secret: borrowing SecretBytes, _ place: (HostPath) throws(SystemError) -> Void
     ) throws(SecretError) {
@@ -170,7 +175,7 @@ extension SecretStore {
             try FileChange.removeDirectory(directory)
             try synchronizeItems()
         } catch {
-            // What cannot be cleared now is cleared by the next writer.
+            // The next writer removes what cannot be removed now.
             try? clear(directory)
             throw error.code == EEXIST ? .duplicate : explain(error, item.protectionClass)
         }
@@ -180,7 +185,8 @@ extension SecretStore {
         _ item: SecretItem, _ record: [UInt8], _ secret: borrowing SecretBytes, _ file: HostPath
     ) throws(SystemError) {
         let handle = try Descriptor(opening: file, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
-        // Named once more, so that it counts as chosen: replacing an item of a stronger class must not keep that class.
+        // The class is set explicitly, so that it counts as chosen. Otherwise an item that replaces one of a stronger
+        // class would keep that class.
         try setClass(item.protectionClass, of: file)
         try ExtendedAttribute.write(Self.recordAttribute, of: file, record)
         try secret.withBytes { bytes throws(SystemError) in try handle.write(bytes) }

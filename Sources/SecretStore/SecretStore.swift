@@ -1,4 +1,4 @@
-// Small secrets as files of a mount: where they lie, and reading them.
+// Stores small secrets as files of a mount. This file finds and reads them.
 
 import Glibc
 package import HostSystem
@@ -7,12 +7,14 @@ import VolumeFormat
 
 /// The secrets of one user in one mount.
 ///
-/// An item is one file, `.secrets/items/` and 64 hexadecimal digits that come of its identifying attributes. The file's content is the
-/// secret, its protection class is the item's, and its extended attribute `user.secret` holds the attributes, which can so be
-/// read in every state of the volume. Writers hold a lock (flock(2)) on `.secrets`; what lies in `.secrets/staging` while
-/// nobody else does is left from a writer that was killed.
+/// An item is one file in `.secrets/items/`. Its name is 64 hexadecimal digits that are derived from its identifying
+/// attributes. The file's content is the secret, its protection class is the item's, and its extended attribute
+/// `user.secret` holds the attributes. They can therefore be read in every state of the volume.
+///
+/// Writers hold a lock (flock(2)) on `.secrets`. A writer that gets the lock and finds entries in `.secrets/staging`
+/// knows that another writer was killed.
 package struct SecretStore: Sendable {
-    /// No secret is longer, in bytes.
+    /// The longest secret, in bytes.
     package static let largestSecret = 65536
 
     static let recordAttribute = "user.secret"
@@ -24,7 +26,7 @@ package struct SecretStore: Sendable {
     let items: HostPath
     let staging: HostPath
 
-    /// The secrets of the volume mounted there; nothing is made before the first item is stored.
+    /// The secrets of the volume that is mounted there. Makes no file or directory before the first item is stored.
     package init(mount: HostPath) {
         self.mount = mount
         home = mount.appending(".secrets")
@@ -32,19 +34,19 @@ package struct SecretStore: Sendable {
         staging = home.appending("staging")
     }
 
-    /// A listing.
+    /// The result of `list`.
     package struct Listing: Sendable {
-        /// The items asked for, in the order of their accounts, then of their file names.
+        /// The items that match, sorted by account and then by file name.
         package var items: [SecretItem] = []
-        /// Files that are no items, or whose attributes cannot be understood.
+        /// Files that are not items, or whose attributes cannot be decoded.
         package var damaged: [HostPath] = []
     }
 
-    /// The items that a query names, without their secrets; works in every state of the volume.
+    /// The items that match a query, without their secrets. Works in every state of the volume.
     package func list(_ query: SecretQuery) throws(SecretError) -> Listing {
         var result = Listing()
         guard try isThere() else { return result }
-        // Who names all that identifies an item needs one look.
+        // A query with all identifying attributes needs to read only one file.
         let names: [HostPath]
         if let kind = query.kind, !query.ignoresCase, kind.identifying.allSatisfy({ query.attributes[$0] != nil }) {
             names = [HostPath(SecretItem(kind, query.attributes, class: .none).name)]
@@ -89,7 +91,7 @@ package struct SecretStore: Sendable {
         }
     }
 
-    // MARK: For both halves
+    // MARK: Used by reading and writing
 
     enum Found {
         case gone
@@ -97,7 +99,7 @@ package struct SecretStore: Sendable {
         case item(SecretItem)
     }
 
-    /// The item in a file, by what can be read while locked.
+    /// Reads an item from a file, without its secret. Works while the volume is locked.
     func read(_ name: HostPath) throws(SecretError) -> Found {
         let path = items.appending(bytes: name.bytes)
         do throws(SystemError) {
@@ -128,7 +130,8 @@ package struct SecretStore: Sendable {
         }
     }
 
-    /// Whether there is a directory of secrets; one that is not the user's own, or that others may write to, is refused.
+    /// Whether the directory of secrets exists. Throws `notOwn` if it belongs to another user or other users may write
+    /// to it.
     func isThere() throws(SecretError) -> Bool {
         do throws(SystemError) {
             let status = try FileStatus.read(home)
@@ -144,7 +147,8 @@ package struct SecretStore: Sendable {
         }
     }
 
-    /// What an error of an item's own file means. The files are the user's, so a refusal is the class's.
+    /// Converts an error of an item's file. The files belong to this user, so a missing permission means that the class
+    /// is closed.
     func explain(_ error: SystemError, _ protectionClass: ProtectionClass) -> SecretError {
         switch error.code {
         case ENOENT: .notFound

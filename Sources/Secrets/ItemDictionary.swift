@@ -1,21 +1,22 @@
-// Item dictionaries taken apart: what is known of the item, what is wanted of it; anything not understood is refused.
+// Parses item dictionaries into the item's attributes and the requested results. Refuses every key and value that it
+// does not know.
 
 // protectfs: plain Foundation: values in memory, no files.
 import Foundation
 internal import SecretStore
 internal import VolumeFormat
 
-/// A result code thrown.
+/// A result code as an error.
 struct SecurityFailure: Error {
     let status: OSStatus
     init(_ status: OSStatus) { self.status = status }
 }
 
-/// What a dictionary says.
+/// The contents of an item dictionary.
 struct ItemDictionary {
     /// The kind of item.
     private(set) var kind: SecretKind?
-    /// Attributes by their names in the store.
+    /// The attributes by their names in the store.
     private(set) var attributes: [String: SecretAttribute] = [:]
     /// The secret.
     private(set) var secret: Data?
@@ -24,12 +25,12 @@ struct ItemDictionary {
     private(set) var wantsData = false
     private(set) var wantsAttributes = false
     private(set) var ignoresCase = false
-    /// How many; nil for all.
+    /// The most items to return; nil for all.
     private(set) var limit: Int? = 1
-    /// Whether anything says how many or what is wanted.
+    /// Whether the dictionary has a key for the number of items or for the results.
     private(set) var isQuery = false
 
-    /// The names under which attributes are stored.
+    /// The names of the attributes in the store.
     static let names: [String: String] = [
         kSecAttrAccount: "account", kSecAttrService: "service", kSecAttrAccessGroup: "group", kSecAttrLabel: "label",
         kSecAttrDescription: "description", kSecAttrComment: "comment", kSecAttrCreator: "creator",
@@ -39,10 +40,10 @@ struct ItemDictionary {
         kSecAttrPath: "path",
     ]
 
-    /// The attribute that keeps which of several accessibilities of one class was asked for.
+    /// The attribute that stores the requested accessibility, because several of them map to one class.
     static let accessibleName = "accessible"
 
-    /// Takes a dictionary apart.
+    /// Parses a dictionary.
     init(_ dictionary: [String: Any]) throws(SecurityFailure) {
         for (key, value) in dictionary { try take(key, value) }
     }
@@ -57,7 +58,7 @@ struct ItemDictionary {
             switch value as? String {
             case kSecClassGenericPassword: kind = .generic
             case kSecClassInternetPassword: kind = .internet
-            // Certificates, keys and identities are not kept here.
+            // The store does not keep certificates, keys and identities.
             default: throw SecurityFailure(errSecUnimplemented)
             }
         case kSecAttrAccessible:
@@ -92,7 +93,7 @@ struct ItemDictionary {
         case kSecMatchCaseInsensitive: ignoresCase = try Self.flag(value)
         case kSecAttrSynchronizable:
             if value as? String == kSecAttrSynchronizableAny { return }
-            // Nothing goes to other devices: who asks for it has to be told.
+            // The store does not synchronize items, so a request for it is refused.
             if try Self.flag(value) { throw SecurityFailure(errSecUnimplemented) }
         case kSecUseOperationPrompt, kSecUseDataProtectionKeychain: break
         default: throw SecurityFailure(errSecNoSuchAttr)
@@ -104,17 +105,17 @@ struct ItemDictionary {
         return flag
     }
 
-    /// A whole number; every fraction and what does not fit is refused.
+    /// A whole number. Fractions, and numbers that do not fit, are refused.
     private static func number(_ value: Any) throws(SecurityFailure) -> Int64 {
         if let number = value as? any BinaryInteger, let small = Int64(exactly: number) { return small }
-        // A flag of Swift's would pass for a number.
+        // Swift's Bool also casts to NSNumber.
         guard type(of: value) != Bool.self, let number = value as? NSNumber,
             Double(number.int64Value) == number.doubleValue
         else { throw SecurityFailure(errSecParam) }
         return number.int64Value
     }
 
-    /// The key says what its value is: an NSNumber of 1 would pass for a flag.
+    /// The value of an attribute. The key determines the type, because an NSNumber of 1 also casts to Bool.
     private static func attribute(_ key: String, _ value: Any) throws(SecurityFailure) -> SecretAttribute {
         switch key {
         case kSecAttrPort, kSecAttrCreator, kSecAttrType: return .number(try number(value))
@@ -128,7 +129,7 @@ struct ItemDictionary {
         }
     }
 
-    /// The class that an accessibility means; nil for what is none.
+    /// The class of an accessibility; nil for an unknown value.
     static func protectionClass(_ accessible: String) -> ProtectionClass? {
         switch accessible {
         case kSecAttrAccessibleWhenUnlocked, kSecAttrAccessibleWhenUnlockedThisDeviceOnly,
@@ -141,13 +142,13 @@ struct ItemDictionary {
         }
     }
 
-    /// The accessibility of a stored item: the one asked for, unless its class has been changed since.
+    /// The accessibility of a stored item. It is the one requested, unless the item's class has been changed since.
     static func accessible(_ item: SecretItem) -> String {
         if case .text(let word) = item.attributes[accessibleName], protectionClass(word) == item.protectionClass {
             return word
         }
         return switch item.protectionClass {
-        // Class B has no constant: reading is as for class A.
+        // completeUnlessOpen has no constant. Its items are read as those of complete.
         case .complete, .completeUnlessOpen: kSecAttrAccessibleWhenUnlocked
         case .completeUntilFirstUserAuthentication: kSecAttrAccessibleAfterFirstUnlock
         case .none: kSecAttrAccessibleAlways

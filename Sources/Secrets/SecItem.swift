@@ -1,4 +1,4 @@
-// SecItemAdd, SecItemCopyMatching, SecItemUpdate and SecItemDelete over the secrets of a mount.
+// SecItemAdd, SecItemCopyMatching, SecItemUpdate and SecItemDelete for the secrets of a mount.
 
 // protectfs: plain Foundation: values in memory, no files.
 import Foundation
@@ -7,13 +7,14 @@ internal import SecretStore
 internal import SodiumKit
 internal import VolumeFormat
 
-/// Stores an item.
+/// Stores an item (Apple's `SecItemAdd`).
 ///
 /// - Parameters:
-///   - attributes: `kSecClass`, attributes, `kSecValueData`, `kSecAttrAccessible`; with `kSecReturnData` or
-///     `kSecReturnAttributes` the item comes back.
-///   - result: where it comes back: `Data`, or a dictionary where attributes are wanted; nil where it is not.
-/// - Returns: `errSecSuccess`, `errSecDuplicateItem`, `errSecInteractionNotAllowed` while the class is closed, or another code.
+///   - attributes: `kSecClass`, attributes, `kSecValueData` and `kSecAttrAccessible`. `kSecReturnData` and
+///     `kSecReturnAttributes` request a result.
+///   - result: receives `Data`, or a dictionary if attributes are requested; nil if no result is requested. May be nil.
+/// - Returns: `errSecSuccess`, `errSecDuplicateItem`, `errSecInteractionNotAllowed` while the class is closed, or
+///   another code.
 @discardableResult
 public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus {
     unsafe answering(result) { store throws(SecurityFailure) in
@@ -33,14 +34,15 @@ public func SecItemAdd(_ attributes: CFDictionary, _ result: UnsafeMutablePointe
     }
 }
 
-/// Looks for items.
+/// Finds items (Apple's `SecItemCopyMatching`).
 ///
 /// - Parameters:
-///   - query: `kSecClass`, attributes that have to match, `kSecMatchLimit`, and what is wanted. Without
-///     `kSecReturnData` it is answered in every state of the volume.
-///   - result: `Data`, a dictionary where attributes are wanted, or an array of these with a limit other than one.
-/// - Returns: `errSecSuccess`, `errSecItemNotFound`, `errSecInteractionNotAllowed` while a secret asked for is closed, or
-///   another code.
+///   - query: `kSecClass`, attributes to match, `kSecMatchLimit`, and the keys of the requested results. Without
+///     `kSecReturnData` the call works in every state of the volume.
+///   - result: receives `Data`, a dictionary if attributes are requested, or an array of these if the limit is not one.
+///     May be nil.
+/// - Returns: `errSecSuccess`, `errSecItemNotFound`, `errSecInteractionNotAllowed` while a requested secret is closed,
+///   or another code.
 @discardableResult
 public func SecItemCopyMatching(_ query: CFDictionary, _ result: UnsafeMutablePointer<CFTypeRef?>?) -> OSStatus {
     unsafe answering(result) { store throws(SecurityFailure) in
@@ -59,10 +61,13 @@ public func SecItemCopyMatching(_ query: CFDictionary, _ result: UnsafeMutablePo
     }
 }
 
-/// Changes every item that a query names.
+/// Changes every item that matches a query (Apple's `SecItemUpdate`).
 ///
-/// - Returns: `errSecSuccess`, `errSecItemNotFound`, `errSecDuplicateItem` where the change would make it the same as another
-///   one, `errSecInteractionNotAllowed` while its class, or the new one, is closed, or another code.
+/// - Parameters:
+///   - query: `kSecClass` and attributes to match.
+///   - attributesToUpdate: the new attributes, the new secret (`kSecValueData`) and the new `kSecAttrAccessible`.
+/// - Returns: `errSecSuccess`, `errSecItemNotFound`, `errSecDuplicateItem` if another item has the new identifying
+///   attributes, `errSecInteractionNotAllowed` while the old or the new class is closed, or another code.
 @discardableResult
 public func SecItemUpdate(_ query: CFDictionary, _ attributesToUpdate: CFDictionary) -> OSStatus {
     answering(nil) { store throws(SecurityFailure) in
@@ -78,7 +83,7 @@ public func SecItemUpdate(_ query: CFDictionary, _ attributesToUpdate: CFDiction
                 changed.attributes[ItemDictionary.accessibleName] = .text(accessible)
             }
             try code { () throws(SecretError) in
-                // Read in any case: what is closed cannot be changed.
+                // The secret is always read, because a closed item cannot be changed.
                 let old = try store.secret(of: item)
                 guard let new = changes.secret else { return try store.update(item, to: changed, secret: old) }
                 try store.update(item, to: changed, secret: try locked(new))
@@ -88,9 +93,10 @@ public func SecItemUpdate(_ query: CFDictionary, _ attributesToUpdate: CFDiction
     }
 }
 
-/// Removes every item that a query names; works in every state of the volume.
+/// Removes every item that matches a query (Apple's `SecItemDelete`). Works in every state of the volume.
 ///
-/// - Returns: `errSecSuccess`, `errSecItemNotFound`, or another code.
+/// - Parameter query: `kSecClass` and attributes to match.
+/// - Returns: `errSecSuccess`, `errSecItemNotFound` or another code.
 @discardableResult
 public func SecItemDelete(_ query: CFDictionary) -> OSStatus {
     answering(nil) { store throws(SecurityFailure) in
@@ -103,14 +109,14 @@ public func SecItemDelete(_ query: CFDictionary) -> OSStatus {
 
 // MARK: Steps
 
-/// Runs `body` on the mount's secrets; its failure is the result code.
+/// Runs `body` on the mount's secrets and converts its failure to a result code.
 private func answering(
     _ result: UnsafeMutablePointer<CFTypeRef?>?, _ body: (SecretStore) throws(SecurityFailure) -> AnyObject?
 ) -> OSStatus {
     do throws(SecurityFailure) {
         guard let store = SecretsMount.store else { return errSecNotAvailable }
         let found = try body(store)
-        // The caller's pointer is valid for the length of the call, as for every inout argument.
+        // The caller's pointer is valid during the call, as for every inout argument.
         if let result = unsafe result { unsafe result.pointee = found }
         return errSecSuccess
     } catch {
@@ -118,7 +124,7 @@ private func answering(
     }
 }
 
-/// The items that a query names, at least one. The secret in a query is not compared.
+/// The items that match a query; throws if there are none. The secret in a query is not compared.
 private func items(_ store: SecretStore, _ wanted: ItemDictionary) throws(SecurityFailure) -> [SecretItem] {
     guard wanted.kind != nil else { throw SecurityFailure(errSecParam) }
     var query = SecretQuery(wanted.kind, wanted.attributes)
@@ -135,7 +141,7 @@ private func answer(_ attributes: [String: Any], _ data: Data?, _ wanted: ItemDi
     return attributes.merging([kSecValueData: data ?? Data()]) { $1 }
 }
 
-/// The answers as objects, which cast back to `Data`, `[String: Any]` and arrays of them.
+/// The results as objects, which cast to `Data`, `[String: Any]` and arrays of them.
 private func object(_ answers: [Any], isOne: Bool) -> AnyObject? {
     guard isOne else { return NSArray(array: answers) }
     switch answers.first {
@@ -145,7 +151,7 @@ private func object(_ answers: [Any], isOne: Bool) -> AnyObject? {
     }
 }
 
-/// A secret that came as `Data`, in locked memory from here on.
+/// Copies a secret from `Data` to locked memory.
 private func locked(_ data: Data) throws(SecretError) -> SecretBytes {
     guard data.count <= SecretStore.largestSecret else { throw .tooLong }
     do throws(SodiumError) { return try SecretBytes(copying: data.span) } catch { throw .memory(error) }

@@ -1,13 +1,15 @@
-// Which mount the items lie in: named by the program, else found by where the program runs.
+// Chooses the mount that stores the items. The program names it, or it is found by the program's directories.
 
 internal import HostSystem
 internal import SecretStore
 
-/// The mount that `SecItemAdd` and its like speak of.
+/// The mount that `SecItemAdd` and the other functions use.
 public enum SecretsMount {
     private static let chosen = Lock<HostPath?>(nil)
 
-    /// Names the mount by any path in it, once at the program's start. False, and nothing is changed, where that is on no protected mount.
+    /// Chooses the mount by any path on it. Call it once, at the start of the program.
+    ///
+    /// - Returns: false if the path is outside every protected mount. Then nothing has changed.
     @discardableResult
     public static func use(_ path: String) -> Bool {
         guard let found = holding(HostPath(path)) else { return false }
@@ -15,8 +17,9 @@ public enum SecretsMount {
         return true
     }
 
-    /// The mount named with `use`; else the one that holds the home directory, else the one that holds the working
-    /// directory, else the only one of this user. Nil where there is none, or several.
+    /// The mount point of the mount in use. It is the mount chosen with `use`, else the one that contains the home
+    /// directory, else the one that contains the working directory, else the only one of this user. Nil if this user
+    /// has none or several.
     public static var path: String? { current.map { String(decoding: $0.bytes, as: UTF8.self) } }
 
     static var store: SecretStore? { current.map { SecretStore(mount: $0) } }

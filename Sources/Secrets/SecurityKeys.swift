@@ -1,10 +1,10 @@
-// The keys and values of item dictionaries, with their names and texts of Security.framework.
+// The keys and values of item dictionaries, with the names and texts of Security.framework.
 
-/// Text, as `kSecClass as String` wants it.
+/// Text. It makes `kSecClass as String` compile.
 public typealias CFString = String
-/// A dictionary of keys and values.
+/// An item dictionary.
 public typealias CFDictionary = [String: Any]
-/// A result: cast it to `Data`, `[String: Any]` or an array of them.
+/// A result. Cast it to `Data`, `[String: Any]` or an array of them.
 public typealias CFTypeRef = AnyObject
 /// A truth value.
 public typealias CFBoolean = Bool
@@ -16,16 +16,17 @@ public let kCFBooleanFalse: CFBoolean! = false
 
 // MARK: Classes of items
 
-/// Generic or internet password.
+/// The key for the kind of item. Its value is `kSecClassGenericPassword` or `kSecClassInternetPassword`.
 public let kSecClass: CFString = "class"
-/// An account of a service.
+/// A generic password, for an account of a service.
 public let kSecClassGenericPassword: CFString = "genp"
-/// An account of a server.
+/// An internet password, for an account of a server.
 public let kSecClassInternetPassword: CFString = "inet"
 
-// MARK: When an item can be had
+// MARK: Accessibility
 
-/// One of the values below; without one, `kSecAttrAccessibleWhenUnlocked`.
+/// The key for the item's accessibility, which determines its protection class. The default is
+/// `kSecAttrAccessibleWhenUnlocked`.
 public let kSecAttrAccessible: CFString = "pdmn"
 /// Class `complete`.
 public let kSecAttrAccessibleWhenUnlocked: CFString = "ak"
@@ -44,15 +45,15 @@ public let kSecAttrAccessibleAlwaysThisDeviceOnly: CFString = "dku"
 
 // MARK: Attributes
 
-/// The account: part of what identifies an item of either class.
+/// The account name. It is part of an item's identity.
 public let kSecAttrAccount: CFString = "acct"
-/// The service: part of what identifies a generic password.
+/// The service. It is part of the identity of a generic password.
 public let kSecAttrService: CFString = "svce"
-/// The access group: part of what identifies an item; not a permission here.
+/// The access group. It is part of an item's identity, but not a permission in this library.
 public let kSecAttrAccessGroup: CFString = "agrp"
-/// What a person calls it.
+/// The item's name for people.
 public let kSecAttrLabel: CFString = "labl"
-/// What kind of item a person calls it.
+/// The kind of item, described for people.
 public let kSecAttrDescription: CFString = "desc"
 /// A comment.
 public let kSecAttrComment: CFString = "icmt"
@@ -60,31 +61,32 @@ public let kSecAttrComment: CFString = "icmt"
 public let kSecAttrCreator: CFString = "crtr"
 /// Four characters as a number.
 public let kSecAttrType: CFString = "type"
-/// Whether it is hidden from people.
+/// Whether to hide the item from people.
 public let kSecAttrIsInvisible: CFString = "invi"
-/// Whether there is no valid password in it.
+/// Whether the item has no valid password.
 public let kSecAttrIsNegative: CFString = "nega"
-/// Bytes of the program's own.
+/// Bytes that the program defines.
 public let kSecAttrGeneric: CFString = "gena"
-/// The security domain: part of what identifies an internet password.
+/// The security domain. It is part of the identity of an internet password.
 public let kSecAttrSecurityDomain: CFString = "sdmn"
-/// The server: part of what identifies an internet password.
+/// The server. It is part of the identity of an internet password.
 public let kSecAttrServer: CFString = "srvr"
-/// The protocol: part of what identifies an internet password.
+/// The protocol, one of the values below. It is part of the identity of an internet password.
 public let kSecAttrProtocol: CFString = "ptcl"
-/// How one authenticates: part of what identifies an internet password.
+/// The kind of authentication, one of the values below. It is part of the identity of an internet password.
 public let kSecAttrAuthenticationType: CFString = "atyp"
-/// The port: part of what identifies an internet password.
+/// The port number. It is part of the identity of an internet password.
 public let kSecAttrPort: CFString = "port"
-/// The path: part of what identifies an internet password.
+/// The path of the URL. It is part of the identity of an internet password.
 public let kSecAttrPath: CFString = "path"
-/// When it was made; only in results.
+/// When the item was stored, a `Date`; only in results.
 public let kSecAttrCreationDate: CFString = "cdat"
-/// When it was changed last; only in results.
+/// When the item was last changed, a `Date`; only in results.
 public let kSecAttrModificationDate: CFString = "mdat"
-/// Whether it goes to other devices: false, or `kSecAttrSynchronizableAny` in a query.
+/// Whether the item is synchronized to other devices. The library accepts only false, and `kSecAttrSynchronizableAny`
+/// in a query.
 public let kSecAttrSynchronizable: CFString = "sync"
-/// Either.
+/// Matches items whether or not they are synchronized.
 public let kSecAttrSynchronizableAny: CFString = "syna"
 
 // MARK: Protocols and kinds of authentication
@@ -107,36 +109,36 @@ public let kSecAttrProtocolIMAPS: CFString = "imps"
 public let kSecAttrProtocolPOP3: CFString = "pop3"
 /// LDAP.
 public let kSecAttrProtocolLDAP: CFString = "ldap"
-/// The protocol's own way.
+/// The protocol's default authentication.
 public let kSecAttrAuthenticationTypeDefault: CFString = "dflt"
 /// HTTP basic authentication.
 public let kSecAttrAuthenticationTypeHTTPBasic: CFString = "http"
 /// HTTP digest authentication.
 public let kSecAttrAuthenticationTypeHTTPDigest: CFString = "httd"
-/// A form.
+/// Authentication with an HTML form.
 public let kSecAttrAuthenticationTypeHTMLForm: CFString = "form"
 
 // MARK: Queries and results
 
 /// The secret, as `Data`.
 public let kSecValueData: CFString = "v_Data"
-/// How many items: one of the values below, or a number; without it, one.
+/// The most items to return: one of the values below or a number. The default is one.
 public let kSecMatchLimit: CFString = "m_Limit"
-/// The first that matches.
+/// Returns the first item that matches.
 public let kSecMatchLimitOne: CFString = "m_LimitOne"
-/// All that match.
+/// Returns all items that match.
 public let kSecMatchLimitAll: CFString = "m_LimitAll"
-/// Whether text is compared without regard to case.
+/// Whether to compare text without regard to case.
 public let kSecMatchCaseInsensitive: CFString = "m_CaseInsensitive"
-/// Whether the secret is wanted.
+/// Whether to return the secret.
 public let kSecReturnData: CFString = "r_Data"
-/// Whether the attributes are wanted.
+/// Whether to return the attributes.
 public let kSecReturnAttributes: CFString = "r_Attributes"
-/// A reference; not to be had here.
+/// Whether to return a reference. The library does not support it.
 public let kSecReturnRef: CFString = "r_Ref"
-/// A lasting reference; not to be had here.
+/// Whether to return a persistent reference. The library does not support it.
 public let kSecReturnPersistentRef: CFString = "r_PersistentRef"
-/// What a person would be told; there is nobody asked here.
+/// The text of a prompt. It is ignored, because the library never prompts.
 public let kSecUseOperationPrompt: CFString = "u_OpPrompt"
-/// Whether to use this kind of keychain; there is no other here.
+/// Whether to use the data protection keychain. It is ignored, because the library has no other.
 public let kSecUseDataProtectionKeychain: CFString = "nleg"

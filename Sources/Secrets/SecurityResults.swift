@@ -1,38 +1,42 @@
-// The result codes, with their names and numbers of Security.framework.
+// The result codes, with the names and numbers of Security.framework.
 
 /// A result code; 0 is success.
 public typealias OSStatus = Int32
 
-/// Done.
+/// The call succeeded.
 public let errSecSuccess: OSStatus = 0
-/// Asked for what this library does not do.
+/// The library does not support the function or key.
 public let errSecUnimplemented: OSStatus = -4
-/// The file system below is full.
+/// The file system below the volume is full.
 public let errSecDiskFull: OSStatus = -34
-/// A failure of input or output; the item may be damaged.
+/// Input or output failed. The item may be damaged.
 public let errSecIO: OSStatus = -36
-/// A parameter is missing or makes no sense.
+/// A parameter is missing or not valid.
 public let errSecParam: OSStatus = -50
-/// No permission to write, or a read-only mount.
+/// The program has no permission to write, or the mount is read-only.
 public let errSecWrPerm: OSStatus = -61
-/// No memory, or no locked memory.
+/// Memory or locked memory is short.
 public let errSecAllocate: OSStatus = -108
-/// No protected mount to keep items in.
+/// No protected mount can be chosen.
 public let errSecNotAvailable: OSStatus = -25291
-/// There is an item with the same identifying attributes.
+/// An item with the same identifying attributes exists.
 public let errSecDuplicateItem: OSStatus = -25299
-/// There is no such item.
+/// No item matches.
 public let errSecItemNotFound: OSStatus = -25300
-/// A secret is longer than 64 KiB, or the attributes are more than 3 KiB.
+/// The secret is longer than 64 KiB, or the attributes need more than 3 KiB.
 public let errSecDataTooLarge: OSStatus = -25302
-/// A key in the dictionary is not known.
+/// The dictionary has an unknown key.
 public let errSecNoSuchAttr: OSStatus = -25303
-/// The item's class is closed in the volume's present state.
+/// The item's class is closed in the volume's current state.
 public let errSecInteractionNotAllowed: OSStatus = -25308
-/// The item's attributes cannot be understood.
+/// The item's attributes cannot be decoded.
 public let errSecDecode: OSStatus = -26275
 
-/// What a result code means, in one sentence; nil for a number that is none of them.
+/// The meaning of a result code in one sentence; nil for an unknown code (Apple's `SecCopyErrorMessageString`).
+///
+/// - Parameters:
+///   - status: the result code.
+///   - reserved: not used; pass nil.
 public func SecCopyErrorMessageString(_ status: OSStatus, _ reserved: UnsafeMutableRawPointer?) -> CFString? {
     switch status {
     case errSecSuccess: "No error."

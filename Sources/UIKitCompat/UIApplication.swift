@@ -1,11 +1,12 @@
-// The part of UIKit that speaks of protected data: the application object, its notifications and its delegate.
+// UIKit's interface to protected data: the application object, its notifications and its delegate.
 
 import Dispatch
 @_exported public import FileProtection
 
-/// What the application tells its delegate; any object can be one. Of the main actor, as UIKit's is.
+/// The delegate of the application (Apple's `UIApplicationDelegate`). Any object can be the delegate. The methods are
+/// called on the main actor, as in UIKit.
 @MainActor public protocol UIApplicationDelegate: AnyObject {
-    /// Files of class complete are about to be closed; the lock waits until this returns, up to its grace.
+    /// Files of class complete are about to be closed. The lock waits until this method returns, up to its grace.
     func applicationProtectedDataWillBecomeUnavailable(_ application: UIApplication)
     /// Files of every class can be opened again.
     func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication)
@@ -18,23 +19,25 @@ extension UIApplicationDelegate {
     public func applicationProtectedDataDidBecomeAvailable(_ application: UIApplication) {}
 }
 
-/// The process, as far as protected data goes.
+/// The application object (Apple's `UIApplication`), with the members for protected data.
 ///
-/// It speaks of one mount: the one given to `useProtectedData(at:)`, else the one that holds the home directory, else the
-/// one that holds the working directory, else the only one. Observing begins when a delegate is set or the name of a
-/// notification is asked for. Notifications and delegate methods come on the main queue, which has to run (`dispatchMain`,
-/// a run loop, or an asynchronous `main`); notifications on another one where `useProtectedData` names it.
+/// It observes one mount: the one given to `useProtectedData(at:deliveringOn:)`, else the one that contains the home
+/// directory, else the one that contains the working directory, else the only one. It begins to observe when a delegate
+/// is set or the name of a notification is read.
+///
+/// Delegate methods are called on the main queue, so this queue must run (`dispatchMain`, a run loop, or an
+/// asynchronous `main`). Notifications are also posted there, unless `useProtectedData` names another queue.
 public final class UIApplication: @unchecked Sendable {
-    /// The process's own.
+    /// The application object of this process.
     public static let shared = UIApplication()
 
-    /// Posted before the volume is locked, which waits until all observers have returned, up to the grace.
+    /// The notification before a lock of the volume. The lock waits until all observers have returned, up to its grace.
     public static var protectedDataWillBecomeUnavailableNotification: Notification.Name {
         shared.begin()
         return willBecomeUnavailable
     }
 
-    /// Posted when the volume has been unlocked.
+    /// The notification after an unlock of the volume.
     public static var protectedDataDidBecomeAvailableNotification: Notification.Name {
         shared.begin()
         return didBecomeAvailable
@@ -46,26 +49,27 @@ public final class UIApplication: @unchecked Sendable {
     /// Marks the main queue.
     private static let onMainQueue = DispatchSpecificKey<Bool>()
 
-    /// Guards what follows, but for `isTold`.
+    /// Guards the fields below, except `isTold`.
     private let lock = NSLock()
     private var data: ProtectedData?
     private weak var object: (any UIApplicationDelegate)?
     private var observation: ProtectedData.Observation?
     private var queue = DispatchQueue.main
     private var hasWarned = false
-    /// Whether the program believes that the data is unavailable; used on the queue of delivery only.
+    /// Whether the program was last told that the data is unavailable. Used only on the queue of delivery.
     private var isTold = false
-    /// What the program was answered since it was told something. Observing may begin after that, and after a change.
+    /// The last value of `isProtectedDataAvailable` that the program has read since it was last told of a change. The
+    /// state may change between this and the beginning of the observation.
     private var answered: Bool?
 
     private init() { DispatchQueue.main.setSpecific(key: Self.onMainQueue, value: true) }
 
-    /// Says which mount the application speaks of: once, at the start.
+    /// Chooses the mount to observe. Call it once, at the start of the program.
     ///
     /// - Parameters:
-    ///   - url: any path in it, of something that is there or will be.
-    ///   - queue: where notifications come; the main queue unless given. Delegate methods always come on the main queue.
-    /// - Throws: `FileProtectionError.notProtected` where `url` is on no protected mount.
+    ///   - url: any path on the mount. The file need not exist.
+    ///   - queue: the queue for notifications. Delegate methods are always called on the main queue.
+    /// - Throws: `FileProtectionError.notProtected` if `url` is outside every protected mount.
     public func useProtectedData(
         at url: URL, deliveringOn queue: DispatchQueue = .main
     ) throws(FileProtectionError) {
@@ -78,7 +82,7 @@ public final class UIApplication: @unchecked Sendable {
         begin()
     }
 
-    /// Who is told; not retained.
+    /// The delegate, which is not retained.
     public var delegate: (any UIApplicationDelegate)? {
         get { lock.withLock { object } }
         set {
@@ -87,15 +91,15 @@ public final class UIApplication: @unchecked Sendable {
         }
     }
 
-    /// Whether files of every class can be opened. Where there is no protected mount nothing is ever closed: true, and a
-    /// line on standard error, once.
+    /// Whether files of every class can be opened. Without a protected mount no file is ever closed, so the value is
+    /// true, and a warning is written to standard error once.
     public var isProtectedDataAvailable: Bool {
         let answer = lock.withLock { choose() }?.isAvailable ?? true
         lock.withLock { answered = answer }
         return answer
     }
 
-    /// The mount, once there is one; called with the lock held.
+    /// The mount to observe; nil if there is none yet. Called with the lock held.
     private func choose() -> ProtectedData? {
         if let data { return data }
         let here = FileManager.default.currentDirectoryPath
@@ -130,7 +134,7 @@ public final class UIApplication: @unchecked Sendable {
         case .disconnected: tellUnavailable()
         case .unlocked, .firstUnlock: tellAvailable()
         case .connected(let state):
-            // At the beginning only what is not as the program was answered.
+            // The first state is reported only if it differs from the last value that the program has read.
             let answer = lock.withLock { answered }
             if state != .unlocked, answer == true { tellUnavailable() }
             if state == .unlocked, isTold || answer == false { tellAvailable() }
@@ -138,13 +142,13 @@ public final class UIApplication: @unchecked Sendable {
         }
     }
 
-    /// Returns when the delegate has.
+    /// Calls the delegate and returns after it.
     private func tellDelegate(_ tell: @escaping @MainActor @Sendable (any UIApplicationDelegate) -> Void) {
         guard delegate != nil else { return }
         let onMain: @Sendable () -> Void = {
             MainActor.assumeIsolated { if let delegate = self.delegate { tell(delegate) } }
         }
-        // Not Thread.isMainThread: under dispatchMain() the main queue runs on another thread.
+        // Thread.isMainThread would be wrong, because under dispatchMain() the main queue runs on another thread.
         if DispatchQueue.getSpecific(key: Self.onMainQueue) == true {
             onMain()
         } else {

@@ -1,17 +1,17 @@
-// What the library refuses in its own name: where there is no protection, no such class, no word with the mount's daemon.
+// The library's own errors: no protected mount, unknown class, unreachable daemon.
 
-/// Why something was refused for a reason that is not the file's.
+/// An error of the library itself.
 ///
-/// A locked file is not among them: that is `CocoaError` 257 or 513, as on an iPhone; see `isProtectedDataUnavailable`.
+/// A locked file causes a `CocoaError` instead, with code 257 or 513 as on an iPhone. See `isProtectedDataUnavailable`.
 public enum FileProtectionError: Error, Equatable, Sendable {
-    /// The path is on no protected mount: a class would mean nothing there, and there is no state to observe.
+    /// The path is outside every protected mount, so it can have no class and no state.
     case notProtected(path: String, why: String)
-    /// The value names none of the four classes.
+    /// The value is none of the four classes.
     case unknownClass(value: String)
-    /// The mount's daemon does not talk to this user; the mount's `state` can be read all the same.
+    /// The mount belongs to another user, so its daemon refuses the connection. Its `state` can still be read.
     case unreachable(path: String, cause: ProtectionSystemError)
 
-    /// The refusal for a path that is on no protected mount.
+    /// The error for a path outside every protected mount.
     static func notProtected(_ path: String) -> FileProtectionError {
         .notProtected(
             path: path,
@@ -21,7 +21,7 @@ public enum FileProtectionError: Error, Equatable, Sendable {
 }
 
 extension FileProtectionError: LocalizedError, CustomStringConvertible {
-    /// The sentence for a person.
+    /// The error in one sentence.
     public var description: String {
         switch self {
         case .notProtected(let path, let why): "\(path) has no data protection: \(why)"
@@ -30,10 +30,10 @@ extension FileProtectionError: LocalizedError, CustomStringConvertible {
         }
     }
 
-    /// The same sentence, as Foundation asks for it.
+    /// The error in one sentence (`LocalizedError.errorDescription`).
     public var errorDescription: String? { description }
 
-    /// What to do about it.
+    /// A way to correct the error (`LocalizedError.recoverySuggestion`).
     public var recoverySuggestion: String? {
         switch self {
         case .notProtected: "Put it on a protectfs mount, or set FileProtection.policy."

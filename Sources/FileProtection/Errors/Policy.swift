@@ -1,18 +1,18 @@
-// What happens to a class that is asked for where there is no protection.
+// The policy for a class that a program requests outside a protected mount.
 
 extension FileProtection {
-    /// What to do where a class is asked for off a protected mount.
+    /// The library's reaction when a program requests a class outside a protected mount.
     public enum Policy: Sendable {
-        /// Throw `FileProtectionError.notProtected`: nothing is written. The default.
+        /// Throw `FileProtectionError.notProtected` and write nothing. This is the default.
         case require
-        /// Go on without protection, and say so on standard error, once for each path.
+        /// Continue without protection, and warn on standard error once for each path.
         case warn
-        /// Go on without protection, silently.
+        /// Continue without protection and without a warning.
         case ignore
     }
 
     private final class PolicyBox: @unchecked Sendable {
-        // The lock guards both.
+        // The lock guards both fields.
         let lock = NSLock()
         var policy = Policy.require
         var warned: Set<String> = []
@@ -20,13 +20,13 @@ extension FileProtection {
 
     private static let box = PolicyBox()
 
-    /// The policy of this process.
+    /// The policy of this process. It may be read and set in any thread.
     public static var policy: Policy {
         get { box.lock.withLock { box.policy } }
         set { box.lock.withLock { box.policy = newValue } }
     }
 
-    /// Throws or warns, as the policy says; returns where the program is to go on without protection.
+    /// Throws or warns, as the policy says. Returns if the program continues without protection.
     static func refuseOrGoOn(_ path: String) throws(FileProtectionError) {
         let refusal = FileProtectionError.notProtected(path)
         let first: Bool? = box.lock.withLock {

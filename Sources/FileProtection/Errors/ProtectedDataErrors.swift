@@ -1,16 +1,16 @@
-// Errors of a locked file: 257 when reading, 513 when writing, with what a program needs to tell why.
+// Errors of a locked file: 257 when reading and 513 when writing, with the class that is closed.
 
 import Glibc
 import VolumeFormat
 
-/// Key of an error's `userInfo`: the class (a `FileProtectionType`) that refused.
+/// A key of an error's `userInfo`. Its value is the closed class that caused the error, a `FileProtectionType`.
 public let FileProtectionErrorKey = "FileProtectionClass"
 
-/// What a call was about to do to a path.
+/// How a call uses a path.
 enum FileUse {
     case read
     case write
-    /// Putting a new file in the place of whatever is there: the directory has to be writable, not the file.
+    /// Replacing the file by a new one. The directory must be writable, but not the file.
     case replace
 
     func error(_ code: Int32) -> CocoaError.Code {
@@ -31,7 +31,7 @@ enum FileUse {
 }
 
 extension CocoaError {
-    /// An error as Foundation makes them, with the class where it is the class that refused.
+    /// An error in Foundation's form. It names the class if a closed class caused it.
     static func of(
         _ code: Int32, _ use: FileUse, _ path: String, class wanted: FileProtectionType? = nil
     ) -> CocoaError {
@@ -44,22 +44,22 @@ extension CocoaError {
     }
 }
 
-/// Whether it is the volume's lock that closes a path, and not its permissions.
+/// Finds out whether a path is closed by the volume's lock or by its permissions.
 enum Closed {
-    /// The class that closes the path now; nil where something else must have refused.
+    /// The class that closes the path now; nil if the error has another cause.
     static func type(_ path: String, _ use: FileUse, wanted: FileProtectionType? = nil) -> FileProtectionType? {
         guard let mount = use == .replace ? ProtectedMount.holdingEntry(path) : ProtectedMount.holding(path),
             let state = mount.state, state != .unlocked
         else { return nil }
         let exists = unsafe Glibc.access(path, F_OK) == 0
-        // access(2) answers by permission bits alone, in every state of the volume.
+        // access(2) depends on permission bits only, in every state of the volume.
         let directory = ProtectedMount.split(path)?.parent ?? path
         let isNew = !exists || use == .replace
         let asked = isNew ? W_OK | X_OK : (use == .read ? R_OK : W_OK)
         guard unsafe Glibc.access(isNew ? directory : path, asked) == 0 else { return nil }
         let own = exists ? try? ProtectionAttribute.get(path) : nil
         let types = [own, wanted].compactMap { $0 }
-        // Of a new file nobody chose the class: then its directory did, or the mount's root, or nobody.
+        // If the program chose no class for a new file, the class comes from its directory or from the mount's root.
         let chosen = isNew && types.isEmpty ? [inherited(directory, mount)] : types
         return chosen.first { type in
             guard let asked = type.protectionClass else { return false }
@@ -76,18 +76,19 @@ enum Closed {
 }
 
 extension Error {
-    /// True where a file is closed because its volume is locked, and will open at an unlock: not for a problem of permissions,
-    /// nor for anything else. Foundation's own errors are judged by the state at the time of asking.
+    /// True if the error occurred because the volume is locked, so that an unlock will open the file. False for missing
+    /// permissions and other causes. For an error that Foundation made, the answer depends on the volume's state at the
+    /// time of the call.
     public var isProtectedDataUnavailable: Bool { protectedClass != nil }
 
-    /// The class that refused; nil where it was not the lock that refused.
+    /// The closed class that caused the error; nil if the lock did not cause it.
     public var protectedClass: FileProtectionType? {
         let error = self as NSError
         if let type = error.userInfo[FileProtectionErrorKey] as? FileProtectionType { return type }
         guard error.domain == NSCocoaErrorDomain, let path = error.userInfo[NSFilePathErrorKey] as? String else {
             return nil
         }
-        // Foundation stores a POSIXError here, which casts to Error but not to NSError.
+        // Foundation stores a POSIXError here. It casts to Error but not to NSError.
         if let cause = error.userInfo[NSUnderlyingErrorKey] as? any Error, (cause as NSError).code != Int(EACCES) {
             return nil
         }
@@ -99,7 +100,7 @@ extension Error {
     }
 }
 
-/// Adds the class to an error of Foundation's, when it is the lock that refused.
+/// Adds the class to an error of Foundation if the lock caused it.
 func explaining<Value>(_ body: () throws -> Value) throws -> Value {
     do { return try body() } catch {
         guard let type = error.protectedClass else { throw error }

@@ -1,43 +1,46 @@
-// FileManager: attributes with a class, and what creates, copies, moves and replaces files keeping theirs.
+// FileManager. It reads and sets classes as attributes, and preserves them when it creates, copies, moves and replaces
+// files.
 
 import CLinuxShim
 import Glibc
 import PlainFoundation
 
-/// What a program means by FileManager.
+/// The `FileManager` of programs that import this library.
 public typealias FileManager = ProtectedFileManager
 
-/// Foundation's FileManager, with classes that mean something on a protected mount.
+/// Foundation's `FileManager`, with protection classes that take effect on a protected mount.
 open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     private static let shared = ProtectedFileManager()
 
-    /// The one that the process shares.
+    /// The shared file manager of the process.
     open override class var `default`: ProtectedFileManager { shared }
 
-    /// A file manager with a delegate of its own.
+    /// Makes a file manager that can have its own delegate.
     public override init() { super.init() }
 
-    /// Foundation's attributes, and `.protectionKey` where the item has a class: of a directory its default for new entries.
+    /// Foundation's attributes, and `.protectionKey` if the item has a class. For a directory this is the default for
+    /// new entries. It is missing if the permissions do not let this user read the item.
     ///
-    /// An item that the permissions do not let this user read says no class.
+    /// - Throws: Foundation's errors.
     open override func attributesOfItem(atPath path: String) throws -> [FileAttributeKey: Any] {
         var attributes = try explaining { try super.attributesOfItem(atPath: path) }
         guard attributes[.type] as? FileAttributeType != .typeSymbolicLink else { return attributes }
         do throws(ProtectionSystemError) {
             attributes[.protectionKey] = try ProtectionAttribute.get(path)
         } catch {
-            // Attributes of the file's own are closed to whoever may not read it; what is asked for otherwise is not.
+            // The class is an extended attribute, which needs read permission. Foundation's other attributes do not.
             guard error.code == EACCES else { throw CocoaError.of(error.code, .read, path) }
         }
         return attributes
     }
 
-    /// Sets the class that `.protectionKey` gives, then the other attributes.
+    /// Sets the class that `.protectionKey` names, then the other attributes.
     ///
-    /// - Throws: `CocoaError` 513 where the old class or the new one is closed; `FileProtectionError.notProtected` off a
-    ///   protected mount, as the policy says, and `unknownClass` for another value: then nothing is set.
+    /// - Throws: `CocoaError` 513 if the old or the new class is closed, `FileProtectionError.notProtected` outside a
+    ///   protected mount if the policy requires one, and `FileProtectionError.unknownClass` for an unknown value. Then
+    ///   nothing is set.
     open override func setAttributes(_ attributes: [FileAttributeKey: Any], ofItemAtPath path: String) throws {
-        // The class first: without write permission, which the others may take away, it cannot be set.
+        // The class comes first, because it needs write permission, which the other attributes may remove.
         if let type = try ProtectedFileManager.type(in: attributes), try ProtectedFileManager.protects(path) {
             try ProtectedFileManager.set(type, path)
         }
@@ -45,9 +48,10 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         if !rest.isEmpty { try super.setAttributes(rest, ofItemAtPath: path) }
     }
 
-    /// Creates a file, or replaces its content; with `.protectionKey` the class is there before the first byte.
+    /// Creates a file or replaces its content. With `.protectionKey` the file has its class before its first byte is
+    /// written.
     ///
-    /// - Returns: whether it is there. `Data.write(to:options:)` says why not.
+    /// - Returns: true if the file was written. Use `Data.write(to:options:)` to learn the cause of a failure.
     open override func createFile(
         atPath path: String, contents data: Data?, attributes: [FileAttributeKey: Any]? = nil
     ) -> Bool {
@@ -61,10 +65,11 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         } catch { return false }
     }
 
-    /// Creates a directory; `.protectionKey` becomes its default for new entries, from the first moment, and that of each
-    /// directory that has to be made above it. Works in every state of the volume.
+    /// Creates a directory in any state of the volume. `.protectionKey` names its default for new entries, which it has
+    /// from the beginning. New intermediate directories get the same default.
     ///
-    /// - Throws: Foundation's errors; `FileProtectionError.notProtected` off a protected mount, before anything is made.
+    /// - Throws: Foundation's errors, and `FileProtectionError.notProtected` outside a protected mount, before anything
+    ///   is made.
     open override func createDirectory(
         atPath path: String, withIntermediateDirectories intermediate: Bool, attributes: [FileAttributeKey: Any]? = nil
     ) throws {
@@ -85,7 +90,7 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
                 try ProtectedCopy.directory(path, default: type, mode: 0o777)
                 isMade = true
             } catch let error as CocoaError where intermediate && error.code == .fileWriteFileExists {
-                // Somebody else was faster.
+                // Another process has made the directory in the meantime.
             }
         }
         if !isMade {
@@ -97,7 +102,7 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         if let rest, !rest.isEmpty { try super.setAttributes(rest, ofItemAtPath: path) }
     }
 
-    /// Creates a directory: see `createDirectory(atPath:withIntermediateDirectories:attributes:)`.
+    /// Creates a directory. See `createDirectory(atPath:withIntermediateDirectories:attributes:)`.
     open override func createDirectory(
         at url: URL, withIntermediateDirectories intermediate: Bool, attributes: [FileAttributeKey: Any]? = nil
     ) throws {
@@ -107,10 +112,11 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         try createDirectory(atPath: url.path, withIntermediateDirectories: intermediate, attributes: attributes)
     }
 
-    /// Copies a file or a tree; every copy has the class of what it is a copy of. The delegate is asked, as by Foundation.
+    /// Copies a file or a tree. Every copy has the class of its source. Asks the delegate as Foundation does.
     ///
-    /// - Throws: `CocoaError` 257 where a source is locked, 513 where its class is closed for new files, 516 where the
-    ///   target is there; `FileProtectionError.notProtected` where the target is on no protected mount, as the policy says.
+    /// - Throws: `CocoaError` 257 if a source is locked, 513 if its class is closed for new files, and 516 if the
+    ///   target exists. `FileProtectionError.notProtected` if the target is outside a protected mount and the policy
+    ///   requires one.
     open override func copyItem(atPath source: String, toPath target: String) throws {
         guard ProtectedMount.holdingEntry(source) != nil,
             try ProtectedFileManager.protectsCopy(of: source, at: target)
@@ -120,15 +126,16 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         try ProtectedCopy.copy(source, to: target, asking: self)
     }
 
-    /// Copies a file or a tree: see `copyItem(atPath:toPath:)`.
+    /// Copies a file or a tree. See `copyItem(atPath:toPath:)`.
     open override func copyItem(at source: URL, to target: URL) throws {
         guard source.isFileURL, target.isFileURL else { return try super.copyItem(at: source, to: target) }
         try copyItem(atPath: source.path, toPath: target.path)
     }
 
-    /// Moves a file or a tree, which keeps its classes; to another protected mount as a copy.
+    /// Moves a file or a tree, which keeps its classes. A move to another protected mount copies it and removes the
+    /// source.
     ///
-    /// - Throws: Foundation's errors, and to another mount those of `copyItem(atPath:toPath:)`.
+    /// - Throws: Foundation's errors. A move to another mount also throws those of `copyItem(atPath:toPath:)`.
     open override func moveItem(atPath source: String, toPath target: String) throws {
         guard let mount = ProtectedMount.holdingEntry(source), mount != ProtectedMount.holdingEntry(target) else {
             return try explaining { try super.moveItem(atPath: source, toPath: target) }
@@ -136,7 +143,8 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         let (from, to) = (URL(fileURLWithPath: source), URL(fileURLWithPath: target))
         guard delegate?.fileManager(self, shouldMoveItemAt: from, to: to) ?? true else { return }
         do {
-            // Without the delegate: what it kept out of the copy would be lost with the source.
+            // The copy does not ask the delegate, because an item that it excludes would be lost when the source is
+            // removed.
             if try ProtectedFileManager.protectsCopy(of: source, at: target) {
                 try ProtectedCopy.copy(source, to: target, asking: nil)
             } else {
@@ -151,29 +159,29 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         }
     }
 
-    /// Moves a file or a tree: see `moveItem(atPath:toPath:)`.
+    /// Moves a file or a tree. See `moveItem(atPath:toPath:)`.
     open override func moveItem(at source: URL, to target: URL) throws {
         guard source.isFileURL, target.isFileURL else { return try super.moveItem(at: source, to: target) }
         try moveItem(atPath: source.path, toPath: target.path)
     }
 
-    /// Nil: there is no iCloud here, as on a device where nobody is signed in.
+    /// Always nil, because there is no iCloud on Linux. Apple's platforms also return nil when no user is signed in.
     open func url(forUbiquityContainerIdentifier identifier: String?) -> URL? { nil }
 
-    /// The class that attributes ask for; raw values are taken as well.
+    /// The class that the attributes name. Raw values are accepted as well.
     static func type(in attributes: [FileAttributeKey: Any]) throws(FileProtectionError) -> FileProtectionType? {
         guard let value = attributes[.protectionKey] else { return nil }
         return try FileProtectionType.of(value)
     }
 
-    /// Whether there is protection at a path; where there is none, what the policy says.
+    /// Whether a path is on a protected mount. If not, the policy applies.
     static func protects(_ path: String) throws(FileProtectionError) -> Bool {
         if ProtectedMount.holding(path) != nil { return true }
         try FileProtection.refuseOrGoOn(path)
         return false
     }
 
-    /// The same for an entry made from one that is protected. A link is no more than its text, wherever it leads.
+    /// The same for a copy of a protected entry. A link needs no protection, because only its text is copied.
     private static func protectsCopy(of source: String, at target: String) throws(FileProtectionError) -> Bool {
         if ProtectedMount.holdingEntry(target) != nil { return true }
         var status = stat()
@@ -196,11 +204,12 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
 }
 
 extension ProtectedFileManager {
-    /// Sets the class of an item that its owner may not write: xattr(7) asks for that permission, which the owner may give.
+    /// Sets the class of an item without write permission. xattr(7) requires that permission, so the owner adds it for
+    /// a moment.
     ///
-    /// - Returns: whether that was what was missing.
+    /// - Returns: true if the missing permission was the cause of the failure.
     private static func setWritable(_ type: FileProtectionType, _ path: String) throws(ProtectionSystemError) -> Bool {
-        // By one descriptor, so that it is the same file all the time.
+        // One descriptor is used throughout, so that it is always the same file.
         let descriptor = unsafe open(path, pfs_O_PATH | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
@@ -218,7 +227,7 @@ extension ProtectedFileManager {
 }
 
 extension FileProtectionType {
-    /// A class from what programs give for one: the type itself, a URLFileProtection, a raw value.
+    /// The class for a value that a program gives: a `FileProtectionType`, a `URLFileProtection` or a raw value.
     static func of(_ value: Any) throws(FileProtectionError) -> FileProtectionType {
         if let type = value as? FileProtectionType, ProtectionClassName.attributeValue(of: type) != nil { return type }
         if let type = value as? URLFileProtection { return try of(type.rawValue) }

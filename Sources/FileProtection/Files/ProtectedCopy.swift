@@ -1,10 +1,10 @@
-// Copies within protected mounts: each file has its class before its first byte.
+// Copies files within protected mounts. Each copy has its class before its first byte is written.
 
 import CLinuxShim
 import Glibc
 
 enum ProtectedCopy {
-    /// A place of a copy: a name in an open directory, as the bytes that it is made of, and the path for people and delegates.
+    /// A source or target of a copy: a name in an open directory, in bytes, and the path for errors and delegates.
     private struct Place {
         let directory: Int32
         let name: [CChar]
@@ -22,7 +22,7 @@ enum ProtectedCopy {
             text = place.text + "/" + String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         }
 
-        /// A path that staging can begin with, whatever bytes the directories above are called by.
+        /// A path for `Staging`, which is valid even if the names of the directories above are not UTF-8.
         var sibling: String { directory == AT_FDCWD ? text : "/proc/self/fd/\(directory)/sibling" }
 
         var url: URL { URL(fileURLWithPath: text) }
@@ -40,9 +40,10 @@ enum ProtectedCopy {
         }
     }
 
-    /// Copies an item that is not there yet; a tree whole, or as far as it went when an error ends it, as Foundation does.
+    /// Copies an item to a path that does not exist. An error ends the copy of a tree and leaves the part that was
+    /// copied, as in Foundation.
     ///
-    /// The manager's delegate is asked about each item, and about each error; with none, everything is copied.
+    /// Asks the manager's delegate about each item and about each error. Without a delegate it copies everything.
     static func copy(_ source: String, to target: String, asking manager: ProtectedFileManager?) throws {
         try copy(Place(source), to: Place(target), asking: manager)
     }
@@ -110,7 +111,7 @@ enum ProtectedCopy {
         guard fchmod(into, status.st_mode & 0o7777) == 0 else { throw CocoaError.of(errno, .write, target.text) }
     }
 
-    /// Whether a path would lie in a directory, which a copy of it would then never come to the end of.
+    /// Whether a path would be inside a directory. A copy of the directory into itself would never end.
     private static func isInside(_ path: String, _ directory: stat) -> Bool {
         var place = (path as NSString).deletingLastPathComponent
         if place.isEmpty { place = "." }
@@ -118,7 +119,7 @@ enum ProtectedCopy {
         var status = stat()
         while unsafe stat(place, &status) == 0 {
             if status.st_dev == directory.st_dev, status.st_ino == directory.st_ino { return true }
-            // The root is its own parent.
+            // The root directory is its own parent.
             if let last, last.st_dev == status.st_dev, last.st_ino == status.st_ino { return false }
             last = status
             place += "/.."
@@ -126,7 +127,7 @@ enum ProtectedCopy {
         return false
     }
 
-    /// The names in a directory, as bytes: nothing says that they are text.
+    /// The names in a directory, in bytes, because they need not be text.
     private static func names(in directory: Int32, _ path: String) throws -> [[CChar]] {
         let listed = unsafe openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard listed >= 0, let stream = unsafe fdopendir(listed) else { throw CocoaError.of(errno, .read, path) }
@@ -144,7 +145,7 @@ enum ProtectedCopy {
         return names
     }
 
-    /// Makes a directory that is not there yet, with its default from the first moment.
+    /// Makes a directory that has its default from the beginning.
     static func directory(_ path: String, default type: FileProtectionType?, mode: mode_t) throws {
         try directory(Place(path), default: type, mode: mode)
     }
@@ -164,14 +165,14 @@ enum ProtectedCopy {
         }
     }
 
-    /// Copies one file over another, with the class given.
+    /// Replaces a file by a copy of another one, with the given class.
     static func replace(_ target: String, by source: String, mode: mode_t, class type: FileProtectionType) throws {
         let from = try Place(source).open(O_RDONLY, .read)
         defer { close(from) }
         try file(from, of: source, to: Place(target), mode: mode, class: type, replacing: true)
     }
 
-    /// Copies one file, with the class of the source or the one given.
+    /// Copies one file, with the given class or that of the source.
     private static func file(
         _ from: Int32, of source: String, to target: Place, mode: mode_t, class given: FileProtectionType? = nil,
         replacing: Bool = false

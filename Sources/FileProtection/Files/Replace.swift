@@ -1,19 +1,19 @@
-// A safe save: the new file takes the old one's place and its class.
+// Replaces a file safely. The new file gets the old file's class.
 
 import CLinuxShim
 import Glibc
 import PlainFoundation
 
 extension Foundation.FileManager {
-    /// Puts `newItem` in the place of `item`. What is there afterwards has the class that `item` had, unless
-    /// `.usingNewMetadataOnly` says that the new one's is to stay.
+    /// Replaces `item` by `newItem` (`FileManager.replaceItemAt(_:withItemAt:backupItemName:options:)`). The result has
+    /// the class of `item`, or that of `newItem` with `.usingNewMetadataOnly`.
     ///
-    /// - Throws: `CocoaError` 513 or 257 where a class that this needs is closed, 516 where the backup's name is one of the
-    ///   two files' or a directory's; then everything is as it was, an older backup too.
+    /// - Throws: `CocoaError` 513 or 257 if a class that is needed is closed, and 516 if the backup's name is that of a
+    ///   directory or of one of the two files. After an error nothing has changed, including an older backup.
     public func replaceItemAt(
         _ item: URL, withItemAt newItem: URL, backupItemName: String? = nil, options: ItemReplacementOptions = []
     ) throws -> URL? {
-        // What takes the place of a link outside would be outside.
+        // Replacing a link outside the mount would put the new file outside.
         if item.isFileURL, ProtectedMount.holdingEntry(item.path) == nil, ProtectedMount.holding(item.path) != nil,
             let target = Existing(item.path)?.path
         {
@@ -44,7 +44,8 @@ extension Foundation.FileManager {
                     throw CocoaError.of(code, .replace, item.path)
                 }
             } else {
-                // A copy has a key of its own; a new class on the old key would leave an older, weaker header good for it.
+                // The copy has a new key. If the old key got a new class, an older and weaker header could still open
+                // the content.
                 try ProtectedCopy.replace(item.path, by: newItem.path, mode: mode, class: type)
                 unsafe unlink(newItem.path)
             }
@@ -57,7 +58,8 @@ extension Foundation.FileManager {
     }
 }
 
-/// The old file under a second name while it is replaced; what had that name before waits in a staging directory.
+/// A second name for the old file while it is replaced. A file that had this name before is kept in a staging
+/// directory.
 private struct Backup {
     private let path: String
     private let staging: Staging
@@ -65,7 +67,7 @@ private struct Backup {
 
     init(of item: String, at path: String, for new: String) throws {
         self.path = path
-        // By their inodes as well: a name may be written in several ways, and a file may have several.
+        // Inodes are compared as well, because a file may have several names, and a name several spellings.
         let found = Backup.identities(path, following: false)
         let taken = Backup.identities(item, following: true) + Backup.identities(new, following: true)
         guard found.isEmpty || !found.contains(where: { taken.contains($0) }) && !Backup.isDirectory(path) else {
@@ -90,9 +92,9 @@ private struct Backup {
         }
     }
 
-    /// Puts back what had the backup's name before.
+    /// Restores the file that had the backup's name before.
     func undo() {
-        // Nobody's but this call's: an exchange that was allowed is allowed back.
+        // Only this call uses the staging directory. The reverse exchange is allowed because the first one was.
         if hasReplaced { try? staging.exchange(with: path) } else { remove() }
     }
 
@@ -100,7 +102,7 @@ private struct Backup {
 
     func end() { staging.remove() }
 
-    /// Device and inode of a path itself, and of what it leads to.
+    /// Device and inode of a path, or of its target if `following` is true.
     private static func identities(_ path: String, following: Bool) -> [[UInt64]] {
         var status = stat()
         var found: [[UInt64]] = []

@@ -1,43 +1,44 @@
-// The class as a resource value of a URL: Foundation on Linux has none of these names.
+// The class as a resource value of a URL. Foundation on Linux lacks these names.
 
 import PlainFoundation
 
-/// The class of a file, as URLs name it. Raw values are those of `FileProtectionType`.
+/// The class of a file as a resource value (Apple's `URLFileProtection`). The raw values are those of
+/// `FileProtectionType`.
 public struct URLFileProtection: Hashable, RawRepresentable, Sendable {
-    /// `NSFileProtection…`.
+    /// The name of the class, such as `NSFileProtectionComplete`.
     public let rawValue: String
 
-    /// From a raw value.
+    /// Makes a value from the name of a class.
     public init(rawValue: String) { self.rawValue = rawValue }
 
-    /// Usable while the volume is unlocked.
+    /// The file can be used while the volume is unlocked.
     public static let complete = URLFileProtection(rawValue: FileProtectionType.complete.rawValue)
-    /// Opened while the volume is unlocked; what is open goes on working through a lock.
+    /// The file can be opened while the volume is unlocked. Open files can be used while it is locked.
     public static let completeUnlessOpen = URLFileProtection(rawValue: FileProtectionType.completeUnlessOpen.rawValue)
-    /// Usable from the first unlock on.
+    /// The file can be used after the first unlock.
     public static let completeUntilFirstUserAuthentication = URLFileProtection(
         rawValue: FileProtectionType.completeUntilFirstUserAuthentication.rawValue)
-    /// Usable always; encrypted nevertheless.
+    /// The file can be used in every state, but is encrypted.
     public static let none = URLFileProtection(rawValue: FileProtectionType.none.rawValue)
 }
 
 extension URLResourceKey {
-    /// The class of a file: a `URLFileProtection`.
+    /// The key for the class of a file. Its value is a `URLFileProtection`.
     public static let fileProtectionKey = URLResourceKey(rawValue: "NSURLFileProtectionKey")
 }
 
-/// What a program means by URLResourceValues.
+/// The `URLResourceValues` of programs that import this library.
 public typealias URLResourceValues = ProtectedResourceValues
 
-/// Foundation's resource values, and the class.
+/// Foundation's resource values and the class.
 @dynamicMemberLookup
 public struct ProtectedResourceValues {
-    /// Those that Foundation knows.
+    /// Foundation's own resource values.
     public var plain: Foundation.URLResourceValues
-    /// The class. Nil where there is none, where it was not asked for, or where it is not to be set.
+    /// The class. Nil if the file has none or it was not requested. When setting, nil leaves the class unchanged.
     public var fileProtection: URLFileProtection?
 
-    /// No values yet.
+    /// Makes an empty set of values.
     public init() { plain = Foundation.URLResourceValues() }
 
     init(_ plain: Foundation.URLResourceValues, _ type: URLFileProtection?) {
@@ -45,27 +46,27 @@ public struct ProtectedResourceValues {
         fileProtection = type
     }
 
-    /// Everything, by key.
+    /// All values by their keys.
     public var allValues: [URLResourceKey: Any] {
         var all = plain.allValues
         all[.fileProtectionKey] = fileProtection
         return all
     }
 
-    /// Foundation's own values.
+    /// A value of Foundation's `URLResourceValues`.
     public subscript<Value>(dynamicMember path: WritableKeyPath<Foundation.URLResourceValues, Value>) -> Value {
         get { plain[keyPath: path] }
         set { plain[keyPath: path] = newValue }
     }
 
-    /// Foundation's own values that can only be read.
+    /// A read-only value of Foundation's `URLResourceValues`.
     public subscript<Value>(dynamicMember path: KeyPath<Foundation.URLResourceValues, Value>) -> Value {
         plain[keyPath: path]
     }
 }
 
 extension Foundation.URLResourceValues {
-    /// Not here: Foundation's own values know no class. Give the keys as an array.
+    /// Unavailable, because Foundation's own type does not have the class. Give the keys as an array literal.
     @available(
         *, unavailable, message: "write the keys as an array literal, or annotate: let values: URLResourceValues"
     )
@@ -73,13 +74,17 @@ extension Foundation.URLResourceValues {
 }
 
 extension URL {
-    /// The values of some keys, the class among them. An array literal chooses this one over Foundation's.
+    /// The values of some keys, including the class. Swift prefers this method to Foundation's for an array literal.
+    ///
+    /// - Throws: Foundation's errors.
     public func resourceValues(forKeys keys: [URLResourceKey]) throws -> ProtectedResourceValues {
         let type = keys.contains(.fileProtectionKey) ? try fileProtection() : nil
         return ProtectedResourceValues(try Plain.values(self, Set(keys).subtracting([.fileProtectionKey])), type)
     }
 
-    /// The same for a set, where the type of the result is given.
+    /// The values of a set of keys. Swift chooses this method only if the result's type is annotated.
+    ///
+    /// - Throws: Foundation's errors.
     @_disfavoredOverload
     public func resourceValues(forKeys keys: Set<URLResourceKey>) throws -> ProtectedResourceValues {
         try resourceValues(forKeys: Array(keys))

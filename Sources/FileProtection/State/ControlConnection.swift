@@ -1,10 +1,10 @@
-// One connection to a mount's control socket, for events: docs/control-protocol.md is what it speaks.
+// A connection to a mount's control socket for events. See docs/control-protocol.md for the protocol.
 
 import CLinuxShim
 import Dispatch
 import Glibc
 
-/// What the daemon sends: an event, or an answer to a request.
+/// A message of the daemon: an event or an answer to a request.
 struct ControlMessage: Decodable {
     var ok: Bool?
     var error: String?
@@ -14,11 +14,11 @@ struct ControlMessage: Decodable {
     var grace: Double?
 }
 
-/// A connected socket whose frames arrive on a queue; everything here happens on that queue.
+/// A connected socket that delivers its frames on a queue. All methods are called on that queue.
 final class ControlConnection {
     /// The longest frame of the protocol, in bytes.
     private static let longestFrame = 64 << 10
-    /// Bytes that are read at a time.
+    /// The most bytes of one read.
     private static let partSize = 4096
 
     private let socket: Int32
@@ -28,7 +28,7 @@ final class ControlConnection {
     private var buffer: [UInt8] = []
     private var isOpen = true
 
-    /// Connects, or says by an errno why not. The other end must be this user's, root's, or `owner`'s.
+    /// Connects to the socket, or returns the error. The daemon must belong to this user, to root or to `owner`.
     static func open(
         _ path: String, owner: UInt32?, on queue: DispatchQueue, receive: @escaping (ControlMessage) -> Void,
         ended: @escaping () -> Void
@@ -36,7 +36,7 @@ final class ControlConnection {
         let socket = pfs_unix_socket()
         guard socket >= 0 else { throw .last("socket") }
         do throws(ProtectionSystemError) {
-            // Never waits: a full backlog is EAGAIN.
+            // The connection never waits. A full backlog fails with EAGAIN.
             _ = fcntl(socket, F_SETFL, O_NONBLOCK)
             let trusted = [geteuid(), 0, owner ?? geteuid()]
             try connect(socket, path, trusted)
@@ -54,12 +54,12 @@ final class ControlConnection {
     private static func connect(
         _ socket: Int32, _ path: String, _ trusted: [UInt32]
     ) throws(ProtectionSystemError) {
-        // Through the directory's descriptor: sun_path holds 108 bytes only.
+        // The path leads through the directory's descriptor, because sun_path holds only 108 bytes.
         let directory = unsafe Glibc.open(
             (path as NSString).deletingLastPathComponent, pfs_O_PATH | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC)
         guard directory >= 0 else { throw .last("open") }
         defer { Glibc.close(directory) }
-        // In /tmp anybody may have made it, and put a link into it to a socket of another mount.
+        // In /tmp any user can make such a directory and put a link to another mount's socket into it.
         var status = stat()
         guard unsafe fstat(directory, &status) == 0, trusted.contains(status.st_uid), status.st_mode & 0o022 == 0 else {
             throw ProtectionSystemError(code: ECONNREFUSED, call: "connect")
@@ -83,13 +83,13 @@ final class ControlConnection {
 
     deinit { source.cancel() }
 
-    /// Ends the connection; nothing more is received, and `ended` is not called.
+    /// Ends the connection. It receives nothing more and does not call `ended`.
     func close() {
         isOpen = false
         source.cancel()
     }
 
-    /// Sends one frame. They are few and small: one that does not fit ends the connection.
+    /// Sends one frame. Frames are few and small, so one that does not fit ends the connection.
     func send(_ object: [String: Any]) {
         guard isOpen, let text = try? JSONSerialization.data(withJSONObject: object) else { return }
         let length = UInt32(text.count)
@@ -97,7 +97,7 @@ final class ControlConnection {
         let sent = unsafe frame.withUnsafeBytes { bytes in
             unsafe Glibc.send(socket, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
         }
-        // The end of the connection is told by the source: a caller may not be ready for it.
+        // The dispatch source reports the end of the connection later, because the caller may not be ready for it now.
         if sent != frame.count { shutdown(socket, Int32(SHUT_RDWR)) }
     }
 

@@ -1,26 +1,26 @@
-// Where a mount's control socket is, or will be.
+// Finds the paths at which a mount's control socket is or will be.
 
 import Glibc
 import HostSystem
 
-/// The places that docs/control-protocol.md names.
+/// The paths that docs/control-protocol.md names.
 enum ControlSocket {
-    /// Where to look.
+    /// Paths to search and watch.
     struct Places {
-        /// Sockets that the mount may have; none when nothing is mounted.
+        /// Paths that the socket may have; empty if nothing is mounted.
         var sockets: [String] = []
-        /// The directories in which one would appear.
+        /// The directories in which the socket would appear.
         var directories: [String] = []
-        /// Whose mount it is.
+        /// The user who owns the mount.
         var owner: UInt32?
-        /// Why this process is not allowed to connect.
+        /// The reason why this process may not connect.
         var closed: ProtectionSystemError?
     }
 
-    /// The places for the mount at a path, as it is now.
+    /// The current paths for the mount at a path.
     static func places(_ mountPoint: String) -> Places {
         var places = Places()
-        // Where new ones come. /tmp, where much else appears, is not watched beside a better place.
+        // New sockets appear in this directory. /tmp, which changes often, is not watched if there is a better one.
         places.directories = [SystemPaths.runtime.text]
         guard let mount = ProtectedMount.entries().last(where: { $0.mountPoint.text == mountPoint }) else {
             return places
@@ -29,7 +29,7 @@ enum ControlSocket {
             places.owner = mount.owner
             if let owner = mount.owner, owner != 0 { places.directories += SystemPaths.runtimes(of: owner).map(\.text) }
         } else if let owner = mount.owner, owner != geteuid() {
-            // The socket's directory is its owner's alone.
+            // Only the owner can enter the socket's directory.
             places.closed = ProtectionSystemError(code: EACCES, call: "connect")
         }
         places.sockets = SystemPaths.controlSockets(of: mount).map(\.text)

@@ -1,11 +1,11 @@
-// Tells when something appears in or vanishes from directories that need not be there yet.
+// Watches directories, which need not exist yet, for entries that appear and vanish.
 
 import Dispatch
 import Glibc
 
-/// An inotify(7) of the nearest directories that are there; everything here happens on one queue.
+/// Watches the nearest existing directories with inotify(7). All methods are called on one queue.
 final class DirectoryWatch {
-    /// Bytes of events that are read at a time.
+    /// The most bytes of events of one read.
     private static let partSize = 4096
 
     private let descriptor: Int32
@@ -13,9 +13,9 @@ final class DirectoryWatch {
     private let paths: [String]
     private let changed: () -> Void
 
-    /// Watches from now on; nil when the system has no inotify left for this user.
+    /// Begins to watch; nil if this user has no inotify instance left.
     init?(_ paths: [String], on queue: DispatchQueue, changed: @escaping () -> Void) {
-        // IN_NONBLOCK and IN_CLOEXEC are these by definition.
+        // IN_NONBLOCK and IN_CLOEXEC are defined as these flags.
         descriptor = inotify_init1(Int32(O_NONBLOCK | O_CLOEXEC))
         guard descriptor >= 0 else { return nil }
         self.paths = paths
@@ -30,7 +30,7 @@ final class DirectoryWatch {
 
     deinit { source.cancel() }
 
-    /// The nearest ancestor again: one that came nearer is watched beside the others.
+    /// Watches the nearest existing ancestor, in addition to those watched before.
     private func watch() {
         let events = UInt32(IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF)
         for path in paths {

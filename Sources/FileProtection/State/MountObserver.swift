@@ -1,20 +1,20 @@
-// What all observers of one mount share: one connection to its daemon, and the way back to it when it has gone away.
+// The shared part of all observers of one mount: one connection to its daemon, which is made again after it ends.
 
 import Dispatch
 import Glibc
 
-/// Follows one mount. Everything but the lists of observers by mount happens on one queue of the process: however many
-/// observers there are, they need no thread, and nothing is asked for again and again.
+/// Observes one mount. All work except the table of observers happens on one queue of the process. Observers need no
+/// thread of their own and no polling.
 final class MountObserver: @unchecked Sendable {
     /// One observer.
     struct Listener {
         /// Whether a lock waits for it.
         let answers: Bool
-        /// Takes what happens; must not block.
+        /// Receives an event. Must not block.
         let take: @Sendable (ProtectedData.Event) -> Void
-        /// Takes why nothing more will come.
+        /// Receives the error that ends the events.
         let fail: @Sendable (FileProtectionError) -> Void
-        /// Whether it has been told the state at the beginning.
+        /// Whether it has received the initial state.
         var isTold = false
     }
 
@@ -39,19 +39,19 @@ final class MountObserver: @unchecked Sendable {
     private let mountPoint: String
     private var listeners: [UUID: Listener] = [:]
     private var connection: ControlConnection?
-    /// Counts connections: what is said of an earlier one does not count.
+    /// Counts connections, so that answers for an earlier one are ignored.
     private var generation = 0
     private var state: ProtectedData.State?
     /// Whether the daemon has been asked to wait for this process.
     private var waits = false
-    /// Announcements that a lock waits for, and who has not answered yet.
+    /// For each announced lock, the observers that have not answered yet.
     private var pending: [Int64: Set<UUID>] = [:]
     private var watch: DirectoryWatch?
     private var isRetrying = false
 
     private init(_ mountPoint: String) { self.mountPoint = mountPoint }
 
-    /// Adds an observer; the first thing it takes is `connected`.
+    /// Adds an observer. Its first event is `connected`.
     func add(_ listener: Listener) -> UUID {
         let id = UUID()
         Self.queue.async { [self] in
@@ -62,7 +62,7 @@ final class MountObserver: @unchecked Sendable {
         return id
     }
 
-    /// Takes an observer away; nobody waits for it any more.
+    /// Removes an observer. Locks no longer wait for it.
     func remove(_ id: UUID) {
         Self.queue.async { [self] in
             listeners[id] = nil
@@ -75,7 +75,7 @@ final class MountObserver: @unchecked Sendable {
         }
     }
 
-    /// The answer of one observer to an announcement of a connection.
+    /// Records one observer's answer to an announcement of a connection.
     func done(_ announcement: Int64, generation: Int, by id: UUID) {
         Self.queue.async { [self] in
             if generation == self.generation { answer(announcement, by: id) }
@@ -99,7 +99,7 @@ final class MountObserver: @unchecked Sendable {
     private func connect() {
         guard !listeners.isEmpty, connection == nil else { return }
         let places = ControlSocket.places(mountPoint)
-        // Before the look: what appears after it is told.
+        // The watch begins before the first attempt, so a socket that appears later is noticed.
         if watch == nil {
             watch = DirectoryWatch(places.directories, on: Self.queue) { [weak self] in self?.connect() }
             if watch == nil { retry() }
@@ -119,13 +119,14 @@ final class MountObserver: @unchecked Sendable {
                 if error.code == EACCES || error.code == EPERM {
                     return fail(.unreachable(path: mountPoint, cause: error))
                 }
-                // Not there, or not any more: the watch tells when one comes. A full backlog tells nothing.
+                // If the socket is missing, the watch reports when it appears. A full backlog is not reported, so try
+                // again.
                 if error.code == EAGAIN { retry() }
             }
         }
     }
 
-    /// For the few refusals that nothing else ends: too many connections, or no inotify.
+    /// Tries again later. This is needed only after too many connections, or without inotify.
     private func retry() {
         guard !isRetrying else { return }
         isRetrying = true
@@ -154,7 +155,7 @@ final class MountObserver: @unchecked Sendable {
         for listener in all { listener.fail(error) }
     }
 
-    /// Says whether a lock is to wait for this process, where that has changed.
+    /// Tells the daemon whether a lock waits for this process, if that has changed.
     private func askToWait() {
         let wanted = listeners.values.contains(where: \.answers)
         guard wanted != waits, connection != nil else { return }
@@ -162,7 +163,7 @@ final class MountObserver: @unchecked Sendable {
         connection?.send(["request": "subscribe", "wait": wanted])
     }
 
-    // MARK: What the daemon says
+    // MARK: Messages of the daemon
 
     private func greet() {
         guard let state else { return }

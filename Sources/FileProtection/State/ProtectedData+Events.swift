@@ -1,37 +1,38 @@
-// What happens to a mount, as a sequence and as functions to be called.
+// Events of a mount, as an asynchronous sequence and through callbacks.
 
 import Dispatch
 
 extension ProtectedData {
-    /// What happens to a mount.
+    /// An event of a mount.
     public enum Event: Sendable, Equatable {
-        /// Observing begins, or begins again after `disconnected`: the state now. Nothing after it is missed.
+        /// Observing begins, or begins again after `disconnected`, with the present state. No event after it is missed.
         case connected(State)
-        /// A lock is about to begin; everything is open until every observer that is waited for has said
-        /// `done()`, and at the latest until the grace is over.
+        /// A lock is about to begin. Files stay open until every observer that the lock waits for has called `done()`,
+        /// and at the latest until the grace is over.
         case willLock(LockAnnouncement)
         /// The volume is locked.
         case locked
-        /// The volume is locked, its keys are gone, and the kernel still holds plaintext; `locked` follows when it does not.
+        /// The volume is locked and its keys are wiped, but the kernel still holds plaintext. `locked` follows when it
+        /// holds none.
         case sweeping
-        /// Keys are about to come in.
+        /// The volume is about to be unlocked.
         case willUnlock
         /// The volume is unlocked again.
         case unlocked
         /// The volume is unlocked for the first time since it was mounted.
         case firstUnlock
-        /// The volume was unmounted, or its daemon is gone. `connected` follows when one is mounted there again.
+        /// The volume was unmounted or its daemon has died. `connected` follows when a volume is mounted there again.
         case disconnected
     }
 
-    /// Events from the moment of iteration on, `connected` first.
+    /// The events from the start of the iteration on. The first one is `connected`.
     public struct Events: AsyncSequence, Sendable {
-        /// Ends by cancellation, or by `FileProtectionError.unreachable`.
+        /// The iteration ends by cancellation or with `FileProtectionError.unreachable`.
         public typealias Failure = any Error
         let observer: MountObserver
         let answers: Bool
 
-        /// Begins to observe.
+        /// Begins to observe the mount.
         public func makeAsyncIterator() -> AsyncThrowingStream<Event, any Error>.AsyncIterator {
             let (stream, continuation) = AsyncThrowingStream.makeStream(of: Event.self)
             let observer = observer
@@ -42,18 +43,18 @@ extension ProtectedData {
         }
     }
 
-    /// What happens from now on; a lock does not wait for who iterates over it.
+    /// The mount's events from now on. A lock does not wait for this iteration.
     public var events: Events { Events(observer: observer, answers: false) }
 
-    /// What happens from now on.
+    /// The mount's events from now on.
     ///
-    /// - Parameter answering: a lock waits until `done()` of each `willLock` has been called, up to its grace. Who ends
-    ///   the iteration is not waited for.
+    /// - Parameter answering: if true, a lock waits until `done()` of its `willLock` has been called, up to its grace.
+    ///   It does not wait for an iteration that has ended.
     public func events(answering: Bool) -> Events { Events(observer: observer, answers: answering) }
 
-    /// Runs `body` before each lock, which waits until it returns, up to the grace: the place to write and close files.
+    /// Runs `body` before each lock. The lock waits until it returns, up to the grace. Use it to write and close files.
     ///
-    /// - Returns: what keeps it going; it ends with `cancel()` or when nobody holds it any more.
+    /// - Returns: the observation, which ends with `cancel()` or when the object is released.
     public func beforeLock(_ body: @escaping @Sendable () async -> Void) -> Observation {
         observe(answering: true) { event in
             guard case .willLock(let lock) = event else { return }
@@ -64,13 +65,16 @@ extension ProtectedData {
         }
     }
 
-    /// Calls `body` with each event, on the library's queue: it must not block. It ends when the result is released.
+    /// Calls `body` with each event, on the library's queue, so it must not block. The observation ends with `cancel()`
+    /// or when the result is released.
+    ///
+    /// - Parameter answering: if true, a lock waits until `done()` of its `willLock` has been called, up to its grace.
     public func observe(answering: Bool, _ body: @escaping @Sendable (Event) -> Void) -> Observation {
         Observation(
             observer, observer.add(MountObserver.Listener(answers: answering, take: body, fail: { _ in })))
     }
 
-    /// An observer that was added; it ends with this object.
+    /// A running observation. It ends when this object is released.
     public final class Observation: Sendable {
         private let observer: MountObserver
         private let id: UUID
@@ -82,14 +86,14 @@ extension ProtectedData {
 
         deinit { observer.remove(id) }
 
-        /// Ends it now.
+        /// Ends the observation.
         public func cancel() { observer.remove(id) }
     }
 }
 
-/// A lock that is about to begin, as one observer is told of it.
+/// The announcement of a lock to one observer.
 public final class LockAnnouncement: Sendable, Equatable {
-    /// Seconds that the lock waits at most, from when it was announced.
+    /// The most seconds that the lock waits after its announcement.
     public let grace: TimeInterval
     private let observer: MountObserver?
     private let number: Int64
@@ -104,10 +108,11 @@ public final class LockAnnouncement: Sendable, Equatable {
         self.grace = grace
     }
 
-    /// "My files are closed": the lock does not wait for this observer any longer. Where it did not, nothing happens.
+    /// Tells the daemon that this observer has closed its files, so the lock need not wait for it. Has no effect if the
+    /// lock does not wait for it.
     public func done() { observer?.done(number, generation: generation, by: listener) }
 
-    /// Whether two are the same announcement.
+    /// True if both are the same announcement.
     public static func == (left: LockAnnouncement, right: LockAnnouncement) -> Bool {
         left.number == right.number && left.generation == right.generation
     }

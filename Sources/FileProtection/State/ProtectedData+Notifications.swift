@@ -1,27 +1,27 @@
-// The same events through NotificationCenter, for programs that are not asynchronous.
+// The events as notifications, for programs without asynchronous code.
 
 import Dispatch
 
 extension ProtectedData {
-    /// A lock is about to begin; it waits until all observers of the notification have returned, up to its grace.
+    /// A lock is about to begin. It waits until all observers of the notification have returned, up to its grace.
     public static let willBecomeUnavailableNotification = Notification.Name("ProtectedDataWillBecomeUnavailable")
-    /// The volume is locked, or not mounted any more.
+    /// The volume has been locked or unmounted.
     public static let didBecomeUnavailableNotification = Notification.Name("ProtectedDataDidBecomeUnavailable")
-    /// Keys are about to come in.
+    /// The volume is about to be unlocked.
     public static let willBecomeAvailableNotification = Notification.Name("ProtectedDataWillBecomeAvailable")
-    /// The volume is unlocked.
+    /// The volume has been unlocked.
     public static let didBecomeAvailableNotification = Notification.Name("ProtectedDataDidBecomeAvailable")
-    /// The volume is unlocked for the first time since it was mounted; `didBecomeAvailableNotification` follows.
+    /// The volume has been unlocked for the first time since it was mounted. `didBecomeAvailableNotification` follows.
     public static let firstUnlockNotification = Notification.Name("ProtectedDataFirstUnlock")
 
     private static let delivery = DispatchQueue(label: "protectfs.notifications")
 
-    /// Posts what happens from now on to `center`, with this object as its object.
+    /// Posts the mount's events to `center` from now on. The object of the notifications is this `ProtectedData`.
     ///
     /// - Parameters:
-    ///   - center: who gets it.
-    ///   - queue: where it is posted; nil: a queue of the library's own, never the main one.
-    /// - Returns: what keeps it going; it ends with `cancel()` or when nobody holds it any more.
+    ///   - center: the notification center.
+    ///   - queue: the queue on which to post; nil means a queue of the library, never the main queue.
+    /// - Returns: the observation, which ends with `cancel()` or when the object is released.
     public func postNotifications(
         to center: NotificationCenter = .default, on queue: DispatchQueue? = nil
     ) -> Observation {
@@ -34,11 +34,11 @@ extension ProtectedData {
         }
     }
 
-    /// Turns events into names; used on the queue of delivery only.
+    /// Converts events to notifications. Used only on the queue of delivery.
     private final class Poster: @unchecked Sendable {
-        /// The state when posting was asked for, until observing has begun.
+        /// The state at the call of `postNotifications`, until observing has begun.
         private var before: State?
-        /// Told of already, when the keys went.
+        /// Whether the notification has already been posted for `sweeping`.
         private var wasSwept = false
 
         init(_ state: State) { before = state }
@@ -70,8 +70,8 @@ extension ProtectedData {
 }
 
 extension DispatchQueue {
-    /// Runs `post` here later. On the main queue as an operation: an observer that asks for `OperationQueue.main` is else
-    /// waited for from within the main queue wherever the main queue is not on the main thread, which never ends.
+    /// Runs `post` on this queue later. On the main queue it runs as an operation. Otherwise an observer on
+    /// `OperationQueue.main` would make the main queue wait for itself if that queue does not run on the main thread.
     package func deliver(_ post: @escaping @Sendable () -> Void) {
         if getSpecific(key: Self.isMain) == true {
             OperationQueue.main.addOperation(post)
@@ -80,7 +80,7 @@ extension DispatchQueue {
         }
     }
 
-    /// Marks the main queue: `DispatchQueue.main` is another object each time.
+    /// Marks the main queue, because `DispatchQueue.main` returns a different object each time.
     private static let isMain: DispatchSpecificKey<Bool> = {
         let key = DispatchSpecificKey<Bool>()
         DispatchQueue.main.setSpecific(key: key, value: true)

@@ -1,11 +1,11 @@
-// The state of a protected mount for programs, and waiting for it.
+// The state of a protected mount, for programs that read it or wait for it.
 
 import VolumeFormat
 
-/// The protected data of one mount: whether it is available, and what happens to it.
+/// The protected data of one mount, with its state and its events.
 ///
-/// Observers of a mount share one connection to its daemon, which is made with the first and ends with the last. When the
-/// daemon goes away they are told, and again when a volume is mounted there once more.
+/// All observers of a mount share one connection to its daemon. The first observer makes it and the last one ends it.
+/// Observers are told when the daemon ends, and when a volume is mounted there again.
 ///
 /// ```swift
 /// func follow(_ document: any Document, at url: URL) async throws {
@@ -23,28 +23,28 @@ import VolumeFormat
 /// }
 /// ```
 public final class ProtectedData: Sendable {
-    /// The states of a volume; the raw values are those of the attribute `user.protectfs.state`.
+    /// The states of a volume. The raw values are those of the attribute `user.protectfs.state`.
     public enum State: RawRepresentable, Sendable, CaseIterable {
-        /// Mounted, and not unlocked since: only files without protection can be opened.
+        /// The volume is mounted and has not been unlocked since. Only files of class none can be opened.
         case beforeFirstUnlock
-        /// Everything is open.
+        /// Files of every class can be opened.
         case unlocked
-        /// A lock is under way.
+        /// The volume is being locked.
         case locking
-        /// Files of the classes complete and complete-unless-open are closed.
+        /// Files of class complete are closed, and files of class complete unless open cannot be opened.
         case locked
-        /// As `locked`: the keys are gone. The kernel still holds plaintext that it cannot let go of yet.
+        /// The keys are wiped as in `locked`, but the kernel still holds plaintext that it cannot drop yet.
         case sweeping
-        /// Nothing is mounted, or its daemon has died.
+        /// Nothing is mounted, or the daemon has died.
         case absent
 
-        /// The state that a value of the attribute names, or `absent` by that word; nil for any other text.
+        /// The state for a value of the attribute or for "absent"; nil for any other text.
         public init?(rawValue: String) {
             guard let state = Self.allCases.first(where: { $0.rawValue == rawValue }) else { return nil }
             self = state
         }
 
-        /// The attribute's value; "absent" where nothing is mounted.
+        /// The attribute's value, or "absent" if nothing is mounted.
         public var rawValue: String { volumeState?.attributeValue.description ?? "absent" }
 
         init(_ state: VolumeState) {
@@ -57,7 +57,7 @@ public final class ProtectedData: Sendable {
             }
         }
 
-        /// A switch and not a comparison: states are compared by their raw values, which come from here.
+        /// This is a switch, because comparing states would use their raw values, which come from here.
         private var volumeState: VolumeState? {
             switch self {
             case .beforeFirstUnlock: .beforeFirstUnlock
@@ -70,14 +70,14 @@ public final class ProtectedData: Sendable {
         }
     }
 
-    /// Where the mount is.
+    /// The mount point.
     public let mountPoint: URL
     let observer: MountObserver
     private let path: String
 
-    /// The mount that holds what `url` leads to, or would.
+    /// The protected data of the mount that contains the target of `url`. The target need not exist.
     ///
-    /// - Throws: `FileProtectionError.notProtected` where that is on no protected mount.
+    /// - Throws: `FileProtectionError.notProtected` if it is outside every protected mount.
     public init(at url: URL) throws(FileProtectionError) {
         guard url.isFileURL, let mount = ProtectedMount.holding(url.path) else {
             throw .notProtected(url.isFileURL ? url.path : url.absoluteString)
@@ -87,20 +87,20 @@ public final class ProtectedData: Sendable {
         observer = MountObserver.shared(mount.path)
     }
 
-    /// The state now. It is the mount's own word, and needs no connection.
+    /// The present state. It is read from the mount and needs no connection.
     public var state: State { ProtectedMount.state(at: path).map { State($0) } ?? .absent }
 
-    /// Whether files of every class can be opened. Still true while programs are told that a lock comes.
+    /// Whether files of every class can be opened. It remains true while a lock is announced.
     public var isAvailable: Bool { state == .unlocked }
 
-    /// Returns when the volume is unlocked, at once if it is; waits through a daemon that ends and comes back.
+    /// Returns when the volume is unlocked. Continues to wait if the daemon ends and is started again.
     ///
     /// - Throws: `CancellationError`, or `FileProtectionError.unreachable`.
     public func waitUntilAvailable() async throws {
         try await wait { $0 == .unlocked }
     }
 
-    /// Returns when the volume has been unlocked since it was mounted, at once if it has.
+    /// Returns when the volume has been unlocked at least once since it was mounted.
     ///
     /// - Throws: `CancellationError`, or `FileProtectionError.unreachable`.
     public func waitUntilFirstUnlock() async throws {

@@ -1,13 +1,14 @@
-// Writing a whole file with a class: the class stands before the first byte, and the old content until the last.
+// Writes a whole file with a class. The class is set before the first byte, and the old content remains until the last
+// byte is written.
 
 import CLinuxShim
 import Glibc
 import PlainFoundation
 import VolumeFormat
 
-/// What `Data.write` does on a protected mount.
+/// The implementation of `Data.write` on a protected mount.
 enum ProtectedWrite {
-    /// Writes a file. Only what Foundation would do as well is left to it: a write in place without a class.
+    /// Writes a file. Leaves only a write in place without a class to Foundation.
     static func write(_ data: Data, to url: URL, options: Data.WritingOptions) throws {
         let wanted = try options.protectionClass
         let plain = Data.WritingOptions(rawValue: options.rawValue & ~Data.WritingOptions.fileProtectionMask.rawValue)
@@ -28,10 +29,11 @@ enum ProtectedWrite {
         }
     }
 
-    /// Where a protected mount takes what is written to a path; nil where none does.
+    /// The path on a protected mount at which a write to `path` puts the file; nil if that is outside every protected
+    /// mount.
     ///
-    /// A new file takes the place of a link, as Foundation's does. Where that place is outside, but the link leads to a file
-    /// in a mount, it takes that file's place instead.
+    /// A new file replaces a link, as in Foundation. If the link is outside every mount but its target is inside one,
+    /// the new file replaces the target.
     static func place(of path: String, isNew: Bool, replacing: Bool) -> String? {
         let isInside = ProtectedMount.holdingEntry(path) != nil
         if isInside, isNew { return path }
@@ -47,23 +49,24 @@ enum ProtectedWrite {
         }
         guard old.mode & S_IFMT != S_IFDIR else { throw ProtectionSystemError(code: EISDIR, call: "open") }
         if atomic { return try stage(data, at: path, class: wanted ?? old.type, like: old, explicit: wanted != nil) }
-        // In place: whoever may not open the file now may not write it.
+        // This is a write in place. Opening the file first checks that the program may write it.
         let file = unsafe open(path, O_WRONLY | O_CLOEXEC)
         guard file >= 0 else { throw .last("open") }
         defer { close(file) }
         if let wanted, old.mode & S_IFMT == S_IFREG {
             if old.type != wanted, old.links == 1 {
-                // Another class, another file key: an old copy of the header must not open the new content.
+                // A new class needs a new file key, because an old copy of the header must not open the new content.
                 do throws(ProtectionSystemError) {
                     return try stage(data, at: old.path, class: wanted, like: old)
                 } catch {
-                    // In a directory that is not writable only the file itself can be; what it held gets no weaker class.
+                    // If the directory is not writable, only the file itself can be written. Its old content must not
+                    // get a weaker class.
                     guard error.code == EACCES, error.call == "mkdir", wanted.isAsStrong(as: old.type) else {
                         throw error
                     }
                 }
             }
-            // Several names: they have to stay one file.
+            // All hard links must remain names of one file.
             try ProtectionAttribute.set(wanted, file)
         }
         guard ftruncate(file, 0) == 0 else { throw .last("ftruncate") }
@@ -81,11 +84,12 @@ enum ProtectedWrite {
         if let type, explicit { try ProtectionAttribute.set(type, file) }
         try fill(file, with: data)
         if let old {
-            // Only root may give a file away; for others it is theirs from now on, as with every save by rename.
+            // Only root can change the owner. For other users the new file belongs to them, as after every save by
+            // rename.
             _ = fchown(file, old.owner, old.group)
             guard fchmod(file, old.mode & 0o7777) == 0 else { throw .last("fchmod") }
         }
-        // Else a power cut after the rename could leave neither the old content nor the new.
+        // Otherwise a power failure after the rename could destroy both the old and the new content.
         if durable, fsync(file) != 0 { throw .last("fsync") }
         try staging.commit(to: path, replacing: replacing)
     }
@@ -102,9 +106,9 @@ enum ProtectedWrite {
     }
 }
 
-/// A file that is there before the write.
+/// The file that exists before the write.
 struct Existing {
-    /// Its own path, links followed.
+    /// Its path with all links resolved.
     let path: String
     let mode: mode_t
     let owner: uid_t
@@ -115,7 +119,7 @@ struct Existing {
     init?(_ path: String) {
         var status = stat()
         guard unsafe stat(path, &status) == 0 else { return nil }
-        // Not Foundation's way, which takes `..` behind a link by its text.
+        // Foundation's function is not used, because it resolves `..` after a link by its text.
         guard let real = unsafe realpath(path, nil) else { return nil }
         defer { unsafe free(real) }
         self.path = unsafe String(cString: real)
@@ -127,14 +131,14 @@ struct Existing {
     }
 }
 
-/// A symbolic link to what is not there: written through, it makes that.
+/// A symbolic link whose target does not exist. Writing through it makes the target.
 private enum Dangling {
-    /// Where the last of a chain of links leads; nil where it is there, or where the path is no link.
+    /// The target of the last link of a chain; nil if the target exists or the path is not a link.
     static func target(of path: String) -> String? {
         var status = stat()
         guard unsafe stat(path, &status) != 0, errno == ENOENT else { return nil }
         var place = path
-        // ELOOP has been told from ENOENT: the chain ends.
+        // The chain is finite, because a loop would have caused ELOOP instead of ENOENT.
         while let next = try? Foundation.FileManager.default.destinationOfSymbolicLink(atPath: place) {
             let parent = (place as NSString).deletingLastPathComponent
             place = next.hasPrefix("/") || parent.isEmpty ? next : parent + "/" + next
@@ -144,7 +148,7 @@ private enum Dangling {
 }
 
 extension FileProtectionType {
-    /// Whether nothing that the other class closes is open in this one.
+    /// Whether this class is closed in every state in which the other class is.
     func isAsStrong(as other: FileProtectionType?) -> Bool {
         guard let own = protectionClass, let other = other?.protectionClass else { return false }
         return !other.isStronger(than: own)
@@ -152,7 +156,8 @@ extension FileProtectionType {
 }
 
 extension Data.WritingOptions {
-    /// The class that the options name. They are numbers in one field of bits, not bits: `contains` does not tell them apart.
+    /// The class that the options name. The classes are numbers in one bit field, so `contains` cannot distinguish
+    /// them.
     var protectionClass: FileProtectionType? {
         get throws(FileProtectionError) {
             let field = rawValue & Data.WritingOptions.fileProtectionMask.rawValue

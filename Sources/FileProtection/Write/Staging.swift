@@ -1,28 +1,28 @@
-// A file that has its class before its first byte, or a directory with its default: made in a staging directory with that
-// default, then renamed into place.
+// Makes a file that has its class before its first byte, or a directory that has its default from the beginning. Both
+// are made in a staging directory with that default and then renamed.
 
 import CLinuxShim
 import Glibc
 import VolumeFormat
 
-/// One staging directory, and what was left behind by programs that died.
+/// A staging directory for one write.
 ///
-/// Beside the target lies `.protectfs-staging-UID`, there only while somebody writes; in it each write has a directory of its
-/// own, whose flock it holds until the end. The kernel drops the lock of a program that dies, so a directory in it that can
-/// be locked is debris, and the next write removes it.
+/// The directory `.protectfs-staging-UID` beside the target exists only during writes. In it each write makes a
+/// directory of its own and holds a lock on it (flock(2)) until the end. The kernel releases the lock of a program that
+/// dies. A directory that can be locked is therefore left over, and the next write removes it.
 ///
-/// Everything is reached from descriptors: whatever becomes of the names above them, what is staged stays on the mount whose
-/// directory was looked at. A link, or somebody else's directory, with the staging directory's name is refused.
+/// All calls are relative to descriptors, so the staged file stays on the mount that was checked, even if directories
+/// above it are renamed. A link, or another user's directory, with the staging directory's name is refused.
 final class Staging {
-    /// The staging directory's descriptor, which holds the flock.
+    /// The descriptor of this write's directory, which holds the lock.
     private let descriptor: Int32
     /// The target's directory.
     private let directory: Int32
-    /// The staging directory below it.
+    /// The path of this write's directory, relative to `directory`.
     private let path: String
     private static let content = "content"
 
-    /// Makes the directory with a default class; nil means whatever the parent gives.
+    /// Makes the directory with a default class. With nil it inherits the parent's default.
     init(beside target: String, class type: FileProtectionType?) throws(ProtectionSystemError) {
         guard let parent = ProtectedMount.split(target)?.parent else {
             throw ProtectionSystemError(code: ENOENT, call: "open")
@@ -44,43 +44,43 @@ final class Staging {
         }
     }
 
-    /// Creates the staged file and gives its descriptor.
+    /// Creates the staged file and returns its descriptor.
     func create(mode: mode_t) throws(ProtectionSystemError) -> Int32 {
         let file = unsafe openat(descriptor, Staging.content, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)
         guard file >= 0 else { throw .last("openat") }
         return file
     }
 
-    /// Creates the staged directory; its default is the staging directory's.
+    /// Creates the staged directory, which inherits the staging directory's default.
     func createDirectory(mode: mode_t) throws(ProtectionSystemError) {
         guard unsafe mkdirat(descriptor, Staging.content, mode) == 0 else { throw .last("mkdir") }
     }
 
-    /// Stages a second name of a file.
+    /// Makes a hard link to a file in the staging directory.
     func link(_ source: String) throws(ProtectionSystemError) {
         guard unsafe linkat(AT_FDCWD, source, descriptor, Staging.content, 0) == 0 else { throw .last("linkat") }
     }
 
-    /// Exchanges what is staged with what is there.
+    /// Exchanges the staged file with the target.
     func exchange(with target: String) throws(ProtectionSystemError) {
         let code = unsafe pfs_renameat2(descriptor, Staging.content, AT_FDCWD, target, pfs_RENAME_EXCHANGE)
         guard code == 0 else { throw ProtectionSystemError(code: -code, call: "rename") }
     }
 
-    /// Renames what is staged to its place.
+    /// Renames the staged file to the target.
     func commit(to target: String, replacing: Bool) throws(ProtectionSystemError) {
         try commit(
             to: Array((ProtectedMount.split(target)?.name ?? "").utf8CString), in: directory, replacing: replacing)
     }
 
-    /// Renames what is staged to a name, of whatever bytes, in an open directory.
+    /// Renames the staged file to a name, in any bytes, in an open directory.
     func commit(to name: [CChar], in directory: Int32, replacing: Bool) throws(ProtectionSystemError) {
         let code = unsafe pfs_renameat2(
             descriptor, Staging.content, directory, name, replacing ? 0 : pfs_RENAME_NOREPLACE)
         guard code == 0 else { throw ProtectionSystemError(code: -code, call: "rename") }
     }
 
-    /// Removes the staging directory with what is in it, and the one around it when nobody else is in there.
+    /// Removes this write's directory with its contents, and the directory around it if no other write uses it.
     func remove() {
         Staging.removeContent(of: descriptor)
         unsafe unlinkat(directory, path, AT_REMOVEDIR)
@@ -97,7 +97,7 @@ final class Staging {
 
     private static var name: String { StagingName.of(user: geteuid()) }
 
-    /// Opens a directory that is one itself, and no link to one.
+    /// Opens a directory and refuses a link to one.
     private static func open(_ name: String, in directory: Int32) -> Int32 {
         unsafe openat(directory, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | pfs_O_NOFOLLOW)
     }
@@ -119,12 +119,12 @@ final class Staging {
             if !isNew { sweep(around) }
             let own = UUID().uuidString
             if unsafe mkdirat(around, own, 0o700) != 0 {
-                // Somebody who was last has just removed the directory around.
+                // Another write was the last one and has just removed the directory around it.
                 if errno == ENOENT { continue }
                 throw .last("mkdir")
             }
             let descriptor = open(own, in: around)
-            // Between mkdir and flock a sweep may take it for debris: then once more.
+            // Between mkdir and flock another write may remove the directory as left over. Then try again.
             guard descriptor >= 0 else {
                 if errno == ENOENT { continue }
                 throw .last("open")
@@ -139,7 +139,7 @@ final class Staging {
         }
     }
 
-    /// Refuses a directory into which somebody else may put things, or which is on another file system than its parent.
+    /// Refuses a directory in which other users can make files, or that is on another file system than its parent.
     private static func check(_ around: Int32, on device: dev_t) throws(ProtectionSystemError) {
         var status = stat()
         guard unsafe fstat(around, &status) == 0 else { throw .last("fstat") }
@@ -149,7 +149,8 @@ final class Staging {
         }
     }
 
-    /// Removes what dead programs have left. One process at a time, as it has to look at everything in there.
+    /// Removes directories of programs that have died. Only one process does this at a time, because it inspects every
+    /// directory.
     private static func sweep(_ around: Int32) {
         guard flock(around, LOCK_EX | LOCK_NB) == 0 else { return }
         defer { flock(around, LOCK_UN) }
