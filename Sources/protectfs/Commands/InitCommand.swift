@@ -103,7 +103,7 @@ enum Initialisation {
         guard suite.isAvailable else {
             throw .init(
                 .unsupported,
-                "this processor has no AES instructions that libsodium can use; take --cipher \(CipherSuite.xChaCha20Poly1305.name)"
+                "this processor has no AES instructions that libsodium can use; use --cipher \(CipherSuite.xChaCha20Poly1305.name)"
             )
         }
         return suite
