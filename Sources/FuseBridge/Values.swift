@@ -16,7 +16,7 @@ public struct Timestamp: Sendable, Equatable {
     /// 0..<1,000,000,000.
     public var nanoseconds: Int64
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init(seconds: Int64, nanoseconds: Int64) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
@@ -50,7 +50,7 @@ public struct Attributes: Sendable {
     /// Last change of anything.
     public var changed = Timestamp(seconds: 0, nanoseconds: 0)
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init() {}
 
     var stat: stat {
@@ -90,7 +90,7 @@ public struct Entry: Sendable {
     /// In seconds.
     public var entryTimeout: Double
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init(
         node: NodeID, generation: UInt64, attributes: Attributes, attributeTimeout: Double, entryTimeout: Double
     ) {
@@ -133,7 +133,7 @@ public struct OpenReply: Sendable {
     /// Cached pages stay valid.
     public var keepCache: Bool
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init(handle: UInt64, directIO: Bool, keepCache: Bool) {
         self.handle = handle
         self.directIO = directIO
@@ -164,7 +164,7 @@ public struct AttributeChanges: Sendable {
     /// Sent by the kernel under write-back caching.
     public var changed: Timestamp?
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init() {}
 
     init(_ attributes: stat, _ mask: Int32) {
@@ -211,7 +211,7 @@ public struct FileSystemStatus: Sendable {
     /// Longest name, in bytes.
     public var nameLimit: UInt64 = 255
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init() {}
 
     var statvfs: statvfs {

@@ -52,7 +52,7 @@ extension VolumeAccess {
             switch arguments.path("device-key") {
             case nil: self = .usual
             case HostPath("none"): self = .none
-            // Absolute, as the daemon changes its directory.
+            // Absolute, because the daemon changes its directory.
             case .some(let path): self = .file((try? path.absolute()) ?? path)
             }
         }
