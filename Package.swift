@@ -1,5 +1,5 @@
 // swift-tools-version: 6.2
-// The house: every module uses only modules that stand above it in this list.
+// The house: every module uses only modules above it in this list.
 import Glibc
 import PackageDescription
 

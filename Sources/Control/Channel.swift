@@ -1,36 +1,36 @@
-// One end of a connection: frames of bounded length, each read and written before a deadline.
+// One end of a connection. It reads and writes frames of limited length, each before a deadline.
 
 import CLinuxShim
 import Glibc
 import HostSystem
 import SodiumKit
 
-/// Why a frame could not be had or sent.
+/// Why a frame could not be received or sent.
 enum ChannelError: Error, Equatable {
     /// The other end is gone.
     case closed
     /// The deadline has passed.
     case timedOut
-    /// A frame announces more bytes than are accepted.
+    /// The frame's length exceeds `Channel.maximumFrame`.
     case tooLarge
     /// A system call failed.
     case system(SystemError)
 }
 
-/// A connected socket. A frame is a u32, little-endian, and as many bytes of JSON.
+/// A connected socket. A frame is a little-endian u32 and that many bytes of JSON.
 ///
-/// Reading belongs to one thread. Frames of several threads go out one after another, so that events can come between
-/// replies; who sends an event never waits, whatever the other end does.
+/// Only one thread reads. Several threads may send: their frames go out one after another, and events can come between
+/// replies. Sending an event never waits, whatever the peer does.
 final class Channel: Sendable {
     /// The longest frame, in bytes.
     static let maximumFrame = 64 << 10
-    /// Bytes that are read at a time without waiting.
+    /// The most bytes per read that does not wait.
     private static let chunkSize = 4096
-    /// Most bytes of events that wait for an answer under way to be taken.
+    /// The most bytes of events that wait until the peer has taken an answer.
     static let maximumWaiting = 256 << 10
 
     private struct Outgoing {
-        /// A thread sends, without the lock; it takes along what has come to wait meanwhile.
+        /// A thread is sending, without holding the lock. It also sends the frames that have been queued meanwhile.
         var isSending = false
         var waiting: [UInt8] = []
     }
@@ -43,7 +43,7 @@ final class Channel: Sendable {
         self.socket = socket
     }
 
-    /// The user and process at the other end when it connected; nil when the kernel does not say.
+    /// The user and process that connected (SO_PEERCRED); nil if the kernel does not say.
     var peer: (user: UInt32, process: Int32)? {
         var (user, process): (UInt32, Int32) = (0, 0)
         return unsafe pfs_peer(socket.number, &user, &process) == 0 ? (user, process) : nil
@@ -52,18 +52,18 @@ final class Channel: Sendable {
     /// The socket, for poll(2) only.
     var number: Int32 { socket.number }
 
-    /// Whether the other end is gone altogether: not one that only sends no more.
+    /// Whether the peer has closed the connection in both directions. A peer that only sends no more still reads.
     var isAbandoned: Bool {
         var request = pollfd(fd: socket.number, events: 0, revents: 0)
         return unsafe poll(&request, 1, 0) > 0 && request.revents & Int16(POLLHUP | POLLERR) != 0
     }
 
-    /// Ends the connection in both directions; whoever waits in it returns.
+    /// Ends the connection in both directions. Threads that wait for it return.
     func shutDown() {
         shutdown(socket.number, Int32(SHUT_RDWR))
     }
 
-    /// Lets nothing more come in; an answer that is under way still goes out.
+    /// Receives nothing more. An answer that is being sent is still completed.
     func endReading() {
         shutdown(socket.number, Int32(SHUT_RD))
     }
@@ -71,8 +71,8 @@ final class Channel: Sendable {
     /// The next frame's bytes.
     ///
     /// - Parameters:
-    ///   - start: until when its first byte must come, CLOCK_MONOTONIC in nanoseconds; nil: for ever.
-    ///   - duration: how long the whole frame may take from then on, in nanoseconds.
+    ///   - start: the deadline for its first byte, in nanoseconds of CLOCK_MONOTONIC; nil means none.
+    ///   - duration: nanoseconds that the rest of the frame may take after its first byte.
     func receive(start: UInt64?, duration: UInt64) throws(ChannelError) -> [UInt8] {
         var prefix = [UInt8](repeating: 0, count: 4)
         try receive(into: &prefix, range: 0..<1, deadline: start)
@@ -91,7 +91,7 @@ final class Channel: Sendable {
         try receive(into: &part, deadline: deadline)
     }
 
-    /// Fills `bytes` with what comes next; for secrets, which follow their frame and never enter other memory.
+    /// Fills `bytes` with the next bytes of the connection. A secret, which follows its frame, enters no other memory.
     func receive(into bytes: inout MutableSpan<UInt8>, deadline: UInt64?) throws(ChannelError) {
         let number = socket.number
         let result = unsafe bytes.withUnsafeMutableBytes { memory -> Result<Void, ChannelError> in
@@ -115,7 +115,7 @@ final class Channel: Sendable {
         try result.get()
     }
 
-    /// Takes of a frame what is there, and nothing behind it; never waits.
+    /// Reads the available bytes of a frame and none after it. Never waits.
     func receive(into partial: inout PartialFrame) -> PartialFrame.Progress {
         var chunk = [UInt8](repeating: 0, count: Self.chunkSize)
         while true {
@@ -133,7 +133,7 @@ final class Channel: Sendable {
         }
     }
 
-    /// Sends one frame, and `secret` behind it. A failure ends the connection: half a frame may be out.
+    /// Sends one frame and `secret` after it. A failure ends the connection, because half a frame may have been sent.
     func send(_ value: JSONValue, secret: Span<UInt8> = Span(), deadline: UInt64) throws(ChannelError) {
         let frame = Self.frame(value)
         guard begin(until: deadline) else { throw .timedOut }
@@ -142,7 +142,7 @@ final class Channel: Sendable {
             try send(secret, deadline: deadline)
             while let next = nextWaiting() { try send(next.span, deadline: deadline) }
         } catch {
-            // Those who wait find a connection that refuses them at once.
+            // Waiting senders now fail at once.
             shutDown()
             outgoing.withLock { $0 = Outgoing() }
             sent.broadcast()
@@ -150,7 +150,7 @@ final class Channel: Sendable {
         }
     }
 
-    /// Becomes the one who sends; false when `deadline` passes first.
+    /// Makes this thread the sender; false when `deadline` passes first.
     private func begin(until deadline: UInt64) -> Bool {
         outgoing.wait(on: sent, until: deadline) { outgoing in
             guard !outgoing.isSending else { return nil }
@@ -159,7 +159,7 @@ final class Channel: Sendable {
         } ?? false
     }
 
-    /// What has come to wait; nil: nothing, and nobody sends from now on.
+    /// Takes the queued frames. If there are none, returns nil and frees the place of the sender.
     private func nextWaiting() -> [UInt8]? {
         let next = outgoing.withLock { outgoing -> [UInt8]? in
             guard !outgoing.waiting.isEmpty else {
@@ -173,8 +173,8 @@ final class Channel: Sendable {
         return next
     }
 
-    /// Sends one frame only if it can be sent whole at once, or behind an answer that is going out just now; else ends the
-    /// connection, whose reader is too slow. Never waits.
+    /// Sends one frame at once, or queues it behind an answer that is being sent. If neither is possible, the peer
+    /// reads too slowly and the connection ends. Never waits.
     func sendAtOnce(_ value: JSONValue) {
         let frame = Self.frame(value)
         let isTaken = outgoing.withLock { outgoing in
@@ -215,10 +215,10 @@ final class Channel: Sendable {
     }
 }
 
-/// A frame of which only the beginning may be there.
+/// A frame that may have arrived only in part.
 struct PartialFrame {
     enum Progress {
-        /// The rest is still to come.
+        /// More bytes are missing.
         case more
         case whole([UInt8])
         case tooLarge
@@ -228,13 +228,13 @@ struct PartialFrame {
     fileprivate var bytes: [UInt8] = []
 
     var hasBegun: Bool { !bytes.isEmpty }
-    /// Bytes of JSON; 0 until the length is there.
+    /// Bytes of JSON; 0 until the length has arrived.
     fileprivate var length: Int { bytes.count < 4 ? 0 : bytes[..<4].reversed().reduce(0) { $0 << 8 | Int($1) } }
     fileprivate var missing: Int { bytes.count < 4 ? 4 - bytes.count : 4 + length - bytes.count }
     fileprivate var content: [UInt8] { Array(bytes.dropFirst(4)) }
 }
 
-/// Waits in poll(2); nil when ready.
+/// Waits with poll(2). Returns nil when the descriptor is ready.
 func waitUntilReady(_ number: Int32, _ events: Int32, _ deadline: UInt64?) -> ChannelError? {
     while true {
         var timeout: Int32 = -1

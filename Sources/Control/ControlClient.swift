@@ -1,4 +1,4 @@
-// The other end of the control socket: what the command line and programs use.
+// The client's end of the control socket, which the command line and programs use.
 
 import CLinuxShim
 import Glibc
@@ -7,17 +7,17 @@ package import Keybag
 import SodiumKit
 package import VolumeFormat
 
-/// Why a request over the socket had no answer, or a refusal.
+/// Why a request over the socket failed.
 package enum ControlError: Error, Equatable, Sendable {
-    /// Nobody listens there.
+    /// No daemon listens on the socket.
     case unreachable(SystemError)
     /// The daemon refused.
     case refused(ControlFailure)
-    /// What came back is no answer to this.
+    /// The reply is not an answer to the request.
     case protocolViolation
-    /// No answer in time.
+    /// The answer did not come in time.
     case timedOut
-    /// The daemon went away.
+    /// The daemon closed the connection.
     case closed
     /// A system call failed.
     case system(SystemError)
@@ -29,7 +29,7 @@ package enum ControlError: Error, Equatable, Sendable {
 package struct ControlClient: ~Copyable {
     private let channel: Channel
 
-    /// Connects to a daemon of this user, of root or of `owner`: nobody else is told a secret.
+    /// Connects to a daemon of this user, of root or of `owner`. A daemon of another user could collect secrets.
     package init(connecting path: HostPath, owner: UInt32? = nil) throws(ControlError) {
         let socket = Descriptor(taking: pfs_unix_socket())
         guard socket.number >= 0 else { throw .system(.last("socket")) }
@@ -39,7 +39,7 @@ package struct ControlClient: ~Copyable {
         } catch {
             throw .unreachable(error)
         }
-        // In /tmp anybody may have made it, and put a link into it to a socket of another mount.
+        // In /tmp any user can make such a directory and put a link to another mount's socket into it.
         let trusted = Set([geteuid(), 0, owner ?? geteuid()])
         guard SystemPaths.isSafe(directory, owners: trusted) else {
             throw .unreachable(SystemError(code: ECONNREFUSED, call: "connect", subject: path.description))
@@ -61,12 +61,12 @@ package struct ControlClient: ~Copyable {
         return report
     }
 
-    /// What is known of the volume beyond its state.
+    /// Facts about the volume beyond its state.
     package func info() throws(ControlError) -> JSONValue {
         try ask(["request": "info"], seconds: 30)
     }
 
-    /// Locks; answers when the volume is locked.
+    /// Locks the volume. Returns when it is locked.
     package func lock(grace: Double?) throws(ControlError) -> LockReport {
         var members = [JSONMember("request", "lock")]
         if let grace { members.append(JSONMember("grace", .number(grace))) }
@@ -74,7 +74,7 @@ package struct ControlClient: ~Copyable {
         return report
     }
 
-    /// Unlocks; waits as long as wrong passphrases before make it wait.
+    /// Unlocks the volume. Waits for the delay that earlier wrong passphrases cause.
     package func unlock(_ credential: borrowing Credential) throws(ControlError) -> UnlockOutcome {
         let answer: JSONValue
         switch credential {
@@ -100,7 +100,7 @@ package struct ControlClient: ~Copyable {
         _ = try ask(["request": "unmount"], seconds: 60)
     }
 
-    /// Changes a file's class; `progress` is told while it runs.
+    /// Changes a file's class. Calls `progress` while the change runs.
     package func changeClass(
         _ request: ClassRequest, progress: (ClassProgress) -> Void
     ) throws(ControlError) {
@@ -122,8 +122,8 @@ package struct ControlClient: ~Copyable {
 
     /// Subscribes to events.
     ///
-    /// - Parameter wait: locks wait for this connection's `done`, up to their grace.
-    /// - Returns: the state, after which no event is missed.
+    /// - Parameter wait: whether a lock waits for this connection's `done`, up to its grace.
+    /// - Returns: the state. No event after it is missed.
     package func subscribe(wait: Bool) throws(ControlError) -> VolumeState {
         let answer = try ask(["request": "subscribe", "wait": .bool(wait)], seconds: 30)
         guard let state = VolumeState(answer["state"]) else { throw .protocolViolation }
@@ -132,15 +132,15 @@ package struct ControlClient: ~Copyable {
 
     /// The next event.
     ///
-    /// - Parameter timeout: seconds; nil waits for ever.
-    /// - Throws: `ControlError.timedOut`, and `.closed` when the mount has ended.
+    /// - Parameter timeout: in seconds; nil waits for ever.
+    /// - Throws: `ControlError.timedOut`, or `.closed` when the mount has ended.
     package func nextEvent(timeout: Double? = nil) throws(ControlError) -> ControlEvent {
         while true {
             if let event = ControlEvent(try receive(seconds: timeout)) { return event }
         }
     }
 
-    /// Answers a `willLock` that this connection asked to be waited for.
+    /// Tells the daemon that the lock announced by `willLock` need not wait for this connection.
     package func done(_ id: Int64) throws(ControlError) {
         try send(["request": "done", "id": .integer(id)])
     }
@@ -156,7 +156,7 @@ package struct ControlClient: ~Copyable {
         do throws(ChannelError) {
             try channel.send(value, secret: secret, deadline: monotonicNanoseconds() + 30_000_000_000)
         } catch .closed {
-            // The daemon may have said why before it closed.
+            // The daemon may have sent the reason before it closed the connection.
             return
         } catch {
             throw Self.error(error)

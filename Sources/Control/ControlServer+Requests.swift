@@ -1,4 +1,4 @@
-// One connection: requests in, answers out, until it ends or breaks a bound.
+// Serves one connection: reads requests and sends answers until it ends or exceeds a limit.
 
 import Glibc
 import Keybag
@@ -7,9 +7,9 @@ import SodiumKit
 import VolumeFormat
 
 extension ControlServer {
-    /// Serves `channel` until its other end is gone, too slow, or says what is no request.
+    /// Serves `channel` until its client is gone, is too slow, or sends something other than a request.
     ///
-    /// - Parameter first: the first request, where it has come already.
+    /// - Parameter first: the first request, if it has been read already.
     func serve(_ channel: Channel, first: [UInt8]? = nil) {
         var isSubscriber = false
         var given = first
@@ -90,7 +90,7 @@ extension ControlServer {
                 var last: UInt64 = 0
                 try handler.changeClass(change) { progress in
                     guard !channel.isAbandoned else { return false }
-                    // A few a second, and never waiting for who does not read them.
+                    // At most five reports a second, sent without waiting for a client that does not read them.
                     let now = monotonicNanoseconds()
                     guard now - last > 200_000_000 else { return true }
                     last = now
@@ -107,12 +107,13 @@ extension ControlServer {
         }
     }
 
-    /// The secret follows its request as bare bytes, straight into locked memory: it is never in JSON.
+    /// The secret follows its request as raw bytes and is read directly into locked memory. It is never part of the
+    /// JSON.
     private func unlock(_ request: JSONValue, _ channel: Channel) throws(ControlFailure) -> UnlockOutcome {
         guard let kind = request["kind"]?.text, kind == "passphrase" || kind == "recoveryCode",
             let length = request["length"]?.integer, length >= 1, length <= Int64(Credential.maximumLength)
         else {
-            // What follows cannot be told from a request.
+            // Without the length, the secret's bytes would be read as a request.
             channel.shutDown()
             throw ControlFailure(code: "malformed", message: "unlock needs kind and length")
         }

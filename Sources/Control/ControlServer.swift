@@ -1,43 +1,43 @@
-// The daemon's end of the control socket: bounded in connections, sizes and times, and open to one user only.
+// The daemon's end of the control socket. It limits connections, sizes and times, and accepts one user only.
 
 import CLinuxShim
 import Glibc
 package import HostSystem
 package import Keybag
 
-/// What the daemon does for the socket. Called on a connection's own thread, and may block.
+/// The daemon's answers to the requests. The server calls them on the connection's own thread, so they may block.
 package protocol ControlHandler: AnyObject, Sendable {
-    /// The state of the mount. Must not publish an event, nor wait for one who does.
+    /// The state of the mount. Must not publish an event, nor wait for a thread that does.
     func status() -> StatusReport
-    /// Locks the volume: announces it, waits the grace and locks.
+    /// Announces the lock, waits up to `grace` seconds and locks the volume.
     func lock(grace: Double?) throws(ControlFailure) -> LockReport
-    /// Unlocks the volume. Growing delays after failures are the handler's.
+    /// Unlocks the volume. The handler imposes the growing delays after failures.
     func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome
-    /// Begins to unmount; the answer goes out before the server stops.
+    /// Begins to unmount. The answer is sent before the server stops.
     func unmount() throws(ControlFailure)
-    /// Changes a file's class with a new key, or its wrap only; ends when `progress`, which is asked often, gives false:
-    /// nobody waits for it any more.
+    /// Changes a file's class, with a new file key or by wrapping the key again. Calls `progress` often, and gives up
+    /// when it returns false because the client is gone.
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure)
-    /// What is known of the volume beyond its state: open epochs, damage.
+    /// Facts about the volume beyond its state, such as open epochs and damage.
     func info() throws(ControlFailure) -> JSONValue
 }
 
 /// Bounds of the server.
 package struct ControlLimits: Sendable {
-    /// Connections that have made a request, at a time. Beyond them a lock and a look at the state are answered, and all
-    /// else is told `busy` unless one of them is idle.
+    /// The most connections that have made a request. Beyond them `lock` and `status` are still answered. Other
+    /// requests get `busy` unless an idle connection can be closed.
     package var connections = 64
-    /// Connections at a time whose first request is still to come.
-    package var waiting = 64
-    /// Requests at a time that wait to be answered beyond `connections`, of each kind that is.
-    package var desk = 16
-    /// Seconds after which an idle connection makes room where there are too many.
+    /// The most connections whose first request is not complete.
+    package var pending = 64
+    /// The most `lock` requests, and the most `status` requests, that wait for an answer beyond `connections`.
+    package var queued = 16
+    /// Seconds after which an idle connection may be closed to make room.
     package var leastIdle = 1.0
-    /// Of these, subscribers.
+    /// The most subscribers among `connections`.
     package var subscribers = 32
     /// Seconds in which a connection must begin its next request.
     package var idle = 10.0
-    /// Seconds in which a request must be there whole, and an answer taken.
+    /// Seconds in which a request must arrive completely, and in which the client must take an answer.
     package var transfer = 5.0
     /// The longest grace, in seconds.
     package var longestGrace = 300.0
@@ -50,33 +50,33 @@ package struct ControlLimits: Sendable {
 package final class ControlServer: Sendable {
     let handler: any ControlHandler
     let limits: ControlLimits
-    /// What subscribers hear of.
+    /// Sends events to the subscribers.
     let events: EventHub
-    let lockDesk: Desk
-    let statusDesk: Desk
+    let lockQueue: RequestQueue
+    let statusQueue: RequestQueue
     private let path: HostPath
     let listener: Descriptor
-    /// The socket's own inode: a mount that comes after this one may have the same number, and so the same path.
+    /// The socket's inode. A later mount may have the same mount number, and then its socket has the same path.
     private let inode = Lock<UInt64?>(nil)
     let connections = Lock(Connections())
     let finished = Condition()
 
     struct Connection {
         let channel: Channel
-        /// Since when it has been waiting for a request; nil while it does something.
+        /// When it began to wait for a request, in nanoseconds of CLOCK_MONOTONIC; nil while it is busy.
         var idleSince: UInt64?
         var isSubscriber = false
     }
 
     struct Connections {
         var open: [ObjectIdentifier: Connection] = [:]
-        /// Threads of the server's own: the door and the desks.
+        /// Running threads of the server itself: the accepting thread and those of the two queues.
         var threads = 0
         var stopping = false
     }
 
-    /// Makes the socket, readable and writable by its owner only, in a directory that is the owner's only. One that
-    /// is there already belongs to a mount that is gone, and is replaced.
+    /// Makes the socket with mode 0600 in a directory that only its owner can enter. A socket that exists already
+    /// belongs to a mount that has ended, and is replaced.
     package init(
         socket path: HostPath, handler: any ControlHandler, events: EventHub, limits: ControlLimits = .standard
     ) throws(SystemError) {
@@ -84,13 +84,13 @@ package final class ControlServer: Sendable {
         self.handler = handler
         self.events = events
         self.limits = limits
-        lockDesk = Desk(longest: limits.desk)
-        statusDesk = Desk(longest: limits.desk)
+        lockQueue = RequestQueue(longest: limits.queued)
+        statusQueue = RequestQueue(longest: limits.queued)
         listener = Descriptor(taking: pfs_unix_socket())
         guard listener.number >= 0 else { throw .last("socket") }
-        // Through the directory's descriptor: sun_path holds 108 bytes only.
+        // The path leads through the directory's descriptor, because sun_path holds only 108 bytes.
         let directory = try Descriptor(opening: path.parent, pfs_O_PATH | pfs_O_DIRECTORY)
-        // Under another name until it listens: who waits for it to appear can connect at once.
+        // The socket has another name until it listens, so a program that waits for it to appear can connect at once.
         let unready = HostPath("/proc/self/fd/\(directory.number)").appending("new-\(path.lastComponent)")
         _ = unsafe unready.withCString { unsafe unlink($0) }
         guard unsafe unready.withCString({ unsafe pfs_unix_bind(listener.number, $0) }) == 0 else {
@@ -106,15 +106,15 @@ package final class ControlServer: Sendable {
         inode.withLock { $0 = bound }
     }
 
-    /// Who connects while so many others do waits his turn in the order of coming; beyond it, in no order.
+    /// The most connections that wait in the kernel in the order of their arrival. Beyond it the order is undefined.
     private static let backlog: Int32 = 4096
 
-    /// Enough for a password hash's clean-up of 64 KiB of stack; many connections must not cost much.
+    /// In bytes. A password hash wipes 64 KiB of its stack; many connections must not need much memory.
     static let stackSize = 512 << 10
 
-    /// Begins to serve: with threads for what always is answered, which cannot be made when they are needed.
+    /// Starts the server's own threads. Those of the queues are made now because the system may refuse a thread later.
     package func start() throws(SystemError) {
-        for work in [keepDoor, keepLockDesk, keepStatusDesk] {
+        for work in [acceptConnections, answerLocks, answerStatus] {
             connections.withLock { $0.threads += 1 }
             let thread = BackgroundThread(name: "pfs-control", stackSize: Self.stackSize) { [self] in
                 work()
@@ -133,19 +133,19 @@ package final class ControlServer: Sendable {
         finished.broadcast()
     }
 
-    /// Takes no more requests, answers those that run, removes the socket and returns when all connections have ended, at
-    /// most 10 s later.
+    /// Takes no more requests, answers those in progress and removes the socket. Returns when all connections have
+    /// ended, or after 10 s.
     package func stop() {
         let open = connections.withLock { connections in
             connections.stopping = true
             return connections.open.values.map(\.channel)
         }
         shutdown(listener.number, Int32(SHUT_RDWR))
-        // Who asked to unmount is still to be answered.
+        // The client that asked to unmount still waits for its answer.
         for channel in open { channel.endReading() }
         events.close()
-        lockDesk.close()
-        statusDesk.close()
+        lockQueue.close()
+        statusQueue.close()
         _ = connections.wait(on: finished, until: monotonicNanoseconds() + 10_000_000_000) { connections in
             connections.open.isEmpty && connections.threads == 0 ? true : nil
         }
@@ -160,14 +160,14 @@ package final class ControlServer: Sendable {
         return UInt64(status.st_ino)
     }
 
-    /// Notes whether a connection waits for its next request.
+    /// Records whether a connection waits for its next request.
     func note(_ channel: Channel, isIdle: Bool) {
         connections.withLock { connections in
             connections.open[ObjectIdentifier(channel)]?.idleSince = isIdle ? monotonicNanoseconds() : nil
         }
     }
 
-    /// Notes that a connection listens to events, and may be idle.
+    /// Records that a connection is a subscriber, and so may be idle.
     func noteSubscriber(_ channel: Channel) {
         connections.withLock { $0.open[ObjectIdentifier(channel)]?.isSubscriber = true }
     }

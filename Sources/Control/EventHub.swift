@@ -1,11 +1,11 @@
-// Carries what happens to a volume to the programs that subscribe, and waits for those that ask for it before a lock.
+// Sends the volume's events to subscribers, and waits before a lock for those that ask for it.
 
 import HostSystem
 
-/// Made before the mount that publishes and the server that subscribes; knows neither. A slow subscriber is dropped, a
-/// vanished one is not waited for.
+/// The link between the mount, which publishes events, and the server, which adds subscribers. The hub is made first
+/// and knows neither. It drops a slow subscriber and does not wait for one that is gone.
 package final class EventHub: Sendable {
-    /// Seconds that a lock waits for those who asked to be waited for, unless told otherwise.
+    /// Seconds that a lock waits for subscribers with `wait`, unless the request names another grace.
     package static let usualGrace = 5.0
 
     private struct Subscriber {
@@ -15,7 +15,7 @@ package final class EventHub: Sendable {
 
     private struct State {
         var subscribers: [ObjectIdentifier: Subscriber] = [:]
-        /// Announcements that are waited for, and by whom they are still to be answered.
+        /// For each announced lock, the subscribers that have not answered yet.
         var pending: [Int64: Set<ObjectIdentifier>] = [:]
         var lastAnnouncement: Int64 = 0
         var isClosed = false
@@ -29,10 +29,10 @@ package final class EventHub: Sendable {
     /// - Parameter longestGrace: in seconds.
     package init(longestGrace: Double = ControlLimits.standard.longestGrace) { self.longestGrace = longestGrace }
 
-    /// Adds `channel`, whose first message is `reply`: no event comes before it, none after it is missed.
+    /// Adds a subscriber and sends it `reply`. No event comes before the reply, and it misses none after it.
     ///
-    /// - Parameter reply: called with the lock held, as an event between its look at the state and the addition would be
-    ///   lost; must neither publish nor wait for one who does.
+    /// - Parameter reply: called with the lock held, because an event between reading the state and adding the
+    ///   subscriber would be lost. It must neither publish nor wait for a thread that does.
     func add(_ channel: Channel, waits: Bool, limit: Int, reply: () -> JSONValue) -> Bool {
         state.withLock { state in
             let id = ObjectIdentifier(channel)
@@ -52,26 +52,26 @@ package final class EventHub: Sendable {
         answered.broadcast()
     }
 
-    /// The answer of one who was to be waited for.
+    /// Records that a subscriber is ready for the lock with this number.
     func done(_ channel: Channel, _ announcement: Int64) {
         state.withLock { _ = $0.pending[announcement]?.remove(ObjectIdentifier(channel)) }
         answered.broadcast()
     }
 
-    /// Tells every subscriber; never waits for one.
+    /// Sends an event to every subscriber without waiting.
     package func publish(_ event: ControlEvent) {
         let json = event.json
-        // Under the lock, so that all see the same order; sending never waits.
+        // The lock is held so that all subscribers see the same order. Sending never waits.
         state.withLock { state in
             for subscriber in state.subscribers.values { subscriber.channel.sendAtOnce(json) }
         }
     }
 
-    /// Announces a lock and waits until all who asked have answered that they are done, or the grace is over. Nobody
-    /// asked: returns at once.
+    /// Announces a lock and waits until all subscribers with `wait` have answered, or the grace is over. Returns at
+    /// once if there are none.
     ///
-    /// - Parameter grace: seconds; nil: the usual 5.
-    /// - Returns: whether all have answered.
+    /// - Parameter grace: in seconds; nil means `usualGrace`.
+    /// - Returns: true if all have answered.
     package func announceLock(grace: Double?) -> Bool {
         let seconds = min(max(grace ?? Self.usualGrace, 0), longestGrace)
         let grace = seconds.isFinite ? seconds : Self.usualGrace
@@ -91,7 +91,7 @@ package final class EventHub: Sendable {
         return all ?? false
     }
 
-    /// Waits no longer for anybody.
+    /// Ends all waiting.
     func close() {
         state.withLock { $0.isClosed = true }
         answered.broadcast()

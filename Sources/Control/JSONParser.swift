@@ -1,22 +1,22 @@
-// Reading JSON from strangers: strict, of bounded depth, without recursion into hostile lengths.
+// A strict parser for untrusted JSON. It limits the depth, so hostile input cannot exhaust the stack.
 
 import VolumeFormat
 
-/// Why bytes are not JSON that is accepted here.
+/// Why the parser rejects its input.
 package enum JSONError: Error, Equatable, Sendable {
-    /// Not JSON at this byte.
+    /// A syntax error at this byte.
     case syntax(offset: Int)
-    /// More levels than are accepted.
+    /// More levels than `JSONValue.maximumDepth`.
     case depth
     /// Two members of one object have the same name.
     case duplicateKey
 }
 
 extension JSONValue {
-    /// The most levels of arrays and objects that are accepted.
+    /// The most levels of arrays and objects that the parser accepts.
     package static let maximumDepth = 16
 
-    /// Parses exactly one value, with nothing but white space around it.
+    /// Parses one value. Only white space may surround it.
     package init(parsing bytes: [UInt8]) throws(JSONError) {
         var parser = JSONParser(bytes: bytes)
         self = try parser.value(depth: 0)
@@ -25,7 +25,7 @@ extension JSONValue {
     }
 }
 
-/// A cursor over bytes; every method leaves it behind what it has read.
+/// A cursor over bytes. Every method moves it past the bytes that it has read.
 private struct JSONParser {
     let bytes: [UInt8]
     var position = 0
@@ -134,7 +134,7 @@ private struct JSONParser {
         case UInt8(ascii: "u"):
             var code = try hexadecimal()
             if code >> 10 == 0xd800 >> 10 {
-                // The first half of a pair: the second must follow.
+                // This is the first half of a surrogate pair, so the second half must follow.
                 guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw failure }
                 let low = try hexadecimal()
                 guard low >> 10 == 0xdc00 >> 10 else { throw failure }

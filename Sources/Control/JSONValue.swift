@@ -1,4 +1,4 @@
-// JSON as a value: what the control socket speaks and what `--json` prints.
+// JSON values, for the control socket and for `--json`.
 
 /// A member of a JSON object.
 package struct JSONMember: Sendable, Equatable {
@@ -28,10 +28,10 @@ package enum JSONValue: Sendable, Equatable {
     case string(String)
     /// An array.
     case array([JSONValue])
-    /// An object without two members of the same name when parsed.
+    /// An object. The parser rejects two members of the same name.
     case object([JSONMember])
 
-    /// The member `key` of an object; nil when this is none or has none.
+    /// The object's member `key`; nil if there is none, or if this is not an object.
     package subscript(key: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         return members.first { $0.key == key }?.value
@@ -76,7 +76,7 @@ package enum JSONValue: Sendable, Equatable {
         return nil
     }
 
-    /// An unsigned number; null where it does not fit.
+    /// An unsigned number; null if it exceeds 63 bits.
     package static func unsigned(_ value: UInt64) -> JSONValue {
         Int64(exactly: value).map { .integer($0) } ?? .null
     }

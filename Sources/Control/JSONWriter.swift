@@ -1,9 +1,9 @@
-// Writing JSON: one line for the socket and `watch`, indented for people.
+// Writes JSON: in one line for the socket and `watch`, indented for people.
 
 import VolumeFormat
 
 extension JSONValue {
-    /// The value in one line, without a newline behind it.
+    /// The value in one line, without a newline at its end.
     package func serialized() -> [UInt8] {
         var bytes: [UInt8] = []
         write(to: &bytes, indentation: nil)
@@ -25,7 +25,7 @@ extension JSONValue {
         case .null: bytes += "null".utf8
         case .bool(let value): bytes += (value ? "true" : "false").utf8
         case .integer(let value): bytes += String(value).utf8
-        // JSON has no words for what is not finite.
+        // JSON cannot represent infinity and NaN.
         case .number(let value): bytes += (value.isFinite ? String(value) : "null").utf8
         case .string(let text): Self.write(text, to: &bytes)
         case .array(let elements):

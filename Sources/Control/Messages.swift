@@ -1,13 +1,13 @@
-// What is said over the control socket, as Swift values and as JSON.
+// The messages of the control socket, as Swift values and as JSON.
 
 package import Keybag
 package import VolumeFormat
 
-/// A request that was refused: a stable word, and what a program may want to know beside it.
+/// The refusal of a request: a stable code, and details for programs.
 package struct ControlFailure: Error, Sendable, Equatable {
     /// A stable word in camelCase, such as `wrongPassphrase`.
     package let code: String
-    /// One line for a log; the sentence for a person is made by the command line.
+    /// One line for a log. The command line makes the sentence for a person.
     package let message: String
     /// More fields, or null.
     package let details: JSONValue
@@ -20,7 +20,7 @@ package struct ControlFailure: Error, Sendable, Equatable {
     }
 }
 
-/// What `status` answers.
+/// The answer to `status`.
 package struct StatusReport: Sendable, Equatable {
     /// The volume's directory as typed at mounting.
     package var volume = ""
@@ -30,9 +30,9 @@ package struct StatusReport: Sendable, Equatable {
     package var volumeID = ""
     /// The state.
     package var state = VolumeState.beforeFirstUnlock
-    /// Files of which the kernel still holds plaintext; 0 but in the state `sweeping`.
+    /// Number of files whose plaintext the kernel still holds; 0 except in the state `sweeping`.
     package var sweepingFiles = 0
-    /// Since when, in seconds since 1970.
+    /// When the volume entered this state, in seconds since 1970.
     package var since: Int64 = 0
     /// Open handles by class.
     package var openHandles: [ProtectionClass: Int] = [:]
@@ -40,23 +40,23 @@ package struct StatusReport: Sendable, Equatable {
     package var defaultClass = ProtectionClass.volumeDefault
     /// Whether the mount is read-only.
     package var isReadOnly = false
-    /// Seconds without use after which the volume locks; nil: never.
+    /// Seconds without use after which the volume locks; nil means never.
     package var idleLimit: Int64?
-    /// Seconds since the last use; nil when not counted.
+    /// Seconds since the last use; nil if they are not counted.
     package var idleFor: Int64?
     /// Wrong passphrases in a row.
     package var unlockFailures = 0
-    /// Seconds until the next passphrase is tried.
+    /// Seconds until the daemon tries another passphrase.
     package var retryAfter = 0.0
-    /// The daemon's process.
+    /// The daemon's process ID.
     package var processID: Int32 = 0
-    /// Departures from the ordinary that were reported since mounting.
+    /// Number of problems that have been reported since mounting.
     package var damage = 0
 
-    /// An empty report, to be filled in.
+    /// A report with default values.
     package init() {}
 
-    /// The report as the socket and `status --json` have it.
+    /// The report in the form of the socket and of `status --json`.
     package var json: JSONValue {
         [
             "volume": .string(volume), "mountPoint": .string(mountPoint), "uuid": .string(volumeID),
@@ -71,7 +71,7 @@ package struct StatusReport: Sendable, Equatable {
         ]
     }
 
-    /// Reads a report; nil when it is none.
+    /// Reads a report; nil if the JSON is not one.
     package init?(_ json: JSONValue) {
         guard let volume = json["volume"]?.text, let mountPoint = json["mountPoint"]?.text,
             let uuid = json["uuid"]?.text, let state = VolumeState(json["state"]), let since = json["since"]?.integer,
@@ -99,7 +99,7 @@ package struct StatusReport: Sendable, Equatable {
 }
 
 extension LockReport {
-    /// The report as the socket has it.
+    /// The report in the form of the socket.
     package var json: JSONValue {
         [
             "cutOff": .integer(Int64(cutOff)), "processes": .array(processes.map { .integer(Int64($0)) }),
@@ -108,7 +108,7 @@ extension LockReport {
         ]
     }
 
-    /// Reads a report; nil when it is none.
+    /// Reads a report; nil if the JSON is not one.
     package init?(_ json: JSONValue) {
         guard let cutOff = json["cutOff"]?.integer else { return nil }
         self.init()
@@ -121,22 +121,24 @@ extension LockReport {
     }
 }
 
-/// What happens to the volume, for subscribers and `watch`.
+/// An event of the volume, for subscribers and `watch`.
 package enum ControlEvent: Sendable, Equatable {
-    /// A lock begins when everyone who asked has answered `done` with this number, or the grace is over.
+    /// A lock begins when all subscribers with `wait` have answered `done` with this number, or `grace` seconds are
+    /// over.
     case willLock(id: Int64, grace: Double)
     /// The volume is locked.
     case locked
-    /// The keys are gone, and the kernel still holds plaintext of so many files; `locked` follows when it does not.
+    /// The keys are wiped, but the kernel still holds plaintext of this many files. `locked` follows when it holds
+    /// none.
     case sweeping(files: Int)
-    /// Keys are about to come in.
+    /// The volume is about to be unlocked.
     case willUnlock
     /// The volume is unlocked again.
     case unlocked
     /// The volume is unlocked for the first time since mounting.
     case firstUnlock
 
-    /// The event as the socket and `watch --json` have it.
+    /// The event in the form of the socket and of `watch --json`.
     package var json: JSONValue {
         switch self {
         case .willLock(let id, let grace): ["event": "willLock", "id": .integer(id), "grace": .number(grace)]
@@ -148,7 +150,7 @@ package enum ControlEvent: Sendable, Equatable {
         }
     }
 
-    /// Reads an event; nil when it is none that is known.
+    /// Reads an event; nil if it is unknown.
     package init?(_ json: JSONValue) {
         switch json["event"]?.text {
         case "willLock":
@@ -164,21 +166,21 @@ package enum ControlEvent: Sendable, Equatable {
     }
 }
 
-/// A change of class with re-encryption, or of the wrap only.
+/// A request to change a file's class.
 package struct ClassRequest: Sendable, Equatable {
-    /// How the class is changed.
+    /// How to change the class.
     package enum Mode: String, Sendable {
-        /// With a new file key.
+        /// Encrypt the file again with a new file key.
         case reencrypt
-        /// Page 0 alone, as setxattr does.
+        /// Wrap the file key again, as setxattr does. Only page 0 of the file changes.
         case wrapOnly
     }
 
-    /// The file's path from the mount's root, bytes as the file system has them, without a slash in front.
+    /// The file's path from the mount's root, in the file system's bytes, without a leading slash.
     package var path: [UInt8]
-    /// The class that it gets.
+    /// The new class.
     package var protectionClass: ProtectionClass
-    /// How.
+    /// How to change it.
     package var mode: Mode
 
     /// Makes a request.
@@ -189,7 +191,7 @@ package struct ClassRequest: Sendable, Equatable {
     }
 }
 
-/// How far a re-encryption has come, in bytes.
+/// The progress of a re-encryption, in bytes.
 package struct ClassProgress: Sendable, Equatable {
     /// Bytes done.
     package var done: UInt64

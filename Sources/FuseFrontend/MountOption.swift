@@ -69,7 +69,8 @@ package struct MountOption: Sendable {
             "the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)"
         ) { options, text throws(MountOptionError) in
             guard let known = ProtectionClass(name: text) else {
-                throw .badValue(option: "default_class", value: text, expected: "a protection class")
+                let names = ProtectionClass.allCases.map(\.shortName).joined(separator: ", ")
+                throw .badValue(option: "default_class", value: text, expected: "one of \(names)")
             }
             options.volume.defaultClass = known
         },
@@ -87,10 +88,10 @@ package struct MountOption: Sendable {
         ) { $0.volume.keepsFamilyClass = false },
         valued(
             "idle", "DURATION",
-            "lock after this time without use of files of classes A and B, suspend included: 300, 90s, 10m, 1h30m; 0 means never (default)"
+            "lock after this time without use of files of classes A and B, suspend included: 300, 90s, 10m, 1h30m, 1d; 0 means never (default)"
         ) { options, text throws(MountOptionError) in
             guard let seconds = MountOptions.seconds(text) else {
-                throw .badValue(option: "idle", value: text, expected: "a duration such as 300, 90s, 10m or 2h")
+                throw .badValue(option: "idle", value: text, expected: "a duration such as 300, 90s, 10m, 2h or 1d")
             }
             options.idleSeconds = seconds == 0 ? nil : seconds
         },

@@ -49,7 +49,7 @@ package struct MountOptions: Sendable, Equatable {
         switch (option.value, parts.count) {
         case (nil, 1): try option.take(&self, "")
         case (nil, _): throw .unknown(word)
-        case (.some, 1): throw .badValue(option: option.name, value: "", expected: "a value after =")
+        case (.some, 1): throw .badValue(option: option.name, value: "", expected: "a value after " + option.name + "=")
         case (.some, _): try option.take(&self, parts[1])
         }
     }

@@ -1,11 +1,11 @@
-// The one way in which this package starts a thread: named, with signals blocked, running one closure to its end.
-// pthread gives the pointers unwrapped here in every case.
+// Starts every thread of this package. A thread has a name, blocks signals and runs one closure.
+// The pointers that are unwrapped here are never null, because pthread provides them.
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CLinuxShim
 internal import Glibc
 
-/// A thread beside the main one. It goes on when this value is dropped.
+/// A thread. It continues to run when this object is released.
 @safe package final class BackgroundThread: @unchecked Sendable {
     private let body: @Sendable () -> Void
     private let name: String
@@ -16,7 +16,7 @@ internal import Glibc
     /// - Parameters:
     ///   - name: at most 15 bytes.
     ///   - stackSize: in bytes; nil for the system's default.
-    ///   - signal: the one signal that the thread receives. All others are the main thread's.
+    ///   - signal: the one signal that the thread receives. The main thread receives all others.
     package init?(
         name: String, stackSize: Int? = nil, receiving signal: Int32? = nil, _ body: @escaping @Sendable () -> Void
     ) {
@@ -32,7 +32,7 @@ internal import Glibc
         let result = unsafe pthread_create(
             &thread, &attributes,
             { context in
-                // The reference made above for this thread.
+                // This takes the reference that `passRetained` made above.
                 let me = unsafe Unmanaged<BackgroundThread>.fromOpaque(context!).takeRetainedValue()
                 me.run()
                 return nil
@@ -53,14 +53,14 @@ internal import Glibc
         body()
     }
 
-    /// Waits until the closure has returned. At most one caller, once.
+    /// Waits until the closure has returned. Call it at most once.
     package func join() {
         guard let thread else { return }
         pthread_join(thread, nil)
         self.thread = nil
     }
 
-    /// The calling thread's number in the system, which `Request.process` carries.
+    /// The calling thread's ID (gettid(2)), which `Request.process` holds.
     package static var currentNumber: Int32 { pfs_thread_id() }
 
     deinit {

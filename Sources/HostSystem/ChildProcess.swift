@@ -1,28 +1,28 @@
-// Starting and waiting for other programs.
+// Starts other programs and waits for them.
 
 import CLinuxShim
 import Glibc
 
-/// A child process that was started and has to be waited for.
+/// A child process. Its parent must call `wait`.
 package struct ChildProcess: Sendable {
     /// Its process ID.
     package let id: Int32
 
     /// How a child ended.
     package enum Ending: Sendable, Equatable {
-        /// By exit(2) with this status.
+        /// It called exit(2) with this status.
         case exited(Int32)
-        /// By this signal.
+        /// This signal killed it.
         case signalled(Int32)
     }
 
     /// Starts `program` (searched in PATH unless it has a slash).
     ///
     /// - Parameters:
-    ///   - arguments: the whole argument list, the name of the program first.
-    ///   - environment: "NAME=value" strings; nil passes this process's own.
-    ///   - descriptors: descriptors of this process by their number in the child; all others but 0, 1, 2 have to be
-    ///     close-on-exec already, as everything in this module is.
+    ///   - arguments: the whole argument list. The first element is the program's name.
+    ///   - environment: "NAME=value" strings; nil passes this process's environment.
+    ///   - descriptors: descriptors of this process by their number in the child. All others except 0, 1 and 2 must be
+    ///     close-on-exec, as those of this module are.
     ///   - ownSession: true puts the child into a session of its own (setsid(2)).
     package static func start(
         _ program: HostPath, _ arguments: [[UInt8]], environment: [[UInt8]]? = nil,
@@ -31,7 +31,7 @@ package struct ChildProcess: Sendable {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
         defer { unsafe posix_spawn_file_actions_destroy(&actions) }
-        // Copies above every target number, so that one dup2 cannot overwrite the source of a later one.
+        // The copies have numbers above every target, so that one dup2 cannot overwrite the source of a later one.
         var copies: [Int32] = []
         defer { for copy in copies { close(copy) } }
         for (child, own) in descriptors {
@@ -72,7 +72,7 @@ package struct ChildProcess: Sendable {
         return status & 0x7F == 0 ? .exited((status >> 8) & 0xFF) : .signalled(status & 0x7F)
     }
 
-    /// Runs a program to its end.
+    /// Runs a program and waits until it ends.
     @discardableResult
     package static func run(
         _ program: String, _ arguments: [String], descriptors: [(child: Int32, own: Int32)] = []
@@ -96,18 +96,18 @@ package struct ChildProcess: Sendable {
     }
 }
 
-/// Another process, watched by a descriptor that cannot come to mean a different one.
+/// Watches another process. A pidfd always refers to the same process, while a process ID can be reused.
 package struct ProcessWatch: ~Copyable, Sendable {
     private let descriptor: Descriptor
 
-    /// pidfd_open(2).
+    /// Opens a pidfd for the process (pidfd_open(2)).
     package init(_ id: Int32) throws(SystemError) {
         let number = pfs_pidfd_open(id)
         guard number >= 0 else { throw .last("pidfd_open") }
         descriptor = Descriptor(taking: number)
     }
 
-    /// Waits until it has ended, at most `seconds`; false when it still runs.
+    /// Waits at most `seconds` until the process has ended; false if it still runs.
     package borrowing func waitForEnd(seconds: Int32) -> Bool {
         var poll = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
         while true {

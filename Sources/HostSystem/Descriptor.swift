@@ -2,7 +2,7 @@
 
 package import Glibc
 
-/// Owns one open file descriptor and closes it when it goes away.
+/// Owns one open file descriptor and closes it at the end of its life.
 package struct Descriptor: ~Copyable, Sendable {
     /// The number, valid as long as this value lives.
     package let number: Int32
@@ -33,7 +33,7 @@ package struct Descriptor: ~Copyable, Sendable {
         return result
     }
 
-    /// Reads until `buffer` is full or the end; gives the number of bytes.
+    /// Reads until `buffer` is full or the file ends. Returns the number of bytes.
     package func read(into buffer: inout MutableSpan<UInt8>) throws(SystemError) -> Int {
         let (count, code) = unsafe buffer.withUnsafeMutableBytes { memory -> (Int, Int32) in
             var done = 0
@@ -53,7 +53,7 @@ package struct Descriptor: ~Copyable, Sendable {
         return count
     }
 
-    /// Reads what there is up to `limit` bytes; not for secrets.
+    /// Reads to the end of the file, at most `limit` bytes. Not for secrets.
     package func readAll(limit: Int) throws(SystemError) -> [UInt8] {
         var all: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: min(max(limit, 1), 65536))
@@ -91,12 +91,12 @@ package struct Descriptor: ~Copyable, Sendable {
     /// Writes all of `text` as UTF-8.
     package func write(_ text: String) throws(SystemError) {
         let bytes = Array(text.utf8)
-        // The array owns the bytes for the length of the call; UInt8 has no padding.
+        // The array owns the bytes during the call. UInt8 has no padding.
         try write(bytes.span)
     }
 }
 
-/// The whole of a small file, at most `limit` bytes of it; not for secrets.
+/// Reads a small file, at most `limit` bytes. Not for secrets.
 package func readFile(_ path: HostPath, limit: Int = 1 << 20) throws(SystemError) -> [UInt8] {
     do throws(SystemError) {
         return try Descriptor(opening: path, O_RDONLY).readAll(limit: limit)
@@ -105,7 +105,7 @@ package func readFile(_ path: HostPath, limit: Int = 1 << 20) throws(SystemError
     }
 }
 
-/// mkdir(2) for the path and every missing parent, with `mode` for those it makes.
+/// Makes the directory and every missing parent, each with `mode` (mkdir(2)).
 package func makeDirectories(_ path: HostPath, mode: mode_t = 0o700) throws(SystemError) {
     if unsafe path.withCString({ unsafe mkdir($0, mode) }) == 0 || errno == EEXIST { return }
     guard errno == ENOENT, path.parent != path else { throw .last("mkdir", path.description) }

@@ -1,8 +1,8 @@
-// Directory listings and what lies at a path, links not followed.
+// Lists directories and reads the status of paths, without following links.
 
 package import Glibc
 
-/// What lies at a path.
+/// The status of the object at a path.
 package enum FileStatus {
     /// lstat(2).
     package static func read(_ path: HostPath) throws(SystemError) -> stat {
@@ -26,7 +26,7 @@ package enum FileStatus {
                 guard errno == 0 else { throw .last("readdir", path.description) }
                 break
             }
-            // d_name ends with NUL within the record that readdir(3) lends until its next call.
+            // d_name ends with NUL inside its record, which is valid until the next call of readdir(3).
             let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { HostPath(bytes: unsafe Array($0)) }
             if name != HostPath("."), name != HostPath("..") { names.append(name) }
         }

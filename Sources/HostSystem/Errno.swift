@@ -1,12 +1,13 @@
-// The error number of a system call as a typed Swift error.
+// The error number of a system call, as a typed Swift error.
 
 import Glibc
 
 /// The `errno` of a failed system call (errno(3)).
 ///
-/// Public, unlike the rest of the module: the abstract classes of BackingStore throw it, and they have to be `open`.
+/// It is public, unlike the rest of the module, because the abstract classes of BackingStore throw it and must be
+/// `open`.
 public struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringConvertible {
-    /// The number, positive, as in `<errno.h>`.
+    /// The positive number of `<errno.h>`.
     public let rawValue: Int32
 
     /// Takes a number of `<errno.h>`.
@@ -14,10 +15,10 @@ public struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringCo
         self.rawValue = rawValue
     }
 
-    /// The one that the last call of this thread has left.
+    /// The error of this thread's last call.
     package static var last: Errno { Errno(rawValue: errno) }
 
-    /// What strerror(3) says about it.
+    /// The text of strerror(3).
     public var description: String {
         unsafe strerror(rawValue).map { unsafe String(cString: $0) } ?? "error \(rawValue)"
     }
@@ -32,11 +33,11 @@ extension Errno {
     public static let EINTR = Errno(rawValue: Glibc.EINTR)
     /// Input/output error.
     public static let EIO = Errno(rawValue: Glibc.EIO)
-    /// No such device or address; also: opened as a file, but a FIFO, socket or device.
+    /// No such device or address. Also when a FIFO, socket or device is opened as a file.
     public static let ENXIO = Errno(rawValue: Glibc.ENXIO)
     /// Bad descriptor.
     public static let EBADF = Errno(rawValue: Glibc.EBADF)
-    /// Would block (a lock is held by someone else).
+    /// The call would block, for instance because another process holds a lock.
     public static let EAGAIN = Errno(rawValue: Glibc.EAGAIN)
     /// Out of memory.
     public static let ENOMEM = Errno(rawValue: Glibc.ENOMEM)
@@ -56,7 +57,7 @@ extension Errno {
     public static let EINVAL = Errno(rawValue: Glibc.EINVAL)
     /// Too many open files in the process.
     public static let EMFILE = Errno(rawValue: Glibc.EMFILE)
-    /// Too many open files in the system; also: no room for one more in the store's quota.
+    /// Too many open files in the system. Also when the store's quota of descriptors is used up.
     public static let ENFILE = Errno(rawValue: Glibc.ENFILE)
     /// File too large.
     public static let EFBIG = Errno(rawValue: Glibc.EFBIG)
@@ -74,7 +75,7 @@ extension Errno {
     public static let ENOSYS = Errno(rawValue: Glibc.ENOSYS)
     /// Directory not empty.
     public static let ENOTEMPTY = Errno(rawValue: Glibc.ENOTEMPTY)
-    /// A symlink where none may be.
+    /// A symbolic link that may not be followed, or too many of them.
     public static let ELOOP = Errno(rawValue: Glibc.ELOOP)
     /// No such attribute.
     public static let ENODATA = Errno(rawValue: Glibc.ENODATA)

@@ -1,11 +1,11 @@
-// Extended attributes by path, links not followed (xattr(7)).
+// Extended attributes by path, without following links (xattr(7)).
 
 import CLinuxShim
 import Glibc
 
-/// getxattr(2) and setxattr(2) on the object that a path names itself.
+/// Reads and sets extended attributes of the object at a path. A link is not followed (lgetxattr(2), lsetxattr(2)).
 package enum ExtendedAttribute {
-    /// The value, at most 64 KiB; nil when there is no such attribute or the object can have none.
+    /// The value, at most 64 KiB; nil if the attribute is missing or the object cannot have attributes.
     package static func read(_ name: String, of path: HostPath) throws(SystemError) -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: 65536)
         let count = unsafe path.withCString { path in unsafe pfs_lgetxattr(path, name, &buffer, UInt(buffer.count)) }
@@ -20,7 +20,7 @@ package enum ExtendedAttribute {
         guard result == 0 else { throw .last("setxattr", path.description) }
     }
 
-    /// Removes the attribute; one that is not there is no error.
+    /// Removes the attribute. A missing attribute is not an error.
     package static func remove(_ name: String, of path: HostPath) throws(SystemError) {
         let result = unsafe path.withCString { path in unsafe pfs_lremovexattr(path, name) }
         guard result == 0 || errno == ENODATA else { throw .last("removexattr", path.description) }

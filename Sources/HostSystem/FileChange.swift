@@ -1,4 +1,4 @@
-// Changes of names by path: directories made, files renamed and removed.
+// Makes directories, and renames and removes files, by path.
 
 import CLinuxShim
 package import Glibc
@@ -10,7 +10,7 @@ package enum FileChange {
         guard unsafe path.withCString({ unsafe mkdir($0, mode) }) == 0 else { throw .last("mkdir", path.description) }
     }
 
-    /// Renames; what is in place of `target` is replaced, or is EEXIST where `replacing` is false.
+    /// Renames a file or directory. An existing `target` is replaced, or causes EEXIST if `replacing` is false.
     package static func rename(_ source: HostPath, to target: HostPath, replacing: Bool) throws(SystemError) {
         let result = unsafe source.withCString { source in
             unsafe target.withCString { target in
@@ -20,7 +20,7 @@ package enum FileChange {
         guard result == 0 else { throw SystemError(code: -result, call: "rename", subject: target.description) }
     }
 
-    /// Removes a name that is not a directory's.
+    /// Removes an entry that is not a directory.
     package static func removeFile(_ path: HostPath) throws(SystemError) {
         guard unsafe path.withCString({ unsafe unlink($0) }) == 0 else { throw .last("unlink", path.description) }
     }

@@ -1,8 +1,8 @@
-// Paths as Linux has them: bytes without a NUL, which need not be UTF-8.
+// Paths of Linux. They are bytes without NUL and need not be UTF-8.
 
 import Glibc
 
-/// A path of the host: any bytes but NUL.
+/// A path of the host, in any bytes but NUL.
 package struct HostPath: Sendable, Hashable, CustomStringConvertible {
     /// The bytes, without a terminating NUL.
     package let bytes: [UInt8]
@@ -20,7 +20,7 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         let terminated = bytes.map { CChar(bitPattern: $0) } + [0]
-        // The span's memory is alive for the whole of this scope and ends with NUL.
+        // The span's memory lives until the end of this scope, and ends with NUL.
         let span = terminated.span
         var outcome: Swift.Result<Result, Failure>?
         unsafe span.withUnsafeBufferPointer { buffer in
@@ -31,7 +31,7 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return try result.get()
     }
 
-    /// The path for a person: control characters and broken UTF-8 are shown as `\xHH`.
+    /// The path for a person. Control characters and invalid UTF-8 appear as `\xHH`.
     package var description: String {
         var text = ""
         for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
@@ -58,7 +58,7 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return HostPath(bytes: bytes + slash + component)
     }
 
-    /// All but the last component: "/" for what lies in the root, "." for a bare name.
+    /// All components but the last: "/" for an entry of the root, "." for a name without a slash.
     package var parent: HostPath {
         var end = bytes.count
         while end > 1, bytes[end - 1] == UInt8(ascii: "/") { end -= 1 }
@@ -68,7 +68,7 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return HostPath(bytes: bytes[..<end])
     }
 
-    /// The last component, without slashes behind it.
+    /// The last component, without trailing slashes.
     package var lastComponent: HostPath {
         var end = bytes.count
         while end > 1, bytes[end - 1] == UInt8(ascii: "/") { end -= 1 }
@@ -77,14 +77,14 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return HostPath(bytes: bytes[start..<end])
     }
 
-    /// True when this absolute resolved path is `other` or lies below it.
+    /// True if this absolute resolved path is `other` or a path below it.
     package func isInside(_ other: HostPath) -> Bool {
         if other.bytes == [UInt8(ascii: "/")] { return true }
         return bytes.starts(with: other.bytes)
             && (bytes.count == other.bytes.count || bytes[other.bytes.count] == UInt8(ascii: "/"))
     }
 
-    /// realpath(3): absolute, without links, `.` and `..`.
+    /// The absolute path without links, `.` and `..` (realpath(3)).
     package func resolved() throws(SystemError) -> HostPath {
         guard let text = unsafe withCString({ unsafe realpath($0, nil) }) else {
             throw .last("realpath", description)
@@ -94,7 +94,8 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
             bytes: unsafe UnsafeBufferPointer(start: text, count: strlen(text)).map { UInt8(bitPattern: $0) })
     }
 
-    /// Absolute by the current directory, links left alone; for a path that must not be touched (a dead mount).
+    /// The path made absolute by the current directory, without resolving links. For paths that must not be accessed,
+    /// such as a dead mount.
     package func absolute() throws(SystemError) -> HostPath {
         if isAbsolute { return self }
         guard let text = unsafe getcwd(nil, 0) else { throw .last("getcwd") }

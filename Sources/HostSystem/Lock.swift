@@ -1,11 +1,11 @@
-// pthread-backed locks that own what they guard, clean under the thread sanitizer.
+// Locks that own the value they guard. They use pthread, which the thread sanitizer understands.
 
 import Glibc
 
 /// A mutual-exclusion lock around the value that it guards.
 ///
-/// Not recursive. `Synchronization.Mutex` raises false alarms under the thread sanitizer on Linux; this one does not
-/// (pthread_mutex_lock(3)).
+/// The lock is not recursive. It uses pthread_mutex_lock(3), because `Synchronization.Mutex` raises false alarms under
+/// the thread sanitizer on Linux.
 @safe package final class Lock<Value: ~Copyable>: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private var guarded: Guarded<Value>
@@ -15,7 +15,7 @@ import Glibc
         unsafe mutex = .allocate(capacity: 1)
         unsafe mutex.initialize(to: pthread_mutex_t())
         guarded = Guarded(value: value)
-        // The address is stable for the life of the object, as pthread demands.
+        // The address does not change during the object's life, as pthread requires.
         let result = unsafe pthread_mutex_init(mutex, nil)
         precondition(result == 0, "pthread_mutex_init failed")
     }
@@ -35,9 +35,10 @@ import Glibc
         return try body(&guarded.value)
     }
 
-    /// Waits on `condition`, whose waiters must all use this lock, until `body` gives a result.
+    /// Waits on `condition` until `body` returns a result. All waiters of a condition must use the same lock.
     ///
-    /// `body` runs with the lock held; nil means "wait for the next signal". Gives nil when `deadline` passes first.
+    /// `body` runs with the lock held. If it returns nil, the call waits for the next signal. Returns nil if `deadline`
+    /// passes first.
     /// - Parameter deadline: on CLOCK_MONOTONIC, in nanoseconds; nil waits for ever.
     package func wait<Result>(
         on condition: Condition, until deadline: UInt64? = nil, _ body: (inout Value) -> Result?
@@ -51,10 +52,10 @@ import Glibc
     }
 }
 
-/// A value that takes room even when it is `Void`.
+/// A value that occupies memory even if it is `Void`.
 ///
-/// A field without size lies at its object's address, and the thread sanitizer would take an access to it for a write to
-/// the object's class.
+/// A field without size has the address of its object. The thread sanitizer would mistake an access to it for a write
+/// to the object's class.
 struct Guarded<Value: ~Copyable>: ~Copyable {
     var value: Value
     private var room: UInt8 = 0
@@ -103,14 +104,14 @@ struct Guarded<Value: ~Copyable>: ~Copyable {
     }
 }
 
-/// Nanoseconds on CLOCK_MONOTONIC, the clock of every deadline in `Lock.wait`.
+/// Nanoseconds on CLOCK_MONOTONIC, which `Lock.wait` uses for deadlines.
 package func monotonicNanoseconds() -> UInt64 {
     var time = timespec()
     unsafe clock_gettime(CLOCK_MONOTONIC, &time)
     return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
 }
 
-/// The time between two readings of one clock; 0 where `end` was read before `start`.
+/// The time between two readings of one clock; 0 if `end` was read before `start`.
 ///
-/// Readings of two threads reach a lock in any order, and a difference below zero would trap.
+/// Two threads can read the clock in one order and take a lock in the other. A negative difference would trap.
 package func nanoseconds(from start: UInt64, to end: UInt64) -> UInt64 { end > start ? end - start : 0 }

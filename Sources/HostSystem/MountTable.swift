@@ -8,13 +8,13 @@ package struct MountEntry: Sendable, Hashable {
     package let major: UInt32
     /// Device numbers of the mounted file system.
     package let minor: UInt32
-    /// Where it is mounted, absolute.
+    /// The absolute path of the mount point.
     package let mountPoint: HostPath
     /// Per-mount options.
     package let options: String
-    /// The type, such as `fuse.protectfs`.
+    /// The file system's type, such as `fuse.protectfs`.
     package let type: String
-    /// What is mounted; for protectfs the volume as typed, made absolute.
+    /// The mounted device or directory. For protectfs it is the volume's path as typed, made absolute.
     package let source: HostPath
     /// Per-file-system options.
     package let superOptions: String
@@ -22,7 +22,7 @@ package struct MountEntry: Sendable, Hashable {
     /// "MAJOR:MINOR".
     package var device: String { "\(major):\(minor)" }
 
-    /// The same as `st_dev` says it (makedev(3)).
+    /// The device numbers in the form of `st_dev` (makedev(3)).
     package var deviceNumber: UInt64 {
         let (major, minor) = (UInt64(major), UInt64(minor))
         return (major & ~0xFFF) << 32 | (major & 0xFFF) << 8 | (minor & ~0xFF) << 12 | minor & 0xFF
@@ -31,7 +31,7 @@ package struct MountEntry: Sendable, Hashable {
     /// True for a mount of this program.
     package var isProtectfs: Bool { type == "fuse.protectfs" }
 
-    /// The user whose mount it is (option `user_id`); nil where the table does not say.
+    /// The user who owns the mount (option `user_id`); nil if the table does not say.
     package var owner: UInt32? { number(of: "user_id") }
 
     /// A number in `superOptions`, such as `user_id`.
@@ -44,16 +44,16 @@ package struct MountEntry: Sendable, Hashable {
     }
 }
 
-/// Tells of changes of the mount table (poll(2) of proc_pid_mountinfo(5)).
+/// Waits for changes of the mount table (poll(2) on proc_pid_mountinfo(5)).
 package struct MountTableWatch: ~Copyable, Sendable {
     private let table: Descriptor
 
-    /// From here on changes are told.
+    /// Begins to watch. Later changes are not missed.
     package init() throws(SystemError) {
         table = try Descriptor(opening: HostPath("/proc/self/mountinfo"), O_RDONLY)
     }
 
-    /// Waits for a change; false where none can be waited for.
+    /// Waits for a change; false if waiting fails.
     package borrowing func wait() -> Bool {
         var change = pollfd(fd: table.number, events: Int16(POLLPRI), revents: 0)
         while true {
@@ -66,17 +66,17 @@ package struct MountTableWatch: ~Copyable, Sendable {
 
 /// The mounts that this process sees.
 package enum MountTable {
-    /// All mounts, oldest first; of several on one point the last is the one that is seen.
+    /// All mounts, oldest first. If several have the same mount point, the last one hides the others.
     package static func read() throws(SystemError) -> [MountEntry] {
         parse(try readFile(HostPath("/proc/self/mountinfo"), limit: 64 << 20))
     }
 
-    /// The mount that is seen at exactly this absolute path.
+    /// The visible mount whose mount point is this absolute path.
     package static func entry(at path: HostPath) throws(SystemError) -> MountEntry? {
         try read().last { $0.mountPoint == path }
     }
 
-    /// The mount that a resolved absolute path lies in.
+    /// The mount that contains a resolved absolute path.
     package static func entry(containing path: HostPath) throws(SystemError) -> MountEntry? {
         var best: MountEntry?
         for entry in try read() where path.isInside(entry.mountPoint) {
@@ -85,7 +85,7 @@ package enum MountTable {
         return best
     }
 
-    /// Parses mountinfo; lines that are not understood are left out.
+    /// Parses mountinfo and skips lines that it does not understand.
     static func parse(_ bytes: [UInt8]) -> [MountEntry] {
         bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
             let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
@@ -103,7 +103,7 @@ package enum MountTable {
         }
     }
 
-    /// Undoes the kernel's `\ooo` for space, tab, newline, backslash and `#`.
+    /// Decodes `\ooo`, with which the kernel writes space, tab, newline, backslash and `#`.
     private static func unescape(_ field: ArraySlice<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         var index = field.startIndex

@@ -4,9 +4,9 @@ import CLinuxShim
 
 /// A pipe whose two ends are closed on exec.
 package struct Pipe: ~Copyable, Sendable {
-    /// The end that is read; closed by taking it.
+    /// The read end. A caller that takes it closes it.
     package var reading: Descriptor?
-    /// The end that is written.
+    /// The write end.
     package var writing: Descriptor?
 
     /// pipe2(2) with O_CLOEXEC.

@@ -1,11 +1,11 @@
-// A readers-writer lock that owns what it guards.
+// A readers-writer lock that owns the value it guards.
 
 import Glibc
 
-/// Many readers or one writer, around the value that it guards; writers are preferred, so that readers cannot starve a
-/// lock of the volume (pthread_rwlockattr_setkind_np(3)).
+/// A lock for many readers or one writer, around the value that it guards. It prefers writers, so that readers cannot
+/// delay a lock of the volume for ever (pthread_rwlockattr_setkind_np(3)).
 ///
-/// Not recursive: a reader that asks again while a writer waits would deadlock.
+/// The lock is not recursive. A reader that takes it again while a writer waits would deadlock.
 @safe package final class RWLock<Value: ~Copyable>: @unchecked Sendable {
     private let lock: UnsafeMutablePointer<pthread_rwlock_t>
     private var guarded: Guarded<Value>
@@ -30,7 +30,7 @@ import Glibc
         unsafe lock.deallocate()
     }
 
-    /// Runs `body` with the value while other readers may run too.
+    /// Runs `body` with the value. Other readers may run at the same time.
     package func withReadLock<Result: ~Copyable, Failure: Error>(
         _ body: (borrowing Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -39,7 +39,7 @@ import Glibc
         return try body(guarded.value)
     }
 
-    /// Runs `body` with the value while nobody else has it.
+    /// Runs `body` with exclusive access to the value.
     package func withWriteLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -1,4 +1,4 @@
-// The directory of control sockets: where it may be, and whether it is one that no other user can have put there.
+// Finds the directory of control sockets, and checks that no other user can have made or replaced it.
 
 import CLinuxShim
 import Glibc
@@ -7,20 +7,20 @@ import Glibc
 package enum RuntimeDirectoryError: Error, Sendable, Equatable {
     /// A system call failed.
     case system(SystemError)
-    /// What is there is not a directory: a link, say.
+    /// The path is not a directory, for instance a link.
     case notADirectory(HostPath)
-    /// Another user made it.
+    /// The directory belongs to another user.
     case foreign(HostPath, owner: UInt32)
-    /// Others may enter it.
+    /// Other users may enter the directory.
     case open(HostPath)
-    /// Others may put another directory into its place.
+    /// Other users may replace the directory.
     case replaceable(HostPath)
 }
 
 extension SystemPaths {
-    /// Where control sockets of this user may be, the place for new ones first: for root `/run/protectfs`; for others
-    /// `$XDG_RUNTIME_DIR/protectfs`, then `/run/user/UID/protectfs` where that is the user's own, which programs without a
-    /// login session's environment find too, then `/tmp/protectfs-UID`.
+    /// The directories that may hold control sockets of this user; new ones are made in the first. For root it is
+    /// `/run/protectfs`. For other users they are `$XDG_RUNTIME_DIR/protectfs`, `/run/user/UID/protectfs` if the user
+    /// owns it, and `/tmp/protectfs-UID`. Programs without the environment of a login session also find the second one.
     package static var runtimes: [HostPath] {
         let user = geteuid()
         if user == 0 { return [HostPath("/run/protectfs")] }
@@ -31,12 +31,13 @@ extension SystemPaths {
         return places + [temporaryRuntime(of: user)]
     }
 
-    /// Where the control sockets of another user's mounts may be. Only root may look there.
+    /// The directories that may hold control sockets of another user's mounts. Only root can use them.
     package static func runtimes(of user: UInt32) -> [HostPath] {
         [sessionRuntime(of: user), temporaryRuntime(of: user)]
     }
 
-    /// Where the control socket of a mount may be, the most likely place first. Root reaches the mounts of others as well.
+    /// The paths that a mount's control socket may have, the most likely one first. For root they include the mounts of
+    /// other users.
     package static func controlSockets(of mount: MountEntry) -> [HostPath] {
         var places = runtimes
         if geteuid() == 0, let owner = mount.owner, owner != 0 { places += runtimes(of: owner) }
@@ -47,14 +48,14 @@ extension SystemPaths {
 
     private static func temporaryRuntime(of user: UInt32) -> HostPath { HostPath("/tmp/protectfs-\(user)") }
 
-    /// Where this process makes control sockets.
+    /// The directory in which this process makes control sockets.
     package static var runtime: HostPath { runtimes[0] }
 
-    /// The control socket that this process makes for a mount, named MAJOR:MINOR.
+    /// The path of the control socket that this process makes for a mount. Its name is MAJOR:MINOR.
     package static func controlSocket(of mount: MountEntry) -> HostPath { runtime.appending(mount.device) }
 
-    /// Makes `runtime` if it is missing, and checks that it is this user's own with mode 0700, in a place where no other
-    /// user can put another in its stead. In `/tmp` anybody may have made it before.
+    /// Makes `runtime` if it is missing. Checks that it belongs to this user, has mode 0700 and cannot be replaced by
+    /// another user. In `/tmp` any user may have made it before.
     package static func makeRuntime() throws(RuntimeDirectoryError) -> HostPath {
         let path = runtime
         let (status, parent): (stat, stat)
@@ -73,7 +74,8 @@ extension SystemPaths {
         return path
     }
 
-    /// Whether a path is a directory, and no link to one, of one of these users, in which nobody else can make anything.
+    /// Whether a path is a directory, not a link, that belongs to one of `owners` and in which no other user can make
+    /// files.
     package static func isSafe(_ path: HostPath, owners: Set<UInt32>) -> Bool {
         guard let directory = try? Descriptor(opening: path, pfs_O_PATH | pfs_O_DIRECTORY | pfs_O_NOFOLLOW) else {
             return false
@@ -81,7 +83,7 @@ extension SystemPaths {
         return isSafe(directory, owners: owners)
     }
 
-    /// The same of one that is open.
+    /// The same check for an open directory.
     package static func isSafe(_ directory: borrowing Descriptor, owners: Set<UInt32>) -> Bool {
         guard let status = try? directory.status() else { return false }
         return status.st_mode & S_IFMT == S_IFDIR && owners.contains(status.st_uid) && status.st_mode & 0o022 == 0

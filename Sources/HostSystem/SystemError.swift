@@ -1,35 +1,35 @@
-// A system call that failed: which one, on what, and the errno.
+// The error of a failed system call, with the call and its object.
 
 import Glibc
 
 /// A system call that failed.
 package struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
-    /// errno as the call left it.
+    /// The errno of the call.
     package let cause: Errno
-    /// The call, as its manual page is named.
+    /// The name of the call's manual page.
     package let call: String
-    /// What it was about; empty when there is nothing to name.
+    /// The object of the call, such as a path; empty if there is none.
     package let subject: String
 
-    /// Makes an error from parts.
+    /// Makes an error from its parts.
     package init(code: Int32, call: String, subject: String = "") {
         cause = Errno(rawValue: code)
         self.call = call
         self.subject = subject
     }
 
-    /// Takes errno as the last call of this thread left it.
+    /// The error of this thread's last call, from errno.
     package static func last(_ call: String, _ subject: String = "") -> SystemError {
         SystemError(code: errno, call: call, subject: subject)
     }
 
-    /// The same number, to be compared with those of Glibc.
+    /// The error number, for comparison with the constants of Glibc.
     package var code: Int32 { cause.rawValue }
 
-    /// What strerror(3) says about it.
+    /// The text of strerror(3).
     package var reason: String { cause.description }
 
-    /// What strerror(3) says about `code`.
+    /// The text of strerror(3) for `code`.
     package static func reason(of code: Int32) -> String { Errno(rawValue: code).description }
 
     /// The failure in one line for a log.

@@ -1,10 +1,10 @@
-// Where things lie that belong to a user and not to a volume.
+// Paths of files that belong to a user and not to a volume.
 
 import Glibc
 
-/// Directories by the XDG base directory specification, and those of root.
+/// Directories of the XDG base directory specification, and those of root.
 package enum SystemPaths {
-    /// A variable of the environment as bytes; nil when unset or empty.
+    /// An environment variable as bytes; nil if it is unset or empty.
     package static func environment(_ name: String) -> HostPath? {
         guard let value = unsafe getenv(name) else { return nil }
         let path = HostPath(
@@ -12,7 +12,7 @@ package enum SystemPaths {
         return path.bytes.isEmpty ? nil : path
     }
 
-    /// The user's home by HOME, else by the password database, else "/".
+    /// The user's home directory, from HOME, else from the password database, else "/".
     package static var home: HostPath {
         if let home = environment("HOME"), home.isAbsolute { return home }
         if let entry = unsafe getpwuid(getuid()), let home = unsafe entry.pointee.pw_dir {
@@ -21,10 +21,10 @@ package enum SystemPaths {
         return HostPath("/")
     }
 
-    /// The user that this process acts as.
+    /// The effective user ID of this process.
     package static var user: UInt32 { geteuid() }
 
-    /// Where device keys and state files lie: `${XDG_DATA_HOME:-~/.local/share}/protectfs`.
+    /// The directory of device keys and state files: `${XDG_DATA_HOME:-~/.local/share}/protectfs`.
     package static var data: HostPath {
         if let base = environment("XDG_DATA_HOME"), base.isAbsolute { return base.appending("protectfs") }
         return home.appending(".local/share/protectfs")

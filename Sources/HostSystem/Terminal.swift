@@ -1,14 +1,14 @@
-// The terminal: secrets without echo, its width, whether there is one.
+// Uses the terminal: reads lines, with or without echo, and finds its width.
 
 import CLinuxShim
 import Glibc
 
 /// The controlling terminal and the standard streams.
 package enum Terminal {
-    /// True when the stream (0, 1 or 2) is a terminal.
+    /// True if the stream (0, 1 or 2) is a terminal.
     package static func isTerminal(_ stream: Int32) -> Bool { isatty(stream) == 1 }
 
-    /// Columns of the terminal on standard output, 80 when unknown.
+    /// Columns of the terminal on standard output; 80 if unknown.
     package static var columns: Int {
         let found = Int(pfs_terminal_columns(1))
         return found > 0 ? found : 80
@@ -16,18 +16,19 @@ package enum Terminal {
 
     /// Shows `prompt` on the controlling terminal and reads one line without echo into `buffer`.
     ///
-    /// The line's bytes go nowhere but into `buffer`; the newline is not kept. A line that is longer than the buffer is
-    /// E2BIG; end of input before a newline is EPIPE; no terminal is ENXIO or ENOTTY.
-    /// ^C ends it with EINTR, after echo has been put back.
+    /// The line's bytes enter no memory but `buffer`. The newline is not stored.
+    ///
+    /// - Throws: E2BIG if the line is longer than the buffer, EPIPE if the input ends before a newline, ENXIO or ENOTTY
+    ///   without a terminal, and EINTR after ^C, when echo has been restored.
     package static func readSecret(prompt: String, into buffer: inout MutableSpan<UInt8>) throws(SystemError) -> Int {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         var original = termios()
         guard unsafe tcgetattr(terminal.number, &original) == 0 else { throw .last("tcgetattr", "/dev/tty") }
         var quiet = original
-        // ISIG off: ^C is read as a byte and answered as EINTR below, with echo put back first.
+        // Without ISIG, ^C is read as a byte. The code below restores echo and then throws EINTR.
         quiet.c_lflag &= ~tcflag_t(ECHO | ISIG)
         quiet.c_lflag |= tcflag_t(ICANON)
-        // ^C ends the line too, so that it is seen at once.
+        // ^C also ends the line, so that read(2) returns at once.
         unsafe withUnsafeMutableBytes(of: &quiet.c_cc) { unsafe $0[Int(VEOL)] = 3 }
         guard unsafe tcsetattr(terminal.number, TCSAFLUSH, &quiet) == 0 else { throw .last("tcsetattr", "/dev/tty") }
         defer { unsafe tcsetattr(terminal.number, TCSAFLUSH, &original) }
@@ -39,8 +40,9 @@ package enum Terminal {
     /// The longest line that `ask` reads, in bytes.
     private static let longestLine = 4096
 
-    /// Shows `question` on the controlling terminal and reads one line as it is typed, at most 4,096 bytes; no terminal is
-    /// ENXIO or ENOTTY.
+    /// Shows `question` on the controlling terminal and reads one line with echo, at most 4,096 bytes.
+    ///
+    /// - Throws: ENXIO or ENOTTY without a terminal.
     package static func ask(_ question: String) throws(SystemError) -> [UInt8] {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         guard isatty(terminal.number) == 1 else { throw .last("isatty", "/dev/tty") }
@@ -51,7 +53,7 @@ package enum Terminal {
         return Array(line.prefix(count))
     }
 
-    /// Reads one line byte by byte, so that nothing behind it is taken from the stream.
+    /// Reads one line byte by byte, so that the bytes after it remain in the stream.
     ///
     /// - Parameter interrupt: a byte that ends reading with EINTR.
     package static func readLine(

@@ -1,4 +1,4 @@
-// Times of day for people and programs, and the clock that counts suspend.
+// Times of day for people and programs, and the clock that also counts the time of a suspend.
 
 internal import CLinuxShim
 import Glibc
@@ -8,7 +8,7 @@ package enum WallClock {
     /// Seconds since 1970.
     package static var seconds: Int64 { Int64(nanoseconds(CLOCK_REALTIME) / 1_000_000_000) }
 
-    /// Nanoseconds on CLOCK_BOOTTIME, which goes on while the machine is suspended.
+    /// Nanoseconds on CLOCK_BOOTTIME, which also runs while the machine is suspended.
     package static var bootNanoseconds: UInt64 { nanoseconds(CLOCK_BOOTTIME) }
 
     private static func nanoseconds(_ clock: clockid_t) -> UInt64 {

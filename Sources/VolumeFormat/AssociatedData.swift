@@ -47,21 +47,23 @@ package enum AssociatedData {
     /// Bytes of block 0's associated data.
     package static let firstBlockLength = 68
 
-    /// Writes block `index`'s associated data into `bytes` and gives its length (68 for block 0, else 36).
-    ///
-    /// - Parameter field: the field's 8 bytes as they are in the page.
-    package static func block(
-        header: FileHeader, index: UInt64, field: Span<UInt8>, into bytes: inout MutableSpan<UInt8>
-    ) -> Int {
+    /// Writes the part of the associated data that all blocks of a file share, with room for block 0's (68 bytes).
+    package static func beginBlocks(header: FileHeader, into bytes: inout MutableSpan<UInt8>) {
         header.fileID.store(into: &bytes, at: 0)
-        bytes.storeLittleEndian(index, at: 16)
-        bytes.copy(field, to: 24)
         bytes.storeLittleEndian(header.suite.rawValue, at: 32)
         bytes.storeLittleEndian(PageGeometry.blockLog2, at: 33)
         bytes.storeLittleEndian(0 as UInt16, at: 34)
-        guard index == 0 else { return blockLength }
         header.storePrefix(into: &bytes, at: blockLength)
-        return firstBlockLength
+    }
+
+    /// Writes the part of block `index` after `beginBlocks`, and returns the length of its associated data: 68 bytes for
+    /// block 0, else 36.
+    ///
+    /// - Parameter field: the field's 8 bytes from the page, as a little-endian integer.
+    package static func completeBlock(index: UInt64, field: UInt64, into bytes: inout MutableSpan<UInt8>) -> Int {
+        bytes.storeLittleEndian(index, at: 16)
+        bytes.storeLittleEndian(field, at: 24)
+        return index == 0 ? firstBlockLength : blockLength
     }
 
     /// Associated data of a wrapped file key (HPKE's aad too).

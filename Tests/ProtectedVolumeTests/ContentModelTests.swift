@@ -71,7 +71,7 @@ import VolumeFormat
         }
         let status = try content.backing.status()
         #expect(status.size == content.geometry.backingLength(size: UInt64(model.count)))
-        #expect(keys.departures.withLock { $0 } == [])
+        #expect(keys.evidence.withLock { $0 } == [])
     }
 
     private func grow(_ model: inout [UInt8], to size: Int) {

@@ -63,12 +63,12 @@ final class ContentKeys: Sendable {
         return ContentContext(
             keys: ring, epochs: log, options: options, mendAtOnce: mendAtOnce,
             mendStep: mendStep, mostSealedHoles: mostSealedHoles
-        ) { [self] departure in
-            departures.withLock { $0.append(departure) }
+        ) { [self] found in
+            evidence.withLock { $0.append(found) }
         }
     }
 
-    let departures = Lock<[CrashEvidence]>([])
+    let evidence = Lock<[CrashEvidence]>([])
 }
 
 extension MemoryStore {

@@ -130,7 +130,7 @@ import VolumeFormat
         var expected = bytes
         for index in 3932..<7992 { expected[index] = 0 }
         #expect(read("c") == .success(expected))
-        #expect(keys.departures.withLock { $0.contains { $0.kind == .zeroPage && $0.page == 1 } })
+        #expect(keys.evidence.withLock { $0.contains { $0.kind == .zeroPage && $0.page == 1 } })
         #expect(isDamaged(read("c", .nothing)))
         keys.openEpochs.withLock { $0 = [] }
         #expect(isDamaged(read("c")))

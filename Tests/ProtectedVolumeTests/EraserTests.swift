@@ -17,9 +17,9 @@ import VolumeFormat
         let store = MemoryStore()
         let bag = try TestKeys.shared.get().bag
         try KeybagFile.create(bag.bytes, in: store.root)
-        let previous = try #require(KeybagFile.previous)
+        let previous = KeybagFile.previous
         try store.root.createFile(previous, mode: 0o600).write(bag.bytes.span, at: 0)
-        let temporary = try #require(KeybagFile.temporary)
+        let temporary = KeybagFile.temporary
         try store.root.createFile(temporary, mode: 0o600).write(Self.secret.span, at: 0)
         store.makeDurable()
         store.clearRecords()
@@ -32,7 +32,7 @@ import VolumeFormat
 
     @Test func everythingIsOverwrittenAndDurableBeforeItIsRemoved() throws {
         let store = try volume()
-        let kept = try #require(KeybagFile.temporary)
+        let kept = KeybagFile.temporary
         // A handle shows what became of the bytes.
         let handle = try store.root.openFile(kept, .readOnly)
         store.clearRecords()
@@ -52,7 +52,7 @@ import VolumeFormat
 
     @Test func aFileWithOtherNamesIsNotWritten() throws {
         let store = try volume()
-        let previous = try #require(KeybagFile.previous)
+        let previous = KeybagFile.previous
         let victim = BackingName.known(Array("victim".utf8))
         try store.root.createFile(victim, mode: 0o600).write(Self.secret.span, at: 0)
         try? store.root.unlink(previous)
@@ -65,7 +65,7 @@ import VolumeFormat
 
     @Test func twoNamesOfTheKeybagAreOne() throws {
         let store = try volume()
-        let previous = try #require(KeybagFile.previous)
+        let previous = KeybagFile.previous
         // What a replacement leaves that was cut off between its link and its rename.
         try? store.root.unlink(previous)
         try store.root.link(BackingName.keybag, to: store.root, previous)

@@ -360,15 +360,15 @@ final class FileSimulation {
         if isUnmended { try goOn(moments[moments.count - 1], expected, open, name) }
         // Mended for good: read with no tolerance, and nothing to report.
         keys.openEpochs.withLock { $0 = [] }
-        let reported = keys.departures.withLock { $0.count }
+        let reported = keys.evidence.withLock { $0.count }
         do {
             let reopened = try crashed.open(in: keys.mount(needsMore ? .everything : .nothing))
-            guard try reopened.readAll() == expected, needsMore || keys.departures.withLock({ $0.count }) == reported
+            guard try reopened.readAll() == expected, needsMore || keys.evidence.withLock({ $0.count }) == reported
             else {
                 throw SimulationFailure(description: "\(name): not mended for good")
             }
         } catch let error as VolumeError { throw SimulationFailure(description: "\(name), strictly: \(error)") }
-        keys.departures.withLock { $0 = [] }
+        keys.evidence.withLock { $0 = [] }
         // Then cut in the middle of it, or of the next modification where the middle still waits.
         keys.openEpochs.withLock { $0 = open + context.epochs.own }
         let reading = keys.mount()

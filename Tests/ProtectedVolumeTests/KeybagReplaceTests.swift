@@ -59,7 +59,7 @@ extension MemoryStore {
 
     fileprivate static func make(_ scene: Scene, hasLinks: Bool) throws -> MemoryStore {
         let store = MemoryStore()
-        let (current, previous) = (BackingName.keybag, try #require(KeybagFile.previous))
+        let (current, previous) = (BackingName.keybag, KeybagFile.previous)
         switch scene {
         case .plain, .leftover, .sameFile, .temporary: try store.put(current, Bytes.verified)
         case .missing, .otherName: break
@@ -69,7 +69,7 @@ extension MemoryStore {
         switch scene {
         case .plain: break
         case .leftover: try store.put(previous, Bytes.older)
-        case .temporary: try store.put(try #require(KeybagFile.temporary), Bytes.other)
+        case .temporary: try store.put(KeybagFile.temporary, Bytes.other)
         case .sameFile: try store.root.link(current, to: store.root, previous)
         case .missing, .damaged, .other: try store.put(previous, Bytes.verified)
         case .otherName:
@@ -98,7 +98,7 @@ extension MemoryStore {
 
     /// Whether the current keybag or the one before it is one that opens.
     private func hasOneThatOpens(_ store: MemoryStore) throws -> Bool {
-        let found = [store.bytes(of: BackingName.keybag), store.bytes(of: try #require(previous))]
+        let found = [store.bytes(of: BackingName.keybag), store.bytes(of: previous)]
         return found.contains(Bytes.verified) || found.contains(Bytes.next)
     }
 
@@ -146,12 +146,12 @@ extension MemoryStore {
                     // Where the last sync fails it is gone, and nobody knows for how long.
                     #expect(left != nil || !KeybagFile.hasPrevious(in: store.root), "\(place)")
                 } else if scene.isPrevious {
-                    #expect(store.bytes(of: try #require(previous)) == Bytes.verified, "\(place)")
+                    #expect(store.bytes(of: previous) == Bytes.verified, "\(place)")
                     #expect(now == before || now == nil, "\(place)")
                 } else {
                     #expect(now == Bytes.verified, "\(place)")
                 }
-                #expect(store.bytes(of: try #require(temporary)) == nil || scene == .temporary && !isDone, "\(place)")
+                #expect(store.bytes(of: temporary) == nil || scene == .temporary && !isDone, "\(place)")
             }
         }
         print("failing calls in a replacement of the keybag: \(count)")
@@ -226,10 +226,10 @@ extension MemoryStore {
         let other = BackingName.known(Array("letter".utf8))
         let store = try MemoryStore.make(.plain, hasLinks: true)
         try store.put(other, Bytes.other)
-        try store.root.link(other, to: store.root, try #require(previous))
+        try store.root.link(other, to: store.root, previous)
         try KeybagFile.destroyLeftovers(keeping: Bytes.verified, in: store.root)
         #expect(!KeybagFile.hasPrevious(in: store.root))
-        try store.root.createSymlink(try #require(previous), target: Array(other.bytes))
+        try store.root.createSymlink(previous, target: Array(other.bytes))
         #expect(try replace(store, .plain) == nil)
         #expect(store.bytes(of: other) == Bytes.other)
         #expect(Set(try store.root.entries().map(\.name)) == [BackingName.keybag, other])

@@ -143,7 +143,7 @@ import VolumeFormat
         let read = store.records.filter { $0.call == .read }.reduce(0) { $0 + Int($1.length) }
         #expect(written <= 8 * 4096 && read < 400 * 4096)
         #expect(content.header.flags.contains(.holes))
-        #expect(keys.departures.withLock { $0.contains { $0.kind == .madeSparse } })
+        #expect(keys.evidence.withLock { $0.contains { $0.kind == .madeSparse } })
         #expect(try content.getAll() == expected)
     }
 

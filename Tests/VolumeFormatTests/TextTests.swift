@@ -112,13 +112,15 @@ import VolumeFormat
         let field: [UInt8] = [1, 2, 3, 4, 5, 6, 7, 8]
         var length = 0
         let first = ParserTests.bytes(68) {
-            length = AssociatedData.block(header: header, index: 0, field: field.span, into: &$0)
+            AssociatedData.beginBlocks(header: header, into: &$0)
+            length = AssociatedData.completeBlock(index: 0, field: field.span.littleEndian(at: 0), into: &$0)
         }
         #expect(length == 68 && Array(first[36...]) == Array(stored[..<32]))
         #expect(Array(first[..<16]) == Array(stored[16..<32]) && Array(first[24..<32]) == field)
         #expect(Array(first[32..<36]) == [1, 12, 0, 0])
-        let later = ParserTests.bytes(36) {
-            length = AssociatedData.block(header: header, index: 0x0102, field: field.span, into: &$0)
+        let later = ParserTests.bytes(68) {
+            AssociatedData.beginBlocks(header: header, into: &$0)
+            length = AssociatedData.completeBlock(index: 0x0102, field: field.span.littleEndian(at: 0), into: &$0)
         }
         #expect(length == 36 && Array(later[16..<24]) == [2, 1, 0, 0, 0, 0, 0, 0])
         let extent = AssociatedData.extentContext(suite: .xChaCha20Poly1305, epoch: 0x0403_0201, extent: 5)

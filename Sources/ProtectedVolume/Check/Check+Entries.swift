@@ -7,28 +7,28 @@ internal import VolumeFormat
 
 extension Check {
     /// Checks a directory's record, names and crash leftovers, and queues its entries.
-    func look(atDirectory place: Place?, _ trail: Trail) {
+    func look(atDirectory place: Place?, _ paths: ObjectPaths) {
         do throws(VolumeError) {
             let node = try place.map { (place) throws(VolumeError) in try enter(place) } ?? volume.root
             count { $0.directories += 1 }
             advance(Self.objectWeight)
             let directory = try volume.directory(node)
-            var id = try checkRecord(of: node, directory, trail)
-            if id == nil { id = try rebuildRecord(of: node, place, directory, trail) }
-            if id != nil { checkAttributes(of: node, trail) }
+            var id = try checkRecord(of: node, directory, paths)
+            if id == nil { id = try rebuildRecord(of: node, place, directory, paths) }
+            if id != nil { checkAttributes(of: node, paths) }
             var batch: [DirectoryEntry] = []
             for entry in try volume.below({ () throws(Errno) in try directory.entries() }) {
                 guard mayGoOn() else { return }
-                if isReserved(entry, in: node, directory, trail) { continue }
+                if isReserved(entry, in: node, directory, paths) { continue }
                 batch.append(entry)
                 if batch.count == 64 {
-                    add(.entries(batch, in: node, trail))
+                    add(.entries(batch, in: node, paths))
                     batch = []
                 }
             }
-            if !batch.isEmpty { add(.entries(batch, in: node, trail)) }
+            if !batch.isEmpty { add(.entries(batch, in: node, paths)) }
         } catch {
-            found(error, trail)
+            found(error, paths)
         }
     }
 
@@ -39,29 +39,29 @@ extension Check {
     }
 
     /// The directory's ID; nil where the record is missing or wrong, which is reported.
-    private func checkRecord(of node: Node, _ directory: BackingDirectory, _ trail: Trail) throws(VolumeError)
+    private func checkRecord(of node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths) throws(VolumeError)
         -> ObjectID?
     {
         do throws(VolumeError) {
             if let record = try volume.record(of: node) {
-                if state.withLock({ $0.restored.contains(node.inode) }) { found(.restoredRecord, .crash, trail) }
-                noteID(record.directoryID, trail)
+                if state.withLock({ $0.restored.contains(node.inode) }) { found(.restoredRecord, .crash, paths) }
+                noteID(record.directoryID, paths)
                 return record.directoryID
             }
         } catch {
             guard case .damaged = error else { throw error }
-            found(error, trail)
+            found(error, paths)
             return nil
         }
-        found(.missingRecord, .error, trail)
+        found(.missingRecord, .error, paths)
         return nil
     }
 
     /// Whether an entry is the format's own; leftovers are reported.
     private func isReserved(
-        _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ trail: Trail
+        _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Bool {
-        let shown = trail.appending(Array(entry.name.bytes), entry.name)
+        let shown = paths.appending(Array(entry.name.bytes), entry.name)
         switch ReservedName.kind(of: entry.name.bytes.span) {
         case .record: return true
         case .keybag:
@@ -77,7 +77,7 @@ extension Check {
         case .late:
             if node !== volume.root {
                 found(.foreign, .note, shown)
-            } else if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backingPath) {
+            } else if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backing) {
                 found(.lateRecords, .note, shown)
             } else {
                 found(.staleLate, .note, shown)
@@ -87,7 +87,7 @@ extension Check {
         case .temporary:
             found(.temporary, .note, shown)
             // A keybag is not kept: what it opens with may be revoked. The next unlock destroys it.
-            if node !== volume.root || entry.name != KeybagFile.temporary { tidy(entry.name, directory, shown) }
+            if node !== volume.root || entry.name != BackingName.temporaryKeybag { tidy(entry.name, directory, shown) }
             return true
         case .aside:
             switch judge(aside: entry.name, in: node, directory, shown) {
@@ -132,12 +132,12 @@ extension Check {
     /// A record set aside is stale when no directory is left to which it belongs; one that is gets it back when it is
     /// looked at.
     private func judge(
-        aside: EntryName, in node: Node, _ directory: BackingDirectory, _ trail: Trail
+        aside: EntryName, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Aside {
         let target: [UInt8]
         do throws(Errno) { target = try directory.readSymlink(aside) } catch {
             if error == .EINVAL { return .damaged }
-            if error != .ENOENT { found(.store, .error, trail, errno: error) }
+            if error != .ENOENT { found(.store, .error, paths, errno: error) }
             return .needed
         }
         guard let record = volume.names.record(target: target) else { return .damaged }
@@ -150,8 +150,8 @@ extension Check {
     }
 
     /// Checks one entry: first its name, then the object.
-    func look(at entry: DirectoryEntry, in parent: Node, _ above: Trail) {
-        var trail = above.appending(Volume.nameShown(for: entry.name), entry.name)
+    func look(at entry: DirectoryEntry, in parent: Node, _ above: ObjectPaths) {
+        var paths = above.appending(Volume.nameShown(for: entry.name), entry.name)
         do throws(VolumeError) {
             let directory = try volume.directory(parent)
             guard let status = try volume.status(of: entry.name, in: directory) else { return }
@@ -161,25 +161,25 @@ extension Check {
                 try volume.decodeOrFail(entry.name, in: directory, id)
             }
             switch try judge(decoded, entry.name, status, in: parent, directory, id, above) {
-            case .stays(let shown): trail = shown
+            case .stays(let shown): paths = shown
             case .renamed(let name, let encoded):
                 place.name = encoded
-                trail = above.appending(name, encoded)
+                paths = above.appending(name, encoded)
             case .gone: return
             }
             guard let kind = NodeKind(status.kind) else {
-                found(.kind, .error, trail)
-                moveAway(place.name, directory, trail, settling: 1)
+                found(.kind, .error, paths)
+                moveAway(place.name, directory, paths, settling: 1)
                 return
             }
             if kind == .directory {
                 // Each write removes its staging directory, and no program writes now: one that is left is of a program
                 // that was killed.
                 if id != nil, case .name(let name) = decoded, StagingName.matches(name.span) {
-                    found(.staging, .note, trail)
-                    if tidy(place.name, directory, trail) { return }
+                    found(.staging, .note, paths)
+                    if tidy(place.name, directory, paths) { return }
                 }
-                return add(.directory(place, trail))
+                return add(.directory(place, paths))
             }
             if kind == .file, status.links > 1 {
                 let isNew = state.withLock { $0.seenLinks.insert(InodeKey(status)).inserted }
@@ -188,22 +188,22 @@ extension Check {
             let node = try volume.entry(status, in: parent, place.name).node
             defer { volume.forget(node, count: 1) }
             switch kind {
-            case .file: look(atFile: node, place, status, trail)
+            case .file: look(atFile: node, place, status, paths)
             case .symlink:
                 count { $0.symlinks += 1 }
                 advance(Self.weight(of: status))
-                look(atLink: node, place, trail)
+                look(atLink: node, place, paths)
             default:
                 count { $0.others += 1 }
                 advance(Self.weight(of: status))
             }
         } catch {
-            found(error, trail)
+            found(error, paths)
         }
     }
 
     private enum Judged {
-        case stays(Trail)
+        case stays(ObjectPaths)
         case renamed([UInt8], EntryName)
         case gone
     }
@@ -211,34 +211,34 @@ extension Check {
     /// Reports a name that does not verify, and gives the entry another one or moves it away, where that was asked for.
     private func judge(
         _ decoded: DecodedName, _ entry: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory,
-        _ id: ObjectID?, _ above: Trail
+        _ id: ObjectID?, _ above: ObjectPaths
     ) throws(VolumeError) -> Judged {
         switch decoded {
         case .name(let name):
-            let trail = above.appending(name, entry)
-            if let (name, encoded) = try confirm(name, of: entry, in: directory, id, trail) {
+            let paths = above.appending(name, entry)
+            if let (name, encoded) = try confirm(name, of: entry, in: directory, id, paths) {
                 return .renamed(name, encoded)
             }
-            return .stays(trail)
+            return .stays(paths)
         case .unverified(let name):
-            let trail = above.appending(UnverifiedName.bytes(for: entry, name), entry)
-            foundUnverified(trail)
-            return .stays(trail)
+            let paths = above.appending(UnverifiedName.bytes(for: entry, name), entry)
+            foundUnverified(paths)
+            return .stays(paths)
         case .undecryptable, .reserved:
-            var trail = above.appending(Volume.nameShown(for: entry), entry)
+            var paths = above.appending(Volume.nameShown(for: entry), entry)
             // Told at the directory, whose record was made anew a moment ago.
             let isExpected = state.withLock { $0.rebuilt.contains(parent.inode) }
             if isExpected, case .unverified(let name) = volume.decode(entry, in: directory, nil) {
-                trail = above.appending(UnverifiedName.bytes(for: entry, name), entry)
-                foundUnverified(trail)
+                paths = above.appending(UnverifiedName.bytes(for: entry, name), entry)
+                foundUnverified(paths)
                 let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
-                return given.map { .renamed($0.0, $0.1) } ?? .stays(trail)
+                return given.map { .renamed($0.0, $0.1) } ?? .stays(paths)
             }
-            found(Self.kind(ofUndecryptable: entry), .error, trail)
+            found(Self.kind(ofUndecryptable: entry), .error, paths)
             if let (name, encoded) = try giveName(to: entry, status, in: directory, id, above, settling: 1) {
                 return .renamed(name, encoded)
             }
-            return moveAway(entry, directory, trail, settling: 1) ? .gone : .stays(trail)
+            return moveAway(entry, directory, paths, settling: 1) ? .gone : .stays(paths)
         }
     }
 
@@ -252,18 +252,18 @@ extension Check {
         }
     }
 
-    private func look(atLink node: Node, _ place: Place, _ trail: Trail) {
+    private func look(atLink node: Node, _ place: Place, _ paths: ObjectPaths) {
         do throws(VolumeError) {
             _ = try volume.readlink(node)
         } catch {
-            found(error, trail)
+            found(error, paths)
             guard case .damaged = error, let directory = try? volume.directory(place.parent) else { return }
-            moveAway(place.name, directory, trail, settling: 1)
+            moveAway(place.name, directory, paths, settling: 1)
         }
     }
 
     /// Names and values of the attributes of a file or directory.
-    func checkAttributes(of node: Node, _ trail: Trail) {
+    func checkAttributes(of node: Node, _ paths: ObjectPaths) {
         do throws(VolumeError) {
             let object = try volume.backing(node)
             var id: ObjectID?
@@ -276,11 +276,11 @@ extension Check {
                 {
                     continue
                 }
-                found(.attribute, .error, trail)
-                moveAway(attribute: stored, of: object, trail)
+                found(.attribute, .error, paths)
+                moveAway(attribute: stored, of: object, paths)
             }
         } catch {
-            found(error, trail)
+            found(error, paths)
         }
     }
 }

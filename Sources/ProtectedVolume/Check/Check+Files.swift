@@ -11,7 +11,7 @@ extension Check {
     private static var mostBlocks: Int { 64 }
 
     /// One file, hard-linked ones once.
-    func look(atFile node: Node, _ place: Place, _ status: Status, _ trail: Trail) {
+    func look(atFile node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths) {
         count { $0.files += 1 }
         var errors = 0
         // Those of them that the store could not read.
@@ -21,37 +21,37 @@ extension Check {
         do throws(VolumeError) {
             let header = try volume.header(of: node)
             if let header {
-                noteID(header.fileID, trail)
-                if header.flags.contains(.keyExposed) { found(.keyExposed, .note, trail) }
-                checkAttributes(of: node, trail)
+                noteID(header.fileID, paths)
+                if header.flags.contains(.keyExposed) { found(.keyExposed, .note, paths) }
+                checkAttributes(of: node, paths)
             }
         } catch {
-            found(error, trail)
+            found(error, paths)
             guard case .damaged(let damage) = error else { return }
-            return repair(headerOf: node, place, damage, trail)
+            return repair(headerOf: node, place, damage, paths)
         }
         do throws(VolumeError) {
             errors = try volume.withContent(node, writable: mends) { (content) throws(VolumeError) in
-                try checkContent(content, trail, &advanced, &unread)
+                try checkContent(content, paths, &advanced, &unread)
             }
         } catch {
             if case .locked(let protectionClass) = error {
                 state.withLock { $0.summary.unchecked[protectionClass, default: 0] += 1 }
             } else {
-                found(error, trail)
+                found(error, paths)
                 if Self.isOfContent(error) { errors = 1 }
                 if case .store = error { unread = 1 }
             }
         }
-        errors += tellCrashEvidence(of: node, trail)
+        errors += tellCrashEvidence(of: node, paths)
         if errors > 0, options.repairs {
-            salvage(node, place, status, trail, errors: errors, areUnread: unread == errors)
+            salvage(node, place, status, paths, errors: errors, areUnread: unread == errors)
         }
     }
 
     /// - Returns: how many errors were reported.
     private func checkContent(
-        _ content: FileContent, _ trail: Trail, _ advanced: inout UInt64, _ unread: inout Int
+        _ content: FileContent, _ paths: ObjectPaths, _ advanced: inout UInt64, _ unread: inout Int
     ) throws(VolumeError) -> Int {
         var damagedBlocks = 0
         var offset: UInt64 = 0
@@ -74,14 +74,14 @@ extension Check {
                 self.count(bytes: UInt64(count))
             } catch {
                 guard Self.isOfContent(error) else { throw error }
-                offset = locate(content, from: offset, &damagedBlocks, &unread, &buffer, trail)
+                offset = locate(content, from: offset, &damagedBlocks, &unread, &buffer, paths)
                 if damagedBlocks >= Self.mostBlocks { break }
             }
         }
         guard mends, damagedBlocks == 0, content.needsRepair else { return min(damagedBlocks, Self.mostBlocks) }
         try content.repair()
         state.withLock { $0.summary.mended += 1 }
-        found(.mended, .crash, trail)
+        found(.mended, .crash, paths)
         return 0
     }
 
@@ -97,7 +97,7 @@ extension Check {
     private func locate(
         _ content: FileContent, from offset: UInt64, _ damaged: inout Int, _ unread: inout Int,
         _ buffer: inout LockedBuffer,
-        _ trail: Trail
+        _ paths: ObjectPaths
     ) -> UInt64 {
         let geometry = volume.content.geometry
         let end = min(offset + UInt64(FileContent.largestRequest), content.size)
@@ -110,7 +110,7 @@ extension Check {
             } catch {
                 damaged += 1
                 if damaged <= Self.mostBlocks {
-                    found(error, trail, page: block)
+                    found(error, paths, page: block)
                     if case .store = error { unread += 1 }
                 }
             }
@@ -139,16 +139,16 @@ extension Check {
     }
 
     /// Reports the crash evidence of one file. Returns the number of errors among it.
-    private func tellCrashEvidence(of node: Node, _ trail: Trail) -> Int {
+    private func tellCrashEvidence(of node: Node, _ paths: ObjectPaths) -> Int {
         var errors = 0
         let evidence = state.withLock { $0.evidence.removeValue(forKey: node.inode) ?? [] }
         for one in Set(evidence) {
             switch one.kind {
             case .repaired: break
             case .damagedPage:
-                found(.block, .error, trail, page: one.page)
+                found(.block, .error, paths, page: one.page)
                 errors += 1
-            default: found(.crashDamage, .crash, trail, page: one.page, crashEvidence: one.kind)
+            default: found(.crashDamage, .crash, paths, page: one.page, crashEvidence: one.kind)
             }
         }
         return errors

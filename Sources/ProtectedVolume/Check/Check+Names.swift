@@ -6,9 +6,9 @@ internal import VolumeFormat
 
 extension Check {
     /// Tells of a name that nothing proves.
-    func foundUnverified(_ trail: Trail) {
+    func foundUnverified(_ paths: ObjectPaths) {
         state.withLock { $0.summary.unverified += 1 }
-        found(.unverifiedName, .note, trail)
+        found(.unverifiedName, .note, paths)
     }
 
     /// Renames an entry whose name does not verify.
@@ -20,7 +20,7 @@ extension Check {
     /// - Returns: the new name and its encoding; nil where there is none.
     /// - Throws: the store's error: an entry that cannot be read now must not count as undecryptable.
     func giveName(
-        to entry: EntryName, _ status: Status, in directory: BackingDirectory, _ id: ObjectID?, _ above: Trail,
+        to entry: EntryName, _ status: Status, in directory: BackingDirectory, _ id: ObjectID?, _ above: ObjectPaths,
         settling errors: Int
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
         guard options.repairs, let id else { return nil }
@@ -43,20 +43,20 @@ extension Check {
 
     /// Gives an entry with a marked name, from an earlier repair, the name that it carries, where a person has confirmed that.
     func confirm(
-        _ name: [UInt8], of entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?, _ trail: Trail
+        _ name: [UInt8], of entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?, _ paths: ObjectPaths
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
         guard let plain = UnverifiedName.plain(name) else { return nil }
-        foundUnverified(trail)
+        foundUnverified(paths)
         guard options.repairs, let id else { return nil }
-        return try confirm(plain, of: entry, trail, in: directory, id, settling: 0)
+        return try confirm(plain, of: entry, paths, in: directory, id, settling: 0)
     }
 
     private func confirm(
-        _ plain: [UInt8], of entry: EntryName, _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID,
+        _ plain: [UInt8], of entry: EntryName, _ paths: ObjectPaths, in directory: BackingDirectory, _ id: ObjectID,
         settling errors: Int
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
-        guard try isConfirmed(plain, of: entry, trail, in: directory, id),
-            let given = try rename(entry, to: plain, trail, in: directory, id, settling: errors)
+        guard try isConfirmed(plain, of: entry, paths, in: directory, id),
+            let given = try rename(entry, to: plain, paths, in: directory, id, settling: errors)
         else { return nil }
         if errors == 0 { state.withLock { $0.summary.unverified -= 1 } }
         return given
@@ -65,11 +65,11 @@ extension Check {
     /// Whether a person has confirmed this very entry: by its marked name, or by the name alone where no other entry of the
     /// directory claims that. Else the store would choose which of them gets the name.
     private func isConfirmed(
-        _ plain: [UInt8], of entry: EntryName, _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID
+        _ plain: [UInt8], of entry: EntryName, _ paths: ObjectPaths, in directory: BackingDirectory, _ id: ObjectID
     ) throws(VolumeError) -> Bool {
-        let isNamed = options.isConfirmed(UnverifiedName.withoutMarks(trail.path))
+        let isNamed = options.isConfirmed(UnverifiedName.withoutMarks(paths.visible))
         if isNamed, try !isClaimed(plain, besides: entry, in: directory, id) { return true }
-        return options.isConfirmed(CheckOptions.confirmablePath(trail.path))
+        return options.isConfirmed(CheckOptions.confirmablePath(paths.visible))
     }
 
     /// Whether an entry besides `entry` claims the name without proof.
@@ -91,20 +91,20 @@ extension Check {
     /// Encodes a name for an entry; nil where it is taken or cannot be one. The line in the log and a long name's companion
     /// come first.
     private func rename(
-        _ entry: EntryName, to name: [UInt8], _ trail: Trail, in directory: BackingDirectory, _ id: ObjectID,
+        _ entry: EntryName, to name: [UInt8], _ paths: ObjectPaths, in directory: BackingDirectory, _ id: ObjectID,
         settling errors: Int
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
         guard let encoded = try? volume.names.encode(name, in: id),
             try volume.status(of: encoded.entry, in: directory) == nil
         else { return nil }
         do throws(VolumeError) {
-            let backing = trail.backingPath.dropLast(entry.bytes.count) + Array(encoded.entry.bytes)
+            let backing = paths.backing.dropLast(entry.bytes.count) + Array(encoded.entry.bytes)
             try volume.below { () throws(Errno) in
-                try quarantine.note("renamed", from: trail.backingPath, to: Array(backing))
+                try quarantine.note("renamed", from: paths.backing, to: Array(backing))
                 if let companion = encoded.companion {
                     do throws(Errno) {
                         try directory.createSymlink(companion.name, target: companion.target)
-                        try volume.settle(directory)
+                        try volume.syncNewLinks(in: directory)
                     } catch { if error != .EEXIST { throw error } }
                 }
             }
@@ -114,13 +114,13 @@ extension Check {
             if error != .store(.EEXIST), error != .exists { throw error }
             return nil
         }
-        let shown = trail.path.lastIndex(of: UInt8(ascii: "/")).map { trail.path[...$0] } ?? []
+        let shown = paths.visible.lastIndex(of: UInt8(ascii: "/")).map { paths.visible[...$0] } ?? []
         did(
-            Repair(action: .renamed, path: trail.path, backingPath: trail.backingPath, target: shown + name),
+            Repair(action: .renamed, path: paths.visible, backingPath: paths.backing, target: shown + name),
             settling: errors)
         if let companion = Volume.companionName(of: entry), (try? directory.status(of: companion)) != nil {
             let suffix = NameCipher.bytes(of: NameLimits.companionSuffix)
-            _ = try? quarantine.take(companion, from: directory, origin: trail.backingPath + suffix)
+            _ = try? quarantine.take(companion, from: directory, origin: paths.backing + suffix)
         }
         return (name, encoded.entry)
     }

@@ -12,7 +12,7 @@ extension Check {
     /// It keeps the ID of a damaged record if a name in the directory proves that ID. Else it gets a new ID, and the entries get
     /// new names afterwards, one by one: until then no name verifies.
     func rebuildRecord(
-        of node: Node, _ place: Place?, _ directory: BackingDirectory, _ trail: Trail
+        of node: Node, _ place: Place?, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) throws(VolumeError) -> ObjectID? {
         guard options.repairs else { return nil }
         let stored = try volume.below { () throws(Errno) in try Self.recordTarget(in: directory) }
@@ -25,7 +25,7 @@ extension Check {
             id = claimed
         }
         let record = VerifiedRecord(directoryID: id, defaultClass: defaultClass)
-        try put(record, stored, in: directory, trail)
+        try put(record, stored, in: directory, paths)
         node.directory?.contents.withLock { contents in
             contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
             contents.changes += 1
@@ -33,16 +33,16 @@ extension Check {
         state.withLock { _ = $0.rebuilt.insert(node.inode) }
         did(
             Repair(
-                action: .rebuilt, path: trail.path, backingPath: trail.backingPath, protectionClass: defaultClass),
+                action: .rebuilt, path: paths.visible, backingPath: paths.backing, protectionClass: defaultClass),
             settling: 1)
         return record.directoryID
     }
 
     /// Puts a record in the place of one that does not verify, in one step: the ID in that may be the only one there is.
     private func put(
-        _ record: VerifiedRecord, _ old: [UInt8]?, in directory: BackingDirectory, _ trail: Trail
+        _ record: VerifiedRecord, _ old: [UInt8]?, in directory: BackingDirectory, _ paths: ObjectPaths
     ) throws(VolumeError) {
-        let origin = trail.appending(Array(BackingName.record.bytes), BackingName.record).backingPath
+        let origin = paths.appending(Array(BackingName.record.bytes), BackingName.record).backing
         try volume.below { () throws(Errno) in
             if let old, !old.isEmpty {
                 _ = try quarantine.keep(old, of: "record", origin: origin)
@@ -53,7 +53,7 @@ extension Check {
             let temporary = BackingName.temporary()
             try directory.createSymlink(temporary, target: volume.names.recordTarget(record))
             do throws(Errno) {
-                try volume.settle(directory)
+                try volume.syncNewLinks(in: directory)
                 try directory.rename(temporary, to: directory, BackingName.record)
             } catch {
                 try? directory.unlink(temporary)

@@ -11,16 +11,16 @@ extension Check {
     private static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
 
     /// A file whose header is missing or does not verify.
-    func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ trail: Trail) {
+    func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ paths: ObjectPaths) {
         guard options.repairs else { return }
         do throws(VolumeError) {
             if damage == .missingHeader, try writeHeader(node, place) {
-                return did(Repair(action: .header, path: trail.path, backingPath: trail.backingPath), settling: 1)
+                return did(Repair(action: .header, path: paths.visible, backingPath: paths.backing), settling: 1)
             }
-            moveAway(place.name, try volume.directory(place.parent), trail, settling: 1)
+            moveAway(place.name, try volume.directory(place.parent), paths, settling: 1)
         } catch {
             if case .locked = error { return }
-            found(error, trail)
+            found(error, paths)
         }
     }
 
@@ -47,7 +47,7 @@ extension Check {
 
     /// Copies the readable part of a damaged file to a new file beside it, once. Then moves the original away if the
     /// options ask for it.
-    func salvage(_ node: Node, _ place: Place, _ status: Status, _ trail: Trail, errors: Int, areUnread: Bool) {
+    func salvage(_ node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths, errors: Int, areUnread: Bool) {
         do throws(VolumeError) {
             let damaged: FileContent
             do throws(VolumeError) {
@@ -55,38 +55,38 @@ extension Check {
             } catch {
                 guard case .damaged = error else { throw error }
                 // Without its key nothing can be had of it.
-                moveAway(place.name, try volume.directory(place.parent), trail, settling: errors)
+                moveAway(place.name, try volume.directory(place.parent), paths, settling: errors)
                 return
             }
             defer { damaged.wipeKeys() }
             let plan = try damaged.salvage(into: nil, mayGoOn: mayGoOn)
             // The store can read it again: there is no damage.
             if areUnread, plan.unreadable.isEmpty { return }
-            if plan.blocks > 0 { try copy(damaged, plan, node, place, status, trail) }
+            if plan.blocks > 0 { try copy(damaged, plan, node, place, status, paths) }
             // After a read error the original stays: the disk may read it another time.
             if !plan.hasReadErrors {
-                moveAway(place.name, try volume.directory(place.parent), trail, settling: errors)
+                moveAway(place.name, try volume.directory(place.parent), paths, settling: errors)
             }
         } catch {
             switch error {
             case .locked, .store(.EINTR): return
-            default: found(error, trail)
+            default: found(error, paths)
             }
         }
     }
 
     private func copy(
-        _ damaged: FileContent, _ plan: Salvage, _ node: Node, _ place: Place, _ status: Status, _ trail: Trail
+        _ damaged: FileContent, _ plan: Salvage, _ node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths
     ) throws(VolumeError) {
         let parent = place.parent
         let directory = try volume.directory(parent)
-        let name = Self.lastComponent(of: trail.path)
+        let name = Self.lastComponent(of: paths.visible)
         let label = Self.label(damaged.fileID, plan)
         for number in 1..<1000 {
             let copyName = Self.name(ofCopy: number, of: name)
             var repair = Repair(
-                action: .salvaged, path: trail.path, backingPath: trail.backingPath,
-                target: Array(trail.path.dropLast(name.count)) + copyName, unreadable: plan.unreadable)
+                action: .salvaged, path: paths.visible, backingPath: paths.backing,
+                target: Array(paths.visible.dropLast(name.count)) + copyName, unreadable: plan.unreadable)
             let located = try volume.locate(copyName, in: parent, directory)
             if let there = located.status {
                 // Made by a former run, or somebody else's.

@@ -14,8 +14,8 @@ internal import VolumeFormat
 package final class Check: Sendable {
     /// Something to look at.
     enum Item: Sendable {
-        case directory(Place?, Trail)
-        case entries([DirectoryEntry], in: Node, Trail)
+        case directory(Place?, ObjectPaths)
+        case entries([DirectoryEntry], in: Node, ObjectPaths)
     }
 
     struct Progress: Sendable {
@@ -97,7 +97,7 @@ package final class Check: Sendable {
             volume, state, options, tell: progress,
             hand: { finding in order.withLock { _ in report(finding) } },
             handRepair: { repair in order.withLock { _ in repaired(repair) } })
-        check.queue.withLock { $0.items = [.directory(nil, Trail())] }
+        check.queue.withLock { $0.items = [.directory(nil, ObjectPaths())] }
         // Beside the workers, whose end it looks for. They take every thread of the shared pool: a queue of its own has one.
         let measuring = DispatchGroup()
         if options.measures { DispatchQueue(label: "measure").async(group: measuring) { check.measure() } }
@@ -114,9 +114,9 @@ package final class Check: Sendable {
             // After an interruption the rest of the queue is dropped.
             if mayGoOn() {
                 switch item {
-                case .directory(let place, let trail): look(atDirectory: place, trail)
-                case .entries(let entries, let parent, let trail):
-                    for entry in entries where mayGoOn() { look(at: entry, in: parent, trail) }
+                case .directory(let place, let paths): look(atDirectory: place, paths)
+                case .entries(let entries, let parent, let paths):
+                    for entry in entries where mayGoOn() { look(at: entry, in: parent, paths) }
                 }
             }
             queue.withLock { $0.active -= 1 }
@@ -153,7 +153,7 @@ package final class Check: Sendable {
     // MARK: telling
 
     func found(
-        _ kind: Finding.Kind, _ severity: Finding.Severity, _ trail: Trail, page: UInt64? = nil,
+        _ kind: Finding.Kind, _ severity: Finding.Severity, _ paths: ObjectPaths, page: UInt64? = nil,
         crashEvidence: CrashEvidence.Kind? = nil, errno: Errno? = nil
     ) {
         state.withLock { state in
@@ -165,23 +165,23 @@ package final class Check: Sendable {
         }
         hand(
             Finding(
-                kind: kind, severity: severity, path: trail.path, backingPath: trail.backingPath, page: page,
+                kind: kind, severity: severity, path: paths.visible, backingPath: paths.backing, page: page,
                 crashEvidence: crashEvidence, errno: errno?.rawValue))
     }
 
     /// Reports an error of the volume as a finding.
-    func found(_ error: VolumeError, _ trail: Trail, page: UInt64? = nil) {
+    func found(_ error: VolumeError, _ paths: ObjectPaths, page: UInt64? = nil) {
         switch error {
         case .locked: break
-        case .store(let errno), .refused(let errno): found(.store, .error, trail, page: page, errno: errno)
-        case .damaged(let damage): found(Finding.Kind(damage), .error, trail, page: page)
+        case .store(let errno), .refused(let errno): found(.store, .error, paths, page: page, errno: errno)
+        case .damaged(let damage): found(Finding.Kind(damage), .error, paths, page: page)
         }
     }
 
     /// Tells of an ID that another object has already.
-    func noteID(_ id: ObjectID, _ trail: Trail) {
+    func noteID(_ id: ObjectID, _ paths: ObjectPaths) {
         let isNew = state.withLock { $0.seenIDs.insert(id).inserted }
-        if !isNew { found(.duplicate, .note, trail) }
+        if !isNew { found(.duplicate, .note, paths) }
     }
 
     /// Tells of a repair, and how many errors it has settled.
@@ -228,12 +228,12 @@ package final class Check: Sendable {
     /// Tells of late files that were looked at before anything else was.
     private func tellLateFiles() {
         for (number, notice) in state.withLock({ $0.late }) {
-            let trail = Trail(backingPath: LateFileName.bytes(of: number))
+            let paths = ObjectPaths(backing: LateFileName.bytes(of: number))
             switch notice {
-            case .cutOff: found(.staleLate, .crash, trail)
+            case .cutOff: found(.staleLate, .crash, paths)
             // A crash may have come between the list and the file.
-            case .missing: found(.lateRecords, .crash, trail)
-            case .failed(let error): found(error, trail)
+            case .missing: found(.lateRecords, .crash, paths)
+            case .failed(let error): found(error, paths)
             // Reported with the entries of the root.
             case .refused, .notListed: break
             case .waits, .applied: break
@@ -257,16 +257,19 @@ package final class Check: Sendable {
     }
 }
 
-/// The path of an object, as users see it and in the backing store.
-struct Trail: Sendable {
-    var path: [UInt8] = []
-    var backingPath: [UInt8] = []
+/// The two paths of an object.
+struct ObjectPaths: Sendable {
+    /// As users see it.
+    var visible: [UInt8] = []
+    /// In the backing store.
+    var backing: [UInt8] = []
 
-    func appending(_ name: [UInt8], _ entry: EntryName) -> Trail {
+    /// The paths of an entry of this directory.
+    func appending(_ name: [UInt8], _ entry: EntryName) -> ObjectPaths {
         let slash = [UInt8(ascii: "/")]
-        return Trail(
-            path: path.isEmpty ? name : path + slash + name,
-            backingPath: backingPath.isEmpty ? Array(entry.bytes) : backingPath + slash + Array(entry.bytes))
+        return ObjectPaths(
+            visible: visible.isEmpty ? name : visible + slash + name,
+            backing: backing.isEmpty ? Array(entry.bytes) : backing + slash + Array(entry.bytes))
     }
 }
 

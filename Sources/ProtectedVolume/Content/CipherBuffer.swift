@@ -5,7 +5,7 @@ import HostSystem
 import SodiumKit
 import VolumeFormat
 
-/// Room for the pages of one request, and for their nonces. A page is named by its position in the buffer.
+/// A buffer for the pages of one request, and for their nonces. Each page has a position in the buffer.
 struct CipherBuffer: Sendable {
     var pages: [UInt8]
     private var nonces: [UInt8]
@@ -64,7 +64,8 @@ struct CipherBuffer: Sendable {
             nonce: nonces.span.extracting(position * length..<(position + 1) * length), into: &page)
     }
 
-    /// Draws the nonces of the first `count` pages: one getrandom(2) for a request, never kept for the next one.
+    /// Draws the nonces of the first `count` pages, with one getrandom(2) for a request. No nonce is kept for the next
+    /// request.
     mutating func drawNonces(_ count: Int, _ suite: CipherSuite) {
         guard count > 0 else { return }
         var all = nonces.mutableSpan
@@ -72,7 +73,7 @@ struct CipherBuffer: Sendable {
         randomBytes(into: &target)
     }
 
-    /// Whether the page at `position` is nothing but zero bytes.
+    /// Whether the page at `position` has only zero bytes.
     func isZero(_ position: Int) -> Bool {
         pages.span.extracting(Self.range(position..<position + 1)).isAllZero
     }
@@ -80,11 +81,11 @@ struct CipherBuffer: Sendable {
 
 /// Buffers of two sizes, made when first needed and kept until the next lock.
 final class CipherBufferPool: Sendable {
-    /// Pages of a large buffer: a request of 1 MiB touches up to 260, and one former last page.
+    /// Pages of a large buffer. A request of 1 MiB touches up to 260 pages and a former last page.
     static let largePages = 264
     /// Pages of a small buffer.
     static let smallPages = 8
-    /// Free buffers that are kept.
+    /// The limit of free buffers.
     private static let mostLarge = 16
     private static let mostSmall = 64
 
@@ -95,9 +96,9 @@ final class CipherBufferPool: Sendable {
 
     private let free = Lock(Free())
 
-    /// Frees the buffers that no request holds: as many were kept as requests were ever served at once.
+    /// Frees the buffers that no request holds. There are as many as requests were ever served at the same time.
     func trim() {
-        // Freed after the lock is released.
+        // The buffers are freed after the lock is released.
         _ = free.withLock { free in
             let old = free
             free = Free()
@@ -109,7 +110,7 @@ final class CipherBufferPool: Sendable {
     func take(pageCount: Int) -> CipherBuffer {
         precondition(pageCount <= Self.largePages)
         let isLarge = pageCount > Self.smallPages
-        // Popped, so that the arrays have one owner and are never copied.
+        // Removes the buffer from the list, so that the arrays have one owner and are never copied.
         return free.withLock { isLarge ? $0.large.popLast() : $0.small.popLast() }
             ?? CipherBuffer(pageCount: isLarge ? Self.largePages : Self.smallPages)
     }

@@ -1,10 +1,10 @@
-// What all open files of one mounted volume share.
+// The state that all open files of one mounted volume share.
 
 package import Keybag
 package import SodiumKit
 package import VolumeFormat
 
-/// Keys, epochs, buffers and rules of one mounted volume, as its files' contents need them.
+/// The keys, epochs, buffers and rules that the contents of a mounted volume use.
 package final class ContentContext: Sendable {
     /// Class keys and the state of the lock.
     package let keys: KeyRing
@@ -14,20 +14,20 @@ package final class ContentContext: Sendable {
     package let geometry: PageGeometry
     /// How the volume was opened.
     package let options: VolumeOptions
-    /// Whether the backing store keeps no order between a cut and what is written after it (network and FUSE file
-    /// systems), so that every cut needs an `fdatasync`.
+    /// Whether every cut needs an `fdatasync`. Network and FUSE file systems do not keep the order of a cut and later
+    /// writes.
     package let cutNeedsSync: Bool
-    /// Takes what was found and tolerated.
+    /// Receives the crash evidence that was found and tolerated.
     package let report: @Sendable (CrashEvidence) -> Void
 
-    /// Blocks up to which a file that a crash has left is mended whole before its first modification. Of longer ones the
-    /// ends are, and the middle later (`FileContent.mendSome`).
+    /// The longest file, in blocks, that is mended completely before its first modification after a crash. Longer files
+    /// have only their ends mended then, and the middle later (`FileContent.mendSome`).
     let mendAtOnce: UInt64
-    /// Blocks that are mended in one hold.
+    /// The number of blocks mended in one hold.
     let mendStep: UInt64
-    /// Pages that the store holds no data for, in a file without HOLES, up to which mending seals them as zeros.
+    /// In a file without HOLES, mending seals at most this many pages without data in the store as zeros.
     let mostSealedHoles: UInt64
-    /// Files whose middle waits.
+    /// The files whose middle waits to be mended.
     package let mending = MendingLog()
 
     let buffers = CipherBufferPool()
@@ -47,21 +47,21 @@ package final class ContentContext: Sendable {
         self.cutNeedsSync = cutNeedsSync
         self.report = report
         self.scratch = scratch
-        // Where other machines write as well, an epoch that one of them has closed says nothing.
+        // If other machines write too, an epoch that one of them has closed proves nothing.
         self.mendAtOnce = options.isShared ? .max : mendAtOnce
         self.mendStep = mendStep
         self.mostSealedHoles = mostSealedHoles
         geometry = PageGeometry(suite: keys.suite)
     }
 
-    /// Whether nothing may be written below.
+    /// Whether the backing store must not be written.
     var isReadOnly: Bool { options.isReadOnly }
 
     /// Whether other machines may change the backing files meanwhile (`-o shared`). If not, the kernel keeps the
     /// modification times of files that it caches and sends their changes, so its write-back must not move them.
     var isShared: Bool { options.isShared }
 
-    /// Puts a header's MAC in.
+    /// Computes and sets a header's MAC.
     func authenticate(_ header: inout FileHeader) {
         header.mac = mac(of: header)
     }

@@ -7,29 +7,29 @@ package import VolumeFormat
 package struct CrashEvidence: Hashable, Sendable {
     /// What was found (recovery rules of docs/volume-format.md).
     package enum Kind: String, Hashable, Sendable, CaseIterable {
-        /// R0: the header was never written; the file is empty and takes its parent's default class.
+        /// R0: the header was never written. The file is empty and takes its parent's default class.
         case missingHeader
         /// R1: pages after a page 0 that says LAST were dropped.
         case droppedPages
         /// R3: zero pages after the last page were dropped.
         case droppedZeroPages
-        /// R3: the last page does not say LAST; the size is what the backing file's length says.
+        /// R3: the last page does not say LAST. The size follows from the backing file's length.
         case unfinishedEnd
-        /// The backing file's length and the last page disagree; the page is right.
+        /// The backing file's length and the last page disagree. The page is right.
         case lengthMismatch
         /// R4: a page of zeros in a file without holes reads as zeros.
         case zeroPage
-        /// R4: a page in the middle says LAST; the rest of it reads as zeros.
+        /// R4: a page in the middle says LAST. The rest of it reads as zeros.
         case lastInMiddle
         /// R5: the file was mended before its first modification.
         case repaired
-        /// R5: the store has lost much of a file without holes: it is one with holes from now on.
+        /// R5: the store has lost much of a file without holes. The file has holes from now on.
         case madeSparse
         /// R5: a page that does not verify was left as it is.
         case damagedPage
     }
 
-    /// What was found.
+    /// The kind of evidence.
     package let kind: Kind
     /// The page concerned.
     package let page: UInt64

@@ -1,24 +1,24 @@
-// Space: reserving, punching holes, zeroing, and finding holes.
+// Reserves space, punches holes, zeroes ranges, and finds holes.
 
 internal import BackingStore
 internal import HostSystem
 package import VolumeFormat
 
-/// What fallocate(2) is asked to do.
+/// The modes of fallocate(2).
 package enum AllocationMode: Sendable, Equatable {
     /// Reserves space and extends the file.
     case reserve
     /// Reserves space, also past the end, and leaves the size alone.
     case reserveKeepingSize
-    /// Makes a hole; the size stays.
+    /// Makes a hole without changing the size.
     case punch
     /// Zeroes a range, extending the file.
     case zero
-    /// Zeroes a range; the size stays.
+    /// Zeroes a range without changing the size.
     case zeroKeepingSize
 }
 
-/// What lseek(2) looks for.
+/// The target of lseek(2).
 package enum SeekTarget: Sendable, Equatable {
     /// SEEK_DATA.
     case data
@@ -58,10 +58,11 @@ extension FileContent {
         state.withLock { $0.keptTime.moved() }
     }
 
-    /// Pages that are punched in one hold: freeing them takes the store a moment.
+    /// The number of pages punched in one hold. Freeing them takes the store some time.
     static var punchedAtOnce: UInt64 { 16_384 }
 
-    /// Extends with everything held, reserves with nothing: what is reserved reads as before.
+    /// Extends with all pages held. Reserves with no page held, because reserving does not change what the file reads
+    /// as.
     private func reserve(_ positions: Range<UInt64>, _ access: Operation) throws(VolumeError) {
         let (old, growth) = try holding(RangeLock.everything, exclusive: true) {
             () throws(VolumeError) -> (UInt64, UInt64) in
@@ -73,7 +74,7 @@ extension FileContent {
         do throws(VolumeError) {
             try reserve(positions)
         } catch {
-            // A refused reservation leaves the size as it was, unless somebody has made more of it.
+            // A refused reservation restores the size, unless the file has grown meanwhile.
             try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
                 let now = snapshot
                 guard positions.upperBound > old, now.size == positions.upperBound, now.durability.growth == growth
@@ -84,7 +85,7 @@ extension FileContent {
         }
     }
 
-    /// Page 0, the last page and what is behind it are never holes, however the file was cut meanwhile.
+    /// Page 0, the last page and later pages are never holes, even if the file was cut meanwhile.
     private func punchWhatIsLeft(of pages: Range<UInt64>) throws(VolumeError) {
         let last = lastBlock(size: size)
         guard pages.lowerBound < last else { return }
@@ -109,15 +110,16 @@ extension FileContent {
         }
     }
 
-    /// Zeroes a range inside of the file: HOLES, durable; marked if it grew; partial blocks; then the hole.
+    /// Zeroes a range inside of the file. It first makes HOLES durable, then marks the file if it grew, then zeroes the
+    /// partial blocks. The caller then punches the hole.
     ///
-    /// - Returns: the pages still to be punched, with nothing else held. Where there are such the file is marked: it may grow
-    ///   before they are.
+    /// - Returns: the pages that the caller must still punch, without other holds. If there are any, the file is
+    ///   marked, because it may grow before they are punched.
     private func zero(_ positions: Range<UInt64>, _ access: Operation) throws(VolumeError) -> Range<UInt64> {
         guard positions.lowerBound < positions.upperBound else { return 0..<0 }
         let blocks = geometry.blocks(holding: positions)
         let last = lastBlock(size: size)
-        // Whole pages, page 0 and the last one apart: these are never holes.
+        // The whole pages, except page 0 and the last one, which are never holes.
         var whole = blocks
         if whole.lowerBound == 0 || geometry.start(ofBlock: whole.lowerBound) < positions.lowerBound {
             whole = whole.lowerBound + 1..<max(whole.upperBound, whole.lowerBound + 1)
@@ -131,14 +133,14 @@ extension FileContent {
                 try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
                 try synchronizeBacking(dataOnly: true)
             } else if now.durability.holesMayBeLost {
-                // Set by a write past the end, and not on the disk yet.
+                // A write past the end has set HOLES, and the flag may not be durable.
                 try synchronizeBacking(dataOnly: true)
             }
             if now.durability.growth != now.durability.syncedGrowth || whole.count > Self.punchedAtOnce {
                 try mark(access)
             }
         }
-        // What lies between the two partial ends is not walked.
+        // The pages between the two partial ends are skipped.
         for block in whole.isEmpty ? blocks : blocks.lowerBound..<whole.lowerBound {
             try zeroPart(of: block, positions, access)
         }
@@ -171,7 +173,7 @@ extension FileContent {
             try backing.punchHole(at: start, length: PageGeometry.offset(ofPage: pages.upperBound) - start)
         } catch {
             guard error == .EOPNOTSUPP else { throw .store(error) }
-            // A page of zeros is a hole as well.
+            // A page of zeros counts as a hole too.
             let zeros = [UInt8](repeating: 0, count: 64 * PageGeometry.pageSize)
             var page = pages.lowerBound
             while page < pages.upperBound {
@@ -186,8 +188,8 @@ extension FileContent {
         }
     }
 
-    /// lseek(2) for data or a hole, from `position` on.
-    /// - Throws: `.refused(.ENXIO)` at or past the end, or where no data follows.
+    /// Finds data or a hole from `position` on, for lseek(2).
+    /// - Throws: `.refused(.ENXIO)` at or past the end, or if no data follows.
     package func seek(
         _ target: SeekTarget, from position: UInt64, access: Operation = .handleSize
     ) throws(VolumeError) -> UInt64 {
@@ -204,7 +206,7 @@ extension FileContent {
             case .data:
                 if block == 0 || block == last { return position }
                 let page = PageGeometry.pages(backingLength: try backing.nextData(from: offset))
-                // The last page is always data, and past it there is nothing.
+                // The last page is always data, and no page follows it.
                 return max(position, geometry.start(ofBlock: min(page, last)))
             case .hole:
                 let from = max(block, 1)

@@ -13,7 +13,7 @@ extension FileContent {
     /// gets a new key instead. If the file has the class already, this sets EXPLICIT if the file key is available.
     /// - Parameters:
     ///   - explicit: sets EXPLICIT; otherwise the flag stays as it is.
-    ///   - clearingExposure: takes KEY_EXPOSED back, when a change by this mount that set it is undone.
+    ///   - clearingExposure: clears KEY_EXPOSED, to undo a change by this mount that set it.
     package func changeClass(
         to target: ProtectionClass, explicit: Bool, clearingExposure: Bool = false
     ) throws(VolumeError) {
@@ -47,14 +47,14 @@ extension FileContent {
                     }
                 }
             }
-            // A lock that came before the write of page 0 has treated this file as one of the old class.
+            // If a lock came before the write of page 0, it has treated this file as one of the old class.
             defer { if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } } }
             if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } }
             if tightens { try synchronizeBacking(dataOnly: false) }
         }
     }
 
-    /// An empty file simply gets a new key, durable before anything else is written.
+    /// Gives an empty file a new key, which is durable before anything else is written.
     private func changeWithNewKey(
         _ change: (borrowing HeldKeys, inout FileHeader) throws(VolumeError) -> Void
     ) throws(VolumeError) {
@@ -77,7 +77,7 @@ extension FileContent {
         try rewriteFlags { $0.insert(.explicit) }
     }
 
-    /// Clears EXPLICIT if the file key is available; the class stays.
+    /// Clears EXPLICIT if the file key is available. The class does not change.
     package func removeExplicit() throws(VolumeError) {
         guard header.flags.contains(.explicit) else { return }
         try rewriteFlags { $0.remove(.explicit) }
@@ -98,12 +98,13 @@ extension FileContent {
         }
     }
 
-    /// Writes the whole content, under a new key and class `target`, into `backing`: a new, empty file that the caller
-    /// then renames over the old one. The file ID stays; KEY_EXPOSED goes; durable when it returns.
+    /// Writes the whole content into `backing` under a new key and class `target`. `backing` is a new, empty file,
+    /// which the caller then renames over the old one. The file ID stays the same, KEY_EXPOSED is cleared, and the copy
+    /// is durable when this returns.
     ///
-    /// The copy may lack what is written meanwhile: the caller checks for such writes and starts again. Throws
+    /// The copy may lack data that is written meanwhile. The caller checks for such writes and starts again. Throws
     /// `.refused(.EBUSY)` if the size has changed.
-    /// - Parameter progress: told of the bytes done; false ends it with `.refused(.EINTR)`.
+    /// - Parameter progress: gets the number of bytes done. If it returns false, the copy ends with `.refused(.EINTR)`.
     package func reencrypt(
         into target: BackingFile, class protectionClass: ProtectionClass, explicit: Bool,
         progress: (UInt64) -> Bool = { _ in true }
@@ -115,7 +116,7 @@ extension FileContent {
         let last = lastBlock(size: seen.size)
         var flags = seen.header.flags.intersection([.holes, .explicit])
         if explicit { flags.insert(.explicit) }
-        // As when it is mended: the time must not follow what the store has lost.
+        // As in mending, the running time must not depend on how much the store has lost.
         if seen.recovery.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }
         let file = try Self.newFile(
             in: context, class: protectionClass, flags: flags, fileID: seen.header.fileID, .create)
@@ -133,7 +134,7 @@ extension FileContent {
                 guard now.size == seen.size else { throw .refused(.EBUSY) }
                 try reencryptStep(block..<end, now, header, keys, into: target)
             }
-            // In parts: a long sync cannot be interrupted.
+            // Syncs in parts, because a long sync cannot be interrupted.
             unsynced += end - block
             if unsynced >= Self.syncedAtOnce {
                 try store { () throws(Errno) in try target.synchronize(dataOnly: true) }
@@ -146,7 +147,7 @@ extension FileContent {
         try store { () throws(Errno) in try target.synchronize(dataOnly: false) }
     }
 
-    /// Pages of the copy that one sync makes durable.
+    /// The number of pages of the copy that one sync makes durable.
     private static var syncedAtOnce: UInt64 { 16_384 }
 
     private func reencryptStep(
@@ -154,7 +155,7 @@ extension FileContent {
     ) throws(VolumeError) {
         let count = Int(blocks.count)
         let last = lastBlock(size: now.size)
-        // The new file is whole: nothing of it waits to be mended.
+        // The new file is complete, so no part of it waits to be mended.
         var whole = now
         whole.recovery.unmended = nil
         var holes: [Int] = []
@@ -178,7 +179,7 @@ extension FileContent {
                 }
             }
         }
-        // Runs between holes, each with one write.
+        // Writes each run between holes with one write.
         var from = 0
         for hole in holes + [count] {
             if hole > from { try pages.write(from..<hole, to: target, at: blocks.lowerBound + UInt64(from)) }

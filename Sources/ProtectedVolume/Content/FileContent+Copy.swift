@@ -4,9 +4,11 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension FileContent {
-    /// copy_file_range(2): the source's read rule, the destination's write rule; the destination keeps its class.
+    /// Copies a range, for copy_file_range(2). The source's read rule and the destination's write rule apply. The
+    /// destination keeps its class.
     ///
-    /// - Returns: bytes copied, fewer at the end of the source or where an error came after a first part.
+    /// - Returns: the number of bytes copied. It is smaller at the end of the source, or if an error came after a first
+    ///   part.
     package static func copy(
         from source: FileContent, at offset: UInt64, to target: FileContent, at position: UInt64, count: UInt64
     ) throws(VolumeError) -> UInt64 {
@@ -46,7 +48,7 @@ extension FileContent {
 
     static func largeBuffer(_ length: Int, in context: ContentContext) throws(VolumeError) -> LockedBuffer {
         do throws(SodiumError) {
-            // Never a small one: writing takes one of these while this is held.
+            // Never takes a small buffer, because writing takes one while this is held.
             return try context.scratch.take(atLeast: max(length, BufferPool.smallCapacity + 1))
         } catch { throw VolumeError(error) }
     }

@@ -1,4 +1,4 @@
-// New files: an ID, a key, a header in memory, and a page 0 that may wait.
+// Creates files: an ID, a key, a header in memory, and a page 0 that may be written later.
 
 package import BackingStore
 internal import HostSystem
@@ -6,8 +6,7 @@ internal import Keybag
 internal import SodiumKit
 package import VolumeFormat
 
-/// A file that is about to be created: its key is wrapped already, so that nothing is left behind where its class is
-/// closed.
+/// A file that is about to be created. Its key is wrapped first, so that nothing is left behind if its class is closed.
 package struct NewFile: ~Copyable {
     let header: FileHeader
     let key: SecretKey
@@ -19,7 +18,7 @@ package struct NewFile: ~Copyable {
 }
 
 extension FileContent {
-    /// Prepares a file of `protectionClass`, before anything is created below; enters the mount's epoch as open.
+    /// Prepares a file of `protectionClass` before anything is created in the store. Lists the mount's epoch as open.
     ///
     /// - Throws: `.locked` where the class is closed.
     package static func prepare(
@@ -32,8 +31,8 @@ extension FileContent {
             fileID: ObjectID(randomInlineBytes()), .create)
     }
 
-    /// The content of a file that was just created below, exclusively and empty; its page 0 waits for the first write,
-    /// `flushHeader()`, `synchronize` or `release()`.
+    /// The content of a file that was just created in the store, exclusively and empty. Its page 0 waits for the first
+    /// write, `flushHeader()`, `synchronize` or `release()`.
     package static func create(
         _ file: consuming NewFile, in context: ContentContext, backing: BackingFile
     ) throws(VolumeError) -> FileContent {

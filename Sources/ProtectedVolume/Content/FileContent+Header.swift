@@ -1,4 +1,4 @@
-// Rewriting single pages: page 0 with its header, the last page, marking.
+// Rewrites single pages: page 0 with its header, and the last page. Marks files.
 
 internal import BackingStore
 internal import Keybag
@@ -7,12 +7,12 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension FileContent {
-    /// Rewrites page 0 with a header that `change` has changed; written at once where it waited.
+    /// Rewrites page 0 with a header that `change` has changed. A page 0 that waits is written now.
     ///
     /// The caller holds page 0 exclusively. Not durable when it returns.
     /// - Parameters:
-    ///   - newKeys: other keys to seal with: the caller installs them when the page is written.
-    ///   - change: runs in the hold of the state lock.
+    ///   - newKeys: other keys to seal with. The caller installs them when the page is written.
+    ///   - change: runs while the state lock is held.
     func rewriteHeader(
         _ access: Operation, newKeys: FileKeys? = nil,
         _ change: (borrowing HeldKeys, inout FileHeader) throws(VolumeError) -> Void
@@ -48,12 +48,12 @@ extension FileContent {
         }
     }
 
-    /// Rewrites one page of the file as it is in a file of `newSize` bytes; the caller holds it exclusively.
+    /// Rewrites one page as it must be in a file of `newSize` bytes. The caller holds it exclusively.
     ///
     /// - Parameters:
     ///   - tolerating: whether a LAST or a length that does not fit `now` is taken as it is.
     ///   - before: runs when the page is sealed and not yet written.
-    ///   - onFailure: told of an error of `before` or of the write.
+    ///   - onFailure: gets an error of `before` or of the write.
     func rewritePage(
         _ block: UInt64, in now: FileState, toSize newSize: UInt64, tolerating: Bool = false, _ access: Operation,
         before: () throws(VolumeError) -> Void = { () throws(VolumeError) in },
@@ -81,7 +81,8 @@ extension FileContent {
         if block == 0 { state.withLock { $0.durability.pageZeroIsOurs = true } }
     }
 
-    /// Marks the file: page 0 of this mount's epoch is durable. At most once per file and mount; page 0 is held.
+    /// Marks the file: makes a page 0 with this mount's epoch durable. This happens at most once per file and mount.
+    /// The caller holds page 0.
     func mark(_ access: Operation) throws(VolumeError) {
         let now = snapshot
         guard !now.durability.isMarked else { return }
@@ -97,15 +98,15 @@ extension FileContent {
         try store { () throws(Errno) in try backing.synchronize(dataOnly: dataOnly) }
         state.withLock { state in
             state.durability.syncedGrowth = max(state.durability.syncedGrowth, before.durability.growth)
-            // Two syncs at once have both seen the same pages.
+            // Two syncs at the same time have counted the same pages.
             state.durability.unsyncedPages -= min(state.durability.unsyncedPages, before.durability.unsyncedPages)
             if before.durability.holesMayBeLost { state.durability.holesMayBeLost = false }
             if before.durability.pageZeroIsOurs, before.pageZero == .written { state.durability.isMarked = true }
         }
     }
 
-    /// Syncs before the whole file is held for something that syncs: other requests can read during this sync. Files that
-    /// are short, or have little to sync, are synced only once, later.
+    /// Syncs before a step that holds the whole file and syncs, so that other requests can read during this sync. Files
+    /// that are short, or have little to sync, are synced only in that step.
     func syncAhead() throws(VolumeError) {
         let now = snapshot
         guard lastBlock(size: now.size) > Self.mostUnsynced, now.durability.unsyncedPages > Self.mostUnsynced else {
@@ -114,10 +115,11 @@ extension FileContent {
         try synchronizeBacking(dataOnly: true)
     }
 
-    /// Pages that reach the disk in a moment.
+    /// The number of pages that a sync writes quickly.
     private static var mostUnsynced: UInt64 { 4096 }
 
-    /// Writes page 0 if it still waits since the file was created: before link, setxattr, class change, lock and release.
+    /// Writes page 0 if it still waits since the file was created. Called before link, setxattr, class change, lock and
+    /// release.
     package func flushHeader() throws(VolumeError) {
         guard state.withLock({ $0.pageZero == .pending }) else { return }
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
@@ -144,7 +146,7 @@ extension FileContent {
         try refresh(access)
         let now = snapshot
         if now.recovery.repair == .none, now.pageZero != .missing { return }
-        // Pages that a killed process left may take long to reach the disk. They are synced before the whole file is held.
+        // Syncing pages that a killed process left may take long, so it happens before the whole file is held.
         if now.recovery.repair == .full, lastBlock(size: now.size) > context.mendAtOnce {
             try synchronizeBacking(dataOnly: true)
         }

@@ -1,7 +1,8 @@
-// Mends the middle of a long file that a crash has left: a few blocks at a time, in the background.
+// Mends the middle of a long file after a crash, a few blocks at a time, in the background.
 //
-// While it waits, page 0 is sealed under an epoch that ended badly and is listed so until a complete check. So the file is
-// tolerated while it is open, when it is opened again, after a clean unmount, and after another crash.
+// Until then, page 0 is sealed under an epoch that ended badly, which stays listed until a complete check. So the
+// file's crash damage is tolerated while it is open, when it is opened again, after a clean unmount, and after another
+// crash.
 
 internal import BackingStore
 internal import HostSystem
@@ -13,22 +14,22 @@ extension FileContent {
     /// Whether the middle waits to be mended.
     package var isUnmended: Bool { state.withLock { $0.recovery.unmended != nil } }
 
-    /// Continues where mending was, when the file is opened again in the mount that mended its ends.
+    /// Continues mending when the file is opened again in the mount that mended its ends.
     func resumeMending(pageZero epoch: UInt32) {
         guard context.epochs.isSuspect(epoch), let next = context.mending.next(mendingKey) else { return }
         state.withLock { state in
             state.recovery.unmended = Unmended(epoch: epoch, next: next, end: lastBlock(size: state.size))
             state.recovery.repair = .none
-            // Durable since the ends were mended.
+            // The page has been durable since the ends were mended.
             state.durability.pageZeroIsOurs = true
             state.durability.isMarked = true
             state.durability.holesMayBeLost = state.header.flags.contains(.holes)
         }
     }
 
-    /// Mends some of a middle that waits; false when nothing is left. For a thread that does not serve requests.
+    /// Mends a part of the middle; false when nothing is left. Only for a thread that does not serve requests.
     ///
-    /// - Throws: `.locked` where the class is closed: another time.
+    /// - Throws: `.locked` if the class is closed. Mending continues later.
     package func mendSome() throws(VolumeError) -> Bool {
         let now = snapshot
         guard let rest = now.recovery.unmended, now.recovery.repair == .none else { return false }
@@ -43,17 +44,17 @@ extension FileContent {
             return false
         }
         let blocks = from..<min(from + context.mendStep, end)
-        // Readers continue: only blocks that must be rewritten are held exclusively.
+        // Holds only blocks exclusively that must be rewritten, so that readers continue.
         if try mend(blocks, isDry: true) { _ = try mend(blocks, isDry: false) }
         state.withLock { $0.recovery.unmended?.next = blocks.upperBound }
         context.mending.advance(mendingKey, to: blocks.upperBound)
         return true
     }
 
-    /// - Returns: whether there was something to rewrite.
+    /// - Returns: whether a block had to be rewritten.
     private func mend(_ blocks: Range<UInt64>, isDry: Bool) throws(VolumeError) -> Bool {
         try holding(blocks, exclusive: !isDry) { () throws(VolumeError) -> Bool in
-            // Cut meanwhile: the last page is whole, and what was behind it is gone.
+            // The file was cut meanwhile. The last page is complete, and the later pages are gone.
             let now = snapshot
             let left = blocks.lowerBound..<max(blocks.lowerBound, min(blocks.upperBound, lastBlock(size: now.size)))
             guard !left.isEmpty, now.recovery.unmended != nil else { return false }
@@ -64,7 +65,8 @@ extension FileContent {
         }
     }
 
-    /// Sets HOLES where the store has lost more than it takes a moment to seal: the time must not follow what is not there.
+    /// Sets HOLES if the store has lost more pages than can be sealed quickly. The running time must not depend on the
+    /// number of lost pages.
     private func setHolesWhereLong() throws(VolumeError) {
         let now = snapshot
         guard let rest = now.recovery.unmended else { return }
@@ -75,12 +77,12 @@ extension FileContent {
                     try rewriteHeader(.other) { (_, header) in header.flags.insert(.holes) }
                 }
             }
-            depart(.madeSparse, page: 1)
+            reportEvidence(.madeSparse, page: 1)
         }
         state.withLock { $0.recovery.unmended?.isCounted = true }
     }
 
-    /// Pages from 1 on that the store holds no data for; no more are counted than it takes to be many.
+    /// Counts the pages from 1 on without data in the store, up to the limit that makes them many.
     func holes(below end: UInt64) -> UInt64 {
         var count: UInt64 = 0
         var position: UInt64 = 1
@@ -93,7 +95,7 @@ extension FileContent {
         return count
     }
 
-    /// The first block from `block` on that the store holds data for, `end` at most; `block` where it cannot say.
+    /// The first block from `block` on with data in the store, at most `end`. Returns `block` if the store cannot tell.
     func nextDataBlock(from block: UInt64, below end: UInt64) -> UInt64 {
         guard block < end else { return end }
         do throws(Errno) {
@@ -104,8 +106,8 @@ extension FileContent {
         }
     }
 
-    /// The first position from `position` on where there may be something to verify: pages that the store holds no data for are
-    /// skipped, where they may be holes. Where a crash has left them they are reported, by the first one.
+    /// The first position from `position` on that may have something to verify. Skips pages without data in the store
+    /// where they may be holes. If they are holes that a crash has left, reports the first one.
     func skippingHoles(from position: UInt64) -> UInt64 {
         let now = snapshot
         let last = lastBlock(size: now.size)
@@ -114,11 +116,12 @@ extension FileContent {
         guard block > 0, block < last else { return position }
         let data = nextDataBlock(from: block, below: last)
         guard data > block else { return position }
-        if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
+        if !now.header.flags.contains(.holes) { reportEvidence(.zeroPage, page: block) }
         return geometry.start(ofBlock: data)
     }
 
-    /// What was mended is durable first; then page 0 gets this mount's epoch, and nothing is tolerated any more.
+    /// Makes the mended blocks durable first. Then page 0 gets this mount's epoch, and crash damage is no longer
+    /// tolerated.
     private func finishMending() throws(VolumeError) {
         try synchronizeBacking(dataOnly: true)
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
@@ -136,9 +139,9 @@ extension FileContent {
         }
     }
 
-    /// Before a cut that ends the file in page `block`, while the middle waits: a crash after the cut must find the end there.
-    /// So zeros become a block, holes too, as a page before them may say LAST; and so does a block that says LAST itself. What
-    /// stands there is durable then. The file is held.
+    /// Prepares a cut that ends the file in page `block` while the middle waits. After the cut a crash must find the
+    /// end there. So zeros and blocks that say LAST are sealed again, and holes too, because an earlier page may say
+    /// LAST. Then the file is synced. The caller holds the file.
     func makeFirm(_ block: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
         guard now.recovery.unmended != nil else { return }
         _ = try repairMiddle(block..<block + 1, now, access, sealsHoles: true)

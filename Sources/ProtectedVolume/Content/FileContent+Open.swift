@@ -7,10 +7,10 @@ internal import SodiumKit
 package import VolumeFormat
 
 extension FileContent {
-    /// Opens the content of an existing file; verifies header, block 0 and last page before anything is believed.
+    /// Opens the content of an existing file. Verifies header, block 0 and last page before it uses them.
     ///
-    /// - Parameter inheritedClass: the parent's default, which a file without header (rule R0) takes.
-    /// - Throws: `.locked` where the class is closed; `.damaged` for what no crash explains.
+    /// - Parameter inheritedClass: the parent's default class. A file without header (rule R0) takes it.
+    /// - Throws: `.locked` if the class is closed; `.damaged` if no crash explains the damage.
     package static func open(
         in context: ContentContext, backing: BackingFile, access: Operation = .open,
         inheritedClass: ProtectionClass = .volumeDefault
@@ -32,8 +32,8 @@ extension FileContent {
         }
     }
 
-    /// The header of a file that is not open, checked by its MAC; needs no key of the file. Nil for a file whose header
-    /// was never written (rule R0): it is empty and of its parent's default class.
+    /// The header of a file that is not open. Checks its MAC, which needs no key of the file. Nil if the header was
+    /// never written (rule R0): the file is empty and has its parent's default class.
     package static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
         backing.leaveAccessTime()
         let length: UInt64
@@ -44,10 +44,10 @@ extension FileContent {
         }
     }
 
-    /// The same, proven by block 0, which verifies with this header alone: what a decision about a class rests on. A header
-    /// by itself can be that of another file, or of an earlier class.
+    /// The same, proven by block 0, which verifies only with this header. Decisions about a class need this proof: a
+    /// header alone may be from another file or from an earlier class.
     ///
-    /// - Throws: `.locked` where the class that the header claims is closed, so that nothing can be proven.
+    /// - Throws: `.locked` if the class that the header claims is closed, so that nothing can be proven.
     static func verifiedHeader(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
         backing.leaveAccessTime()
         let status: Status
@@ -67,7 +67,7 @@ extension FileContent {
         }
     }
 
-    /// Reads page 0 and checks its header; nil where rule R0 applies and an epoch ended badly.
+    /// Reads page 0 and checks its header; nil if rule R0 applies and an epoch ended badly.
     private static func firstPage(
         in context: ContentContext, _ backing: BackingFile, length: UInt64, into buffer: inout CipherBuffer
     ) throws(VolumeError) -> FileHeader? {
@@ -92,7 +92,7 @@ extension FileContent {
         return header
     }
 
-    /// R0: an empty file, whose new header waits in memory for the first modification.
+    /// R0: makes the file empty. Its new header waits in memory for the first modification.
     private static func missing(
         in context: ContentContext, _ backing: BackingFile, _ status: Status, _ access: Operation,
         _ inheritedClass: ProtectionClass
@@ -105,18 +105,18 @@ extension FileContent {
             state: FileState(
                 header: file.header, size: 0, pageZero: .missing))
         content.fileKeys.install(file.takeKey())
-        content.depart(.missingHeader, page: 0)
+        content.reportEvidence(.missingHeader, page: 0)
         return content
     }
 
-    /// On a shared mount another machine may have changed the file: where its length is not what this one left, header
-    /// and end are read again. The caller holds no range.
+    /// Reads header and end again if the length differs from the one that this machine left: on a shared mount another
+    /// machine may have changed the file. The caller holds no range.
     func refresh(_ access: Operation) throws(VolumeError) {
         guard context.isShared else { return }
         let length = try store { () throws(Errno) in try backing.status().size }
         guard length != geometry.backingLength(size: size), snapshot.pageZero == .written else { return }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
-            // Not what a write of this mount was doing a moment ago.
+            // Asks again, because the difference may come from a write of this mount that has just ended.
             let length = try store { () throws(Errno) in try backing.status().size }
             guard length != geometry.backingLength(size: size) else { return }
             try context.buffers.withBuffer(pageCount: 2) { (buffer: inout CipherBuffer) throws(VolumeError) in
@@ -124,7 +124,7 @@ extension FileContent {
                     throw .damaged(.missingHeader)
                 }
                 guard header.fileID == fileID else { throw .stale }
-                // A new key, as an empty file gets one, comes with a new wrap.
+                // An empty file gets a new key, and with it a new wrap.
                 if !header.wrappedKey.span.hasSameBytes(as: self.header.wrappedKey.span) {
                     fileKeys.wipe()
                 }
@@ -133,7 +133,7 @@ extension FileContent {
                 do throws(VolumeError) {
                     try recover(length: length, access, &buffer)
                 } catch {
-                    // Not proven: the file is still one of the class that was.
+                    // The new class is not proven, so the file keeps the old one.
                     state.withLock { $0.header = before }
                     fileKeys.wipe()
                     throw error
@@ -142,14 +142,14 @@ extension FileContent {
         }
     }
 
-    /// R1 to R3. Page 0 stands in the buffer already.
+    /// Applies rules R1 to R3. Page 0 is in the buffer already.
     private func recover(length: UInt64, _ access: Operation, _ buffer: inout CipherBuffer) throws(VolumeError) {
         let pages = PageGeometry.pages(backingLength: length)
         guard pages <= PageGeometry.maximumPages else { throw .damaged(.length) }
         if pages > 1 { try buffer.read(pages - 1..<pages, of: backing, to: 1) }
         let (first, tail) = try verify(access, &buffer, tail: pages > 1 ? pages - 1 : nil)
         var end = End(page: 0, field: first)
-        var departures: [(CrashEvidence.Kind, UInt64)] = []
+        var evidence: [(CrashEvidence.Kind, UInt64)] = []
         if pages > 1 {
             if let tail {
                 end = End(page: pages - 1, field: tail)
@@ -163,14 +163,14 @@ extension FileContent {
             }
             if first.isLast {
                 if end.page > 0 {
-                    // Later pages may be under an older key, so page 0's epoch is asked first.
+                    // Later pages may be under an older key, so page 0's epoch is tested first.
                     if !context.epochs.isTolerated(first.epoch) {
                         let field = try verifyPage(end.page, access, &buffer)
                         guard context.epochs.isTolerated(field.epoch) else { throw .damaged(.length) }
                     }
-                    departures.append((.droppedPages, 1))
+                    evidence.append((.droppedPages, 1))
                 } else {
-                    departures.append((.droppedZeroPages, 1))
+                    evidence.append((.droppedZeroPages, 1))
                 }
                 end = End(page: 0, field: first)
             }
@@ -180,33 +180,33 @@ extension FileContent {
         let size: UInt64
         if end.field.isLast {
             size = start + UInt64(end.field.payloadLength)
-            if end.page < pages - 1, departures.isEmpty { departures.append((.droppedZeroPages, end.page + 1)) }
+            if end.page < pages - 1, evidence.isEmpty { evidence.append((.droppedZeroPages, end.page + 1)) }
         } else {
             guard isTolerated else { throw .damaged(.length) }
             let isWhole = end.page == pages - 1 || header.flags.contains(.holes)
             size = isWhole ? geometry.sizeByLength(length) : start + UInt64(geometry.capacity(ofBlock: end.page))
-            departures.append((.unfinishedEnd, end.page))
+            evidence.append((.unfinishedEnd, end.page))
         }
-        if departures.isEmpty, geometry.backingLength(size: size) != length {
-            departures.append((.lengthMismatch, end.page))
+        if evidence.isEmpty, geometry.backingLength(size: size) != length {
+            evidence.append((.lengthMismatch, end.page))
         }
         let isOurs = context.epochs.isOwn(first.epoch)
-        let needsAll = isTolerated || departures.contains { $0.0 == .droppedPages }
-        let hasDepartures = !departures.isEmpty
+        let needsAll = isTolerated || evidence.contains { $0.0 == .droppedPages }
+        let hasEvidence = !evidence.isEmpty
         state.withLock { state in
             state.size = size
             state.durability.pageZeroIsOurs = isOurs
-            // Closed and opened again in this mount: nobody has seen to it that it is durable.
+            // The file was closed and opened again in this mount, so HOLES may not be durable yet.
             state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
             state.recovery.isTolerant = isTolerated
-            state.recovery.repair = needsAll ? .full : hasDepartures ? .end : .none
+            state.recovery.repair = needsAll ? .full : hasEvidence ? .end : .none
             state.recovery.suspectEpoch =
                 context.epochs.isTolerated(first.epoch)
                 ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil
             state.recovery.unmended = nil
         }
-        if needsAll, !hasDepartures { resumeMending(pageZero: first.epoch) }
-        for (kind, page) in departures { depart(kind, page: page) }
+        if needsAll, !hasEvidence { resumeMending(pageZero: first.epoch) }
+        for (kind, page) in evidence { reportEvidence(kind, page: page) }
     }
 
     private struct End {
@@ -214,7 +214,8 @@ extension FileContent {
         var field: BlockField
     }
 
-    /// Judges the open, unwraps the key, verifies block 0 and, where it is not zero, the page at `tail`, in one hold.
+    /// Checks the access, unwraps the key, and verifies block 0 and the page at `tail` unless that is zero, in one
+    /// hold.
     private func verify(
         _ access: Operation, _ buffer: inout CipherBuffer, tail: UInt64?
     ) throws(VolumeError) -> (BlockField, BlockField?) {
@@ -235,7 +236,7 @@ extension FileContent {
         }
     }
 
-    /// Verifies the page that stands second in the buffer.
+    /// Verifies the second page in the buffer.
     private func verifyPage(
         _ block: UInt64, _ access: Operation, _ buffer: inout CipherBuffer
     ) throws(VolumeError) -> BlockField {
@@ -254,7 +255,7 @@ extension FileContent {
         }
     }
 
-    /// The last page below `limit` that is not all zero, page 0 apart; nil when there is none.
+    /// The last page after page 0 and below `limit` that is not all zero; nil if there is none.
     private func lastNonZeroPage(below limit: UInt64, _ buffer: inout CipherBuffer) throws(VolumeError) -> UInt64? {
         for extent in dataExtents(below: limit).reversed() {
             var page = extent.upperBound
@@ -267,7 +268,7 @@ extension FileContent {
         return nil
     }
 
-    /// The pages from 1 on that the backing file holds data for; all of them where it cannot say.
+    /// The pages from 1 on with data in the backing file. All of them if the store cannot tell.
     func dataExtents(below limit: UInt64) -> [Range<UInt64>] {
         var extents: [Range<UInt64>] = []
         var position: UInt64 = 1

@@ -1,16 +1,17 @@
-// Reads of a file that is busy: bounded in the threads that they may keep waiting, parked beyond that.
+// Reads a busy file. A limited number of threads may wait for it; further reads are parked.
 
 internal import SodiumKit
 internal import VolumeFormat
 
-/// A read's place in the line of its file, and from when it is granted on its hold. Ended by the one read that it is for.
+/// A read's place in the queue of its file, and its hold once it is granted. Its read ends it.
 package struct ReadTurn: Sendable {
     fileprivate let blocks: Range<UInt64>
     fileprivate let ticket: UInt64
 }
 
 extension FileContent {
-    /// `read`, or nil where it would have to wait and `limit` threads wait for pages already: then `park` is the way.
+    /// Like `read`, but returns nil if it would have to wait and `limit` threads wait for pages already. The caller
+    /// then calls `park`.
     package func readUnlessBusy(
         into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int, limit: Int
     ) throws(VolumeError) -> ReadResult? {
@@ -24,15 +25,15 @@ extension FileContent {
         return try readHeld(blocks, hold, into: &buffer, at: offset, wanted)
     }
 
-    /// Takes a place in the line for a read; `granted` is called when it has come to its turn, by the thread that let go of
-    /// what was in the way: it hands the turn to a thread that calls `read(turn:)`. It is called once in every case.
+    /// Takes a place in the queue for a read. When the read is granted, the thread that released the conflicting pages
+    /// calls `granted`, which hands the turn to a thread that calls `read(turn:)`. `granted` is called exactly once.
     package func park(at offset: UInt64, count: Int, granted: @escaping @Sendable (ReadTurn) -> Void) {
         let end = offset.addingReportingOverflow(UInt64(min(max(count, 1), Self.largestRequest)))
         let blocks = geometry.blocks(holding: offset..<(end.overflow ? offset + 1 : end.partialValue))
         ranges.park(blocks) { ticket in granted(ReadTurn(blocks: blocks, ticket: ticket)) }
     }
 
-    /// The read that has come to its turn; waits for no other request. To be called once for each turn.
+    /// Performs a read that was granted, without waiting for other requests. Call it once for each turn.
     package func read(
         turn: ReadTurn, into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int
     ) throws(VolumeError) -> ReadResult {
@@ -40,14 +41,14 @@ extension FileContent {
         return try readHeld(turn.blocks, ranges.hold(of: turn.ticket), into: &buffer, at: offset, wanted)
     }
 
-    /// Reads with `blocks` held, and lets go of them before anything is decrypted.
+    /// Reads with `blocks` held, and releases them before anything is decrypted.
     private func readHeld(
         _ blocks: Range<UInt64>, _ hold: consuming RangeHold, into buffer: inout MutableSpan<UInt8>, at offset: UInt64,
         _ wanted: Int
     ) throws(VolumeError) -> ReadResult {
         var kept: RangeHold? = consume hold
         do throws(VolumeError) {
-            // While they are held the size moves only behind them, or into them by growing.
+            // While they are held, the file is not cut inside them.
             let now = snapshot
             let length = offset < now.size ? Int(min(UInt64(max(wanted, 0)), now.size - offset)) : 0
             guard length > 0 else {

@@ -1,4 +1,4 @@
-// Reading: backing I/O first, then one counted stretch of test, decryption and reply.
+// Reads content. The backing I/O comes first. Test, decryption and reply then form one counted section.
 
 internal import BackingStore
 internal import HostSystem
@@ -6,11 +6,11 @@ internal import Keybag
 internal import SodiumKit
 package import VolumeFormat
 
-/// Plaintext that a read has put into the caller's buffer.
+/// The plaintext that a read has written to the caller's buffer.
 ///
-/// For class A it delays the lock of the volume until it is destroyed: reply first, then call `finish()`.
+/// For class A, it delays the lock of the volume until it is destroyed. So reply first, then call `finish()`.
 package struct ReadResult: ~Copyable {
-    /// Where the bytes are in the buffer.
+    /// The position of the bytes in the buffer.
     package let range: Range<Int>
     private let counted: KeyRing?
 
@@ -23,20 +23,20 @@ package struct ReadResult: ~Copyable {
         counted?.endRead()
     }
 
-    /// Says that the reply has been sent.
+    /// Ends the read after the reply has been sent.
     package consuming func finish() {}
 }
 
 extension FileContent {
-    /// Bytes of buffer that a read of `count` bytes needs: both ends are decrypted as whole blocks.
+    /// The buffer length for a read of `count` bytes. Both ends are decrypted as whole blocks.
     package static func bufferLength(count: Int) -> Int {
         count + 2 * PageGeometry.pageSize
     }
 
-    /// Reads up to `count` bytes at `offset`, fewer at the end of the file or above `largestRequest`.
+    /// Reads up to `count` bytes at `offset`. Returns fewer at the end of the file or above `largestRequest`.
     ///
     /// - Parameters:
-    ///   - buffer: locked memory of at least `bufferLength(count:)` bytes; what is outside of the result's range is
+    ///   - buffer: locked memory of at least `bufferLength(count:)` bytes; bytes outside of the result's range are
     ///     plaintext too.
     ///   - access: `.read` or `.copySource`, judged in the same hold of the state lock that decrypts.
     package func read(
@@ -67,12 +67,12 @@ extension FileContent {
                 let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
                 return ReadResult(skip..<skip + length, counted: counted)
             }
-            // The file was cut meanwhile: try again.
+            // The file was cut meanwhile, so read again.
             if let result { return result }
         }
     }
 
-    /// The counted stretch: gives the ring whose count the result has to end.
+    /// The counted section. Returns the ring whose count the result must end.
     func decrypt(
         _ pages: borrowing CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
         into buffer: inout MutableSpan<UInt8>

@@ -1,4 +1,4 @@
-// Before the first modification of what a crash has left: rule R0's new header, rule R5, or a simple cut.
+// Repairs a file before its first modification after a crash: rule R0's new header, rule R5, or a simple cut.
 
 internal import BackingStore
 internal import Keybag
@@ -7,7 +7,7 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension FileContent {
-    /// Mends what `prepareToModify` has found; the caller holds the whole file.
+    /// Performs the repair that `prepareToModify` has found necessary. The caller holds the whole file.
     func mend(_ access: Operation) throws(VolumeError) {
         let now = snapshot
         if now.pageZero == .missing { return try startAnew(access) }
@@ -16,16 +16,16 @@ extension FileContent {
         case .end:
             try judge(access)
             try preservingTime { () throws(VolumeError) in try cut(toSize: now.size) }
-            // Or the length from before could come back beside pages that are written from now on.
+            // Otherwise a crash could restore the old length beside new pages.
             try synchronizeBacking(dataOnly: true)
             state.withLock { $0.recovery.repair = .none }
         case .full:
             try preservingTime { () throws(VolumeError) in try repairAll(now, access) }
-            depart(.repaired, page: 0)
+            reportEvidence(.repaired, page: 0)
         }
     }
 
-    /// Does rule R5's repair now, all of it, as `fsck` does before it closes an epoch: R0's header is written too.
+    /// Performs all of rule R5's repair now, and writes R0's header. `fsck` does this before it closes an epoch.
     package func repair() throws(VolumeError) {
         try prepareToModify(.other)
         while try mendSome() {}
@@ -33,7 +33,7 @@ extension FileContent {
         try synchronizeBacking(dataOnly: true)
     }
 
-    /// Whether something has to be mended before the first modification, or waits to be mended after it.
+    /// Whether a part of the file needs mending, before the first modification or after it.
     package var needsRepair: Bool {
         state.withLock { $0.recovery.repair != .none || $0.pageZero == .missing || $0.recovery.unmended != nil }
     }
@@ -42,7 +42,7 @@ extension FileContent {
         try judge(access)
         try context.epochs.begin()
         try store { () throws(Errno) in
-            // Attributes are bound to the ID that is lost: nothing can read them, and a check would call them damaged.
+            // Attributes are bound to the lost ID. They cannot be read, and a check would report them as damaged.
             for name in try backing.attributeNames() where name.span.hasText(AttributeName.encryptedPrefix) {
                 try backing.removeAttribute(name)
             }
@@ -57,8 +57,9 @@ extension FileContent {
         }
     }
 
-    /// R5: the length; page 0 and the last page; sync. The middle before that where it is short; else page 0 is sealed
-    /// under an epoch that ended badly, and keeps it until `mendSome` has seen to the middle.
+    /// Applies rule R5: sets the length, rewrites page 0 and the last page, and syncs. A short middle is mended before.
+    /// With a long middle, page 0 is sealed under an epoch that ended badly, and keeps it until `mendSome` has mended
+    /// the middle.
     private func repairAll(_ before: FileState, _ access: Operation) throws(VolumeError) {
         var now = before
         guard let length = geometry.backingLength(size: now.size) else { throw .damaged(.length) }
@@ -98,11 +99,12 @@ extension FileContent {
         if waits { context.mending.add(mendingKey, at: 1) }
     }
 
-    /// Rewrites those of `blocks` that read otherwise than they stand; what does not verify is left alone.
+    /// Rewrites those of `blocks` whose stored form differs from what they read as. Leaves blocks that do not verify
+    /// unchanged.
     /// - Parameters:
-    ///   - isDry: nothing is rewritten, and nothing said.
+    ///   - isDry: nothing is rewritten, and nothing reported.
     ///   - sealsHoles: zero pages become blocks with HOLES, too.
-    /// - Returns: whether there was something to rewrite. The caller holds `blocks`, exclusively unless it is dry.
+    /// - Returns: whether a block had to be rewritten. The caller holds `blocks`, exclusively unless it is dry.
     func repairMiddle(
         _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation, isDry: Bool = false,
         sealsHoles: Bool = false
@@ -137,7 +139,7 @@ extension FileContent {
         for position in rewritten {
             try pages.write(position..<position + 1, at: blocks.lowerBound + UInt64(position))
         }
-        for block in damaged { depart(.damagedPage, page: block, in: now) }
+        for block in damaged { reportEvidence(.damagedPage, page: block, in: now) }
         return !rewritten.isEmpty
     }
 }

@@ -1,4 +1,4 @@
-// Reads what can be read of a damaged file: each block by itself, whatever the state of the others.
+// Reads a damaged file block by block. The state of one block does not affect the others.
 
 internal import BackingStore
 internal import HostSystem
@@ -6,22 +6,22 @@ internal import Keybag
 internal import SodiumKit
 internal import VolumeFormat
 
-/// What can be read of a damaged file.
+/// The readable part of a damaged file.
 struct Salvage: Equatable, Sendable {
-    /// Where the file ends, as far as it can be told.
+    /// The end of the file, as far as it is known.
     var size: UInt64 = 0
-    /// Stretches of the file that cannot be read, in order.
+    /// The ranges of the file that cannot be read, in order.
     var unreadable: [Range<UInt64>] = []
-    /// Blocks that verify.
+    /// The number of blocks that verify.
     var blocks: UInt64 = 0
-    /// Whether block 0 verifies, and with it the header: else the file's class is not known.
+    /// Whether block 0 verifies, and with it the header. If not, the file's class is not known.
     var provesHeader = false
-    /// Whether the store could not read some of it: another time it may.
+    /// Whether the store could not read some pages. It may read them at another time.
     var hasReadErrors = false
 }
 
 extension FileContent {
-    /// A damaged file, whose header verifies and whose key is there; nothing else of it is believed.
+    /// A damaged file whose header verifies and whose key is available. Nothing else in it is trusted.
     static func openDamaged(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileContent {
         guard let header = try header(in: context, backing: backing) else { throw .damaged(.missingHeader) }
         let status: Status
@@ -41,10 +41,10 @@ extension FileContent {
         case unread
     }
 
-    /// Reads every page; what verifies goes into `target`, a new file, in its place. What does not is left out there: a
-    /// hole. Nothing that did not verify is sealed again.
+    /// Reads every page. Writes blocks that verify to the same place in `target`, a new file. Blocks that do not verify
+    /// become holes there, and are never sealed again.
     ///
-    /// - Parameter mayGoOn: asked now and then; false ends it with EINTR.
+    /// - Parameter mayGoOn: is called now and then. If it returns false, the copy ends with EINTR.
     func salvage(into target: FileContent?, mayGoOn: () -> Bool) throws(VolumeError) -> Salvage {
         let length = try store { () throws(Errno) in try backing.status().size }
         let pages = PageGeometry.pages(backingLength: length)
@@ -80,7 +80,7 @@ extension FileContent {
             }
         }
         if page < pages, !hasHoles { add(page..<pages, to: &result) }
-        // The end is what the last good block says; unless that is not the last, or there is damage behind it.
+        // The last good block gives the end, if it says LAST and no damage follows it.
         let isBeyond = lastDamage.map { geometry.start(ofBlock: $0) >= end } ?? false
         result.size = isEnded && !isBeyond ? end : max(end, geometry.sizeByLength(length))
         clamp(&result)
@@ -104,7 +104,7 @@ extension FileContent {
         }
     }
 
-    /// Judges `blocks`, 64 at most, and hands on those that verify.
+    /// Verifies `blocks`, at most 64, and passes on those that verify.
     private func salvage(_ blocks: Range<UInt64>, into target: FileContent?) throws(VolumeError) -> [(UInt64, Verdict)]
     {
         let start = geometry.start(ofBlock: blocks.lowerBound)

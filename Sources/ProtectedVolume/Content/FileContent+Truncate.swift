@@ -1,11 +1,11 @@
-// Truncation, in the orders of docs/volume-format.md.
+// Truncates files, in the order of steps in docs/volume-format.md.
 
 internal import BackingStore
 internal import HostSystem
 package import VolumeFormat
 
 extension FileContent {
-    /// Sets the size; what is added reads as zeros.
+    /// Sets the size. Added bytes read as zeros.
     ///
     /// - Parameter access: `.handleSize` (ftruncate), `.truncatePath`, or `.open` (O_TRUNC).
     package func truncate(to size: UInt64, access: Operation = .handleSize) throws(VolumeError) {
@@ -22,7 +22,7 @@ extension FileContent {
         }
     }
 
-    /// Extends with zeros; the whole file is held.
+    /// Extends with zeros. The caller holds the whole file.
     func extend(to size: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
         let last = lastBlock(size: now.size)
         let newLast = lastBlock(size: size)
@@ -32,12 +32,12 @@ extension FileContent {
         try perform(plan, Span<UInt8>(), now, access)
     }
 
-    /// Drops what is behind `size`; the whole file is held.
+    /// Drops the bytes after `size`. The caller holds the whole file.
     func shrink(to size: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
         let last = lastBlock(size: now.size)
         let newLast = lastBlock(size: size)
         if newLast == last {
-            // No page is dropped: length, then the page.
+            // No page is dropped, so the length changes first, then the page.
             try rewritePage(last, in: now, toSize: size, access) { () throws(VolumeError) in
                 guard let length = geometry.backingLength(size: size) else { throw .invalid }
                 try store { () throws(Errno) in try backing.truncate(to: length) }
@@ -49,7 +49,7 @@ extension FileContent {
         }
         if newLast == 0 {
             try rewritePage(0, in: now, toSize: size, access, onFailure: { _ in failedEnd() })
-            // From here on the file on disk ends in page 0.
+            // From now on the file on disk ends in page 0.
             state.withLock { $0.size = size }
             do throws(VolumeError) {
                 if !now.durability.isMarked { try synchronizeBacking(dataOnly: true) }

@@ -1,4 +1,5 @@
-// Writing: overwriting in parallel, extending alone from the last page on, in the order that survives a power cut.
+// Writes content. Overwrites run in parallel; an extension holds the file from the last page on. The order of steps
+// survives a power cut.
 
 internal import BackingStore
 internal import Keybag
@@ -6,7 +7,7 @@ internal import HostSystem
 internal import SodiumKit
 package import VolumeFormat
 
-/// What one step of a write or an extension writes to disk. The pages from `first` to `final` are sealed; if the file
+/// The pages that one step of a write or an extension seals and writes: those from `first` to `final`. If the file
 /// grows past its last page, the former last page too.
 struct WritePlan {
     let offset: UInt64
@@ -29,7 +30,7 @@ extension FileContent {
     ///
     /// - Parameter access: `.write`, `.writeBack` (the kernel's page cache) or `.copyDestination`, judged in the same
     ///   hold of the state lock that encrypts.
-    /// - Throws: `.refused(.EFBIG)` past the largest size; `.store(.ENOSPC)` leaves the size as it was.
+    /// - Throws: `.refused(.EFBIG)` past the largest size. `.store(.ENOSPC)` leaves the size unchanged.
     package func write(_ data: Span<UInt8>, at offset: UInt64, access: Operation = .write) throws(VolumeError) {
         guard !data.isEmpty else { return }
         let (end, overflow) = offset.addingReportingOverflow(UInt64(data.count))
@@ -51,7 +52,7 @@ extension FileContent {
             done += count
         }
         state.withLock { state in
-            // A program's write moves the time. A write from the page cache belongs to the time that was set last.
+            // A program's write changes the time. A write from the page cache keeps the time that was set last.
             switch access {
             case .writeBack, .replay: state.keptTime.wroteBack()
             default: state.keptTime.moved()
@@ -59,7 +60,7 @@ extension FileContent {
         }
     }
 
-    /// Keeps the time from before the first write from the page cache: the kernel shows this one.
+    /// Keeps the time from before the first write from the page cache, because the kernel shows that time.
     private func keepTime() {
         guard state.withLock({ !$0.keptTime.isKnown }), let status = try? backing.status() else { return }
         state.withLock { $0.keptTime.assume(status.modified) }
@@ -77,7 +78,7 @@ extension FileContent {
             if end > seen.size {
                 if first > last + 1, !seen.header.flags.contains(.holes) {
                     if !hasWaited {
-                        // The kernel's write-back sends its requests side by side: the one before is on its way.
+                        // The kernel's write-back sends requests in parallel, so the earlier one will arrive soon.
                         hasWaited = true
                         waitForGrowth(to: offset)
                         continue
@@ -104,8 +105,8 @@ extension FileContent {
         }
     }
 
-    /// Waits, within limits, for the file to grow up to `offset`: as long as writes before it are running, and briefly for
-    /// one that has not arrived yet. Without this, ordinary files would be marked as having holes. Holds no lock.
+    /// Waits, within limits, for the file to grow up to `offset`. Waits while earlier writes are running, and briefly
+    /// for one that has not arrived yet. Otherwise ordinary files would be marked as having holes. Holds no lock.
     private func waitForGrowth(to offset: UInt64) {
         let block = geometry.locate(offset).block
         let end = monotonicNanoseconds() + 1_000_000_000
@@ -118,7 +119,7 @@ extension FileContent {
         }
     }
 
-    /// Seals and writes what `plan` says. The caller holds every page concerned, and page 0 where HOLES is not set yet.
+    /// Seals and writes the pages of `plan`. The caller holds all of them, and page 0 if HOLES is not set yet.
     func perform(
         _ plan: WritePlan, _ data: Span<UInt8>, _ before: FileState, _ access: Operation
     ) throws(VolumeError) {
@@ -150,7 +151,7 @@ extension FileContent {
         if grows { grown.broadcast() }
     }
 
-    /// `ftruncate` to the final length, the new pages, the former last page after them.
+    /// Sets the final length, then writes the new pages, then the former last page.
     private func put(_ plan: WritePlan, _ now: FileState, _ pages: borrowing PageRewriter) throws(VolumeError) {
         guard let length = geometry.backingLength(size: plan.newSize) else { throw .refused(.EFBIG) }
         if plan.newSize != now.size { try store { () throws(Errno) in try backing.truncate(to: length) } }
@@ -159,7 +160,7 @@ extension FileContent {
         if let former = plan.former, !plan.formerIsAdjacent { try pages.write(run..<run + 1, at: former) }
     }
 
-    /// Seals all pages of `plan`: the run, then a former last page that is not adjacent.
+    /// Seals all pages of `plan`: first the run, then a former last page that is not adjacent.
     private func seal(
         _ plan: WritePlan, _ data: Span<UInt8>, _ now: FileState, _ access: Operation, into pages: inout PageRewriter
     ) throws(VolumeError) {
@@ -199,20 +200,20 @@ extension FileContent {
         plain.copy(data.extracting(Int(from - plan.offset)..<Int(to - plan.offset)), to: Int(from - start))
     }
 
-    /// Bytes of `block` that belonged to the file before.
+    /// The number of bytes of `block` that were in the file before.
     private func oldLength(_ block: UInt64, _ now: FileState, _ last: UInt64) -> Int {
         guard block <= last, now.pageZero == .written else { return 0 }
         return geometry.payloadLength(ofBlock: block, size: now.size)
     }
 
-    /// Whether some of the old bytes of `block` stay.
+    /// Whether the write keeps some old bytes of `block`.
     private func needsOld(_ block: UInt64, _ plan: WritePlan, _ now: FileState, _ last: UInt64) -> Bool {
         let length = oldLength(block, now, last)
         let start = geometry.start(ofBlock: block)
         return length > 0 && !(plan.offset <= start && plan.end >= start + UInt64(length))
     }
 
-    /// Reads what is needed of the old pages.
+    /// Reads the old pages that are needed.
     private func readOld(_ plan: WritePlan, _ now: FileState, into pages: inout PageRewriter) throws(VolumeError) {
         let last = lastBlock(size: now.size)
         let run = plan.run
@@ -239,13 +240,13 @@ extension FileContent {
         } catch { throw VolumeError(error) }
     }
 
-    /// After a growth that failed: cuts the file back, makes sure that the old last page says LAST, and syncs.
+    /// Undoes a growth that failed: cuts the file back, makes sure that the old last page says LAST, and syncs.
     private func undoGrowth(_ plan: WritePlan, _ now: FileState) {
         do throws(VolumeError) {
             try cut(toSize: now.size)
             let last = lastBlock(size: now.size)
             if now.pageZero == .pending {
-                // Page 0 still waits to be written; a later trigger writes it anew.
+                // Page 0 still waits to be written. A later step writes it again.
                 context.epochs.keepOpen()
             } else if plan.former == last || plan.run.contains(last) {
                 try rewritePage(last, in: now, toSize: now.size, tolerating: true, .other)
@@ -256,7 +257,7 @@ extension FileContent {
         }
     }
 
-    /// The end on disk may be wrong: it is mended before the next modification and tolerated until then.
+    /// Notes that the end on disk may be wrong. It is tolerated, and mended before the next modification.
     func failedEnd() {
         context.epochs.endBadly()
         context.mending.forget(mendingKey)

@@ -1,4 +1,4 @@
-// The content of one inode that is open, and the tests that every request passes.
+// The content of one open inode, and the tests that every request passes.
 
 package import BackingStore
 internal import Keybag
@@ -6,17 +6,17 @@ internal import HostSystem
 internal import SodiumKit
 package import VolumeFormat
 
-/// The content of one inode that is open; one object per inode, shared by all its handles. Thread-safe.
+/// The content of one open inode. All handles of the inode share one object. Thread-safe.
 ///
 /// Requests on different pages run in parallel. Lock order: range lock, (backing I/O), state lock of the `KeyRing`,
 /// then this object's small locks, which are held for a few instructions only.
 package final class FileContent: Sendable {
-    /// Largest number of bytes that one `read` gives or one step of `write` takes.
+    /// The largest number of bytes that one `read` returns or one step of `write` takes.
     package static let largestRequest = 1 << 20
 
-    /// What all files of the volume share.
+    /// The state that all files of the volume share.
     package let context: ContentContext
-    /// The backing file, for its status, times, mode and attributes. Its bytes are not to be touched.
+    /// The backing file, for its status, times, mode and attributes. Callers must not read or write its bytes.
     package let backing: BackingFile
 
     let inode: UInt64
@@ -39,7 +39,7 @@ package final class FileContent: Sendable {
 
     /// The file's size in bytes.
     package var size: UInt64 { state.withLock { $0.size } }
-    /// The header as it stands, also while it waits to be written.
+    /// The current header, even while it waits to be written.
     package var header: FileHeader { state.withLock { $0.header } }
     /// The file's ID.
     package var fileID: ObjectID { state.withLock { $0.header.fileID } }
@@ -48,16 +48,16 @@ package final class FileContent: Sendable {
 
     // MARK: Keys
 
-    /// Wipes the file key and all that comes from it.
+    /// Wipes the file key and all keys derived from it.
     ///
-    /// To be called under the exclusive side of the state lock (`KeyRing.finishLocking`), or when nobody has the file
-    /// open. Operations in flight find no key and are refused, or fetch it again where the class allows.
+    /// Call it under the exclusive side of the state lock (`KeyRing.finishLocking`), or when no handle is open. Running
+    /// operations find no key and are refused, or unwrap it again if the class allows.
     package func wipeKeys() {
         fileKeys.wipe()
         state.withLock { $0.access.wasWiped = true }
     }
 
-    /// Whether late records have still to be put in: until then the content is neither read nor written.
+    /// Whether late records wait to be written to this file. Until then the content is neither read nor written.
     var owesLateRecords: Bool { state.withLock { $0.access.owesLateRecords } }
 
     func setOwesLateRecords(_ owes: Bool) { state.withLock { $0.access.owesLateRecords = owes } }
@@ -65,7 +65,8 @@ package final class FileContent: Sendable {
     /// Whether the file's key is in memory.
     package var hasKey: Bool { fileKeys.isPresent }
 
-    /// Refuses what the class does not allow, and unwraps the file key if it is not in memory. Inside of `KeyRing.withState`.
+    /// Refuses an operation that the class does not allow. Unwraps the file key if it is not in memory. Call it inside
+    /// `KeyRing.withState`.
     func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
         let (header, owes) = state.withLock { ($0.header, $0.access.owesLateRecords) }
         guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state) else {
@@ -75,7 +76,7 @@ package final class FileContent: Sendable {
         if !fileKeys.isPresent { fileKeys.install(try Self.unwrap(keys, header, context.keys.volumeID)) }
     }
 
-    /// The same in a hold of its own, for operations that use no key.
+    /// The same with its own hold of the state lock, for operations that use no key.
     func judge(_ operation: Operation) throws(VolumeError) {
         try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
             try judge(keys, operation)
@@ -103,7 +104,7 @@ package final class FileContent: Sendable {
         } catch { throw VolumeError(error) }
     }
 
-    /// After a wipe, the backing file must still be the one whose keys come back.
+    /// Checks after a wipe that the backing file is still the one whose keys are unwrapped again.
     func checkIdentity() throws(VolumeError) {
         let now = snapshot
         guard now.access.wasWiped else { return }
@@ -123,7 +124,7 @@ package final class FileContent: Sendable {
         state.withLock { $0.keptTime.set(time) }
     }
 
-    /// Runs `body` and puts the modification time back: for writes that no program made.
+    /// Runs `body` and puts the modification time back: for writes that no program requested.
     func preservingTime(_ body: () throws(VolumeError) -> Void) throws(VolumeError) {
         let before = try? backing.status().modified
         defer {
@@ -132,8 +133,8 @@ package final class FileContent: Sendable {
         try body()
     }
 
-    /// To be called at the last release of the inode: writes a page 0 that waits, and puts a modification time back that
-    /// a late write has moved.
+    /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it at the last
+    /// release of the inode.
     package func release() throws(VolumeError) {
         try flushHeader()
         if let time = state.withLock({ $0.keptTime.toPutBack }) {
@@ -143,8 +144,9 @@ package final class FileContent: Sendable {
 
     // MARK: Small helpers
 
-    /// The epoch to seal `block` under, where `epoch` is the mount's: page 0 keeps one that ended badly for as long as the
-    /// middle waits to be mended, so that what a crash left there stays tolerated whatever happens to this mount.
+    /// The epoch to seal `block` under. It is the mount's `epoch`, except for page 0 while the middle waits to be
+    /// mended: page 0 then keeps an epoch that ended badly. So crash damage in the middle stays tolerated, whatever
+    /// happens to this mount.
     func epoch(for block: UInt64, _ epoch: UInt32, in now: FileState) -> UInt32 {
         block == 0 ? now.recovery.unmended?.epoch ?? epoch : epoch
     }
@@ -154,7 +156,8 @@ package final class FileContent: Sendable {
         do throws(Errno) { return try body() } catch { throw .store(error) }
     }
 
-    func depart(_ kind: CrashEvidence.Kind, page: UInt64, in state: FileState? = nil) {
+    /// Reports crash evidence to the volume.
+    func reportEvidence(_ kind: CrashEvidence.Kind, page: UInt64, in state: FileState? = nil) {
         context.report(
             CrashEvidence(kind: kind, page: page, fileID: state?.header.fileID ?? fileID, inode: inode))
     }
@@ -162,7 +165,8 @@ package final class FileContent: Sendable {
     /// The block that holds the last byte; 0 for an empty file.
     func lastBlock(size: UInt64) -> UInt64 { geometry.pages(size: size).count - 1 }
 
-    /// Cuts to so many pages and a tail: two calls, so that nothing of a dropped page stays behind the end.
+    /// Cuts the file to `size`. Cuts to whole pages first and adds the tail then, so that no bytes of a dropped page
+    /// stay after the end.
     func cut(toSize size: UInt64) throws(VolumeError) {
         let (pages, tail) = geometry.pages(size: size)
         let base = PageGeometry.offset(ofPage: pages)
@@ -188,13 +192,13 @@ package final class FileContent: Sendable {
         }
     }
 
-    /// Judges the content of a page of an existing file. True for zeros that are allowed there.
+    /// Checks the content of a page of an existing file. True for zeros that are allowed there.
     func accept(_ content: PageContent, block: UInt64, in now: FileState) throws(VolumeError) -> Bool {
         let last = lastBlock(size: now.size)
         switch content {
         case .zeros:
             if now.recovery.isTolerant {
-                if !now.header.flags.contains(.holes) { depart(.zeroPage, page: block) }
+                if !now.header.flags.contains(.holes) { reportEvidence(.zeroPage, page: block) }
                 return true
             }
             guard now.header.flags.contains(.holes), block != last, block != 0 else { throw .damaged(.zeroPage) }
@@ -203,7 +207,7 @@ package final class FileContent: Sendable {
             if block < last {
                 guard field.isLast else { return false }
                 guard now.recovery.isTolerant else { throw .damaged(.length) }
-                depart(.lastInMiddle, page: block)
+                reportEvidence(.lastInMiddle, page: block)
                 return false
             }
             let length = now.size - geometry.start(ofBlock: block)

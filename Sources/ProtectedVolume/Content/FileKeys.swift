@@ -1,4 +1,4 @@
-// A file's key and the extent keys that come from it, in memory only while the class allows.
+// A file's key and the extent keys derived from it. They are in memory only while the class allows.
 
 import BackingStore
 import Keybag
@@ -9,8 +9,8 @@ import VolumeFormat
 
 /// The key of one file with a small cache of expanded extent keys.
 ///
-/// Used only under the shared side of the state lock, wiped only under its exclusive side or when nobody has the file
-/// open: so a wipe meets no user.
+/// Keys are used only under the shared side of the state lock. They are wiped only under its exclusive side, or when no
+/// handle is open. So a wipe never happens during a use.
 final class FileKeys: Sendable {
     private struct Slot {
         let epoch: UInt32
@@ -31,7 +31,7 @@ final class FileKeys: Sendable {
         }
     }
 
-    /// Extent keys kept; deriving one costs less than a microsecond.
+    /// The limit of extent keys kept. Deriving one takes less than a microsecond.
     private static let slotCount = 8
     private let box: Lock<Box>
     private let suite: CipherSuite
@@ -46,7 +46,7 @@ final class FileKeys: Sendable {
         box.withLock { $0.isPresent }
     }
 
-    /// Takes the file key in, where there is none yet.
+    /// Stores the file key, if there is none yet.
     func install(_ key: consuming SecretKey, replacing: Bool = false) {
         var offered: SecretKey? = consume key
         box.withLock { box in
@@ -57,7 +57,7 @@ final class FileKeys: Sendable {
         }
     }
 
-    /// Takes the file key out, and every extent key with it.
+    /// Removes the file key and every extent key.
     func takeKey() -> SecretKey? {
         box.withLock { box in
             box.slots = []
@@ -65,7 +65,7 @@ final class FileKeys: Sendable {
         }
     }
 
-    /// Runs `body` with the file key; nil where it is not in memory.
+    /// Runs `body` with the file key; nil if it is not in memory.
     func withKey<Result>(_ body: (borrowing SecretKey) throws(VolumeError) -> Result) throws(VolumeError) -> Result? {
         try box.withLock { (box: inout Box) throws(VolumeError) -> Result? in
             switch box.key {
@@ -75,7 +75,7 @@ final class FileKeys: Sendable {
         }
     }
 
-    /// The extent key of `epoch` and `extent`; nil where the file key is not in memory.
+    /// The extent key of `epoch` and `extent`; nil if the file key is not in memory.
     func cipher(epoch: UInt32, extent: UInt64) throws(VolumeError) -> BlockCipher? {
         try box.withLock { (box: inout Box) throws(VolumeError) -> BlockCipher? in
             for slot in box.slots where slot.epoch == epoch && slot.extent == extent { return slot.kept.cipher }
@@ -84,7 +84,7 @@ final class FileKeys: Sendable {
                 box.slots.remove(at: box.next)
                 box.next = (box.next + 1) % Self.slotCount
             }
-            // One that is not kept lives as long as its user holds it.
+            // A key that is not kept exists as long as its user holds it.
             if let kept = KeptCipher.keep(cipher) { box.slots.append(Slot(epoch: epoch, extent: extent, kept: kept)) }
             return cipher
         }
@@ -94,7 +94,7 @@ final class FileKeys: Sendable {
         do throws(VolumeError) {
             return try Self.derive(box.key, suite, epoch, extent)
         } catch {
-            // The limit of locked memory: with what this file gives back.
+            // Locked memory is at its limit. Tries again after this file has freed its extent keys.
             guard !box.slots.isEmpty else { throw error }
             box.slots = []
             box.next = 0
@@ -127,9 +127,9 @@ final class FileKeys: Sendable {
     }
 }
 
-/// An expanded key that is kept for later: with many open files as many as the limit of locked memory allows.
+/// An expanded key that is kept for later. The limit of locked memory bounds their number over all open files.
 private final class KeptCipher: Sendable {
-    /// An eighth of the limit, at a KiB each.
+    /// An eighth of the limit, at 1 KiB for each key.
     private static let most = Int(clamping: lockableMemory() / 8 / 1024)
     private static let count = Atomic<Int>(0)
 
@@ -137,7 +137,7 @@ private final class KeptCipher: Sendable {
 
     private init(_ cipher: BlockCipher) { self.cipher = cipher }
 
-    /// Nil where no more may be kept.
+    /// Nil if no more keys may be kept.
     static func keep(_ cipher: BlockCipher) -> KeptCipher? {
         guard count.add(1, ordering: .relaxed).newValue <= most else {
             count.subtract(1, ordering: .relaxed)
@@ -155,7 +155,7 @@ extension VolumeError {
         self = .store(.ENOMEM)
     }
 
-    /// A file key cannot be had.
+    /// A file key cannot be unwrapped.
     init(_ error: KeyError) {
         switch error {
         case .locked(let protectionClass): self = .locked(protectionClass)

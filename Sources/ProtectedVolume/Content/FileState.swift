@@ -1,25 +1,25 @@
-// What is known in memory of a file that is open, by purpose.
+// The state of an open file, grouped by purpose.
 
 internal import VolumeFormat
 
-/// What is known of an open file. Guarded by `FileContent.state`.
+/// The state of an open file. Guarded by `FileContent.state`.
 ///
-/// The size and the last page change only under an exclusive hold of the range lock from the last page on, the header only
-/// under one of page 0.
+/// The size and the last page change only under an exclusive hold of the range lock from the last page on. The header
+/// changes only under an exclusive hold of page 0.
 struct FileState: Sendable {
-    /// The header as it is now, also while it waits to be written.
+    /// The current header, even while it waits to be written.
     var header: FileHeader
     /// The file's size in bytes.
     var size: UInt64
     /// Whether page 0 is on disk.
     var pageZero: PageZero
-    /// What has reached the disk.
+    /// The part of the file that has reached the disk.
     var durability = Durability()
-    /// What a crash has left.
+    /// The damage from a crash, and the progress of its repair.
     var recovery = Recovery()
-    /// What must be done before the next request is let in.
+    /// The step that must come before the next request.
     var access = AccessConditions()
-    /// The modification time that was set last, to be put back after late writes from the page cache.
+    /// The modification time that was set last. It is restored after late writes from the page cache.
     var keptTime = KeptTime()
     /// The offsets of writes from the page cache that are running.
     var writeBacks: [UInt64] = []
@@ -31,52 +31,54 @@ enum PageZero: Sendable {
     case written
     /// Created in this mount and not written yet: the backing file is one page of zeros.
     case pending
-    /// Rule R0: never written by a session that crashed; nothing on disk is of use.
+    /// Rule R0: a mount that crashed never wrote it. Nothing on disk can be used.
     case missing
 }
 
-/// What of an open file has reached the disk.
+/// The parts of an open file that have reached the disk.
 struct Durability: Sendable {
-    /// Page 0, as last written, carries an epoch of this mount; or, while the middle waits, one that ended badly.
+    /// The last page 0 written has an epoch of this mount or, while the middle waits, one that ended badly.
     var pageZeroIsOurs = false
-    /// A page 0 with an epoch of this mount, or a file created in it, is durable: the file is marked.
+    /// The file is marked: a page 0 with an epoch of this mount is durable, or the file was created in this mount and
+    /// is durable.
     var isMarked = false
     /// Counts growth; equal to `syncedGrowth` when nothing grew since the last sync.
     var growth: UInt64 = 1
     /// `growth` at the last sync.
     var syncedGrowth: UInt64 = 0
-    /// Pages written since the last sync. The number is not known for a file that was just opened, so it is large.
+    /// Pages written since the last sync. For a file that was just opened the number is unknown, so it is set to a
+    /// large one.
     var unsyncedPages = UInt64.max / 2
-    /// The page 0 with HOLES may still be lost: nothing may be punched before it is durable.
+    /// The page 0 with HOLES may not be durable yet. No hole may be punched before it is.
     var holesMayBeLost = false
 }
 
-/// What a crash has left in an open file, and how far it is mended.
+/// The damage that a crash has left in an open file, and the progress of its repair.
 struct Recovery: Sendable {
-    /// What must be mended before the first modification.
+    /// The repair that must come before the first modification.
     var repair: RepairNeed = .none
-    /// Departures of rule R4 are read as the rule says.
+    /// Crash damage of rule R4 is tolerated and reads as the rule says.
     var isTolerant = false
-    /// The epoch that ended badly, of page 0 or of the last page, for which departures are tolerated.
+    /// The epoch that ended badly, of page 0 or of the last page, whose crash evidence is tolerated.
     var suspectEpoch: UInt32?
-    /// Rule R5 is done except for the middle: `mendSome` goes on with it. Changes only under an exclusive hold of page 0.
+    /// Rule R5 is done except for the middle, which `mendSome` mends. Changes only under an exclusive hold of page 0.
     var unmended: Unmended?
 }
 
-/// What must be mended before the first modification.
+/// The repairs that can be needed before the first modification.
 enum RepairNeed: Sendable {
     /// Nothing.
     case none
-    /// The backing file's length does not fit the last page: cut.
+    /// Cut the backing file, whose length does not fit the last page.
     case end
     /// Rule R5, all of it.
     case full
 }
 
-/// What must be done before the next request is let in.
+/// The steps that can be needed before the next request.
 struct AccessConditions: Sendable {
-    /// The keys were wiped: the file ID is checked before they come back.
+    /// The keys were wiped. The file ID is checked before they are unwrapped again.
     var wasWiped = false
-    /// Late records could not be put in: nothing is read or written before they are.
+    /// Late records could not be written to the file. Nothing else is read or written before they are.
     var owesLateRecords = false
 }

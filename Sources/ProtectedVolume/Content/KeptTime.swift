@@ -1,33 +1,34 @@
-// The modification time that a file has to keep while the kernel writes pages back.
+// The modification time that a file keeps while the kernel writes pages back.
 
 internal import BackingStore
 
-/// What was set last, by a program or by the kernel: writes from the page cache move the backing file's time, and must not.
-/// `FileTimes` in FuseFrontend says why.
+/// The time that a program or the kernel set last. Writes from the page cache change the backing file's time, so it is
+/// restored after them. `FileTimes` in FuseFrontend gives the reason.
 struct KeptTime: Sendable {
     private var time: Timestamp?
     private var wasWrittenBack = false
 
-    /// Whether there is a time to keep.
+    /// Whether a time is kept.
     var isKnown: Bool { time != nil }
 
-    /// The time to put back at the last close; nil if the backing file has the right one.
+    /// The time to restore at the last close; nil if the backing file has the right one.
     var toPutBack: Timestamp? { wasWrittenBack ? time : nil }
 
-    /// A program or the kernel has set this time, and the backing file has it.
+    /// Notes that a program or the kernel has set this time, and that the backing file has it.
     mutating func set(_ time: Timestamp) {
         self.time = time
         wasWrittenBack = false
     }
 
-    /// A program has written, cut or allocated: the backing file's new time is the right one.
+    /// Notes that a program has written, cut or allocated. The backing file's new time is the right one.
     mutating func moved() { time = nil }
 
-    /// Before a write from the page cache: the backing file's time, unless one is known, is the one that the kernel has.
+    /// Notes the backing file's time before a write from the page cache, unless a time is kept already. The kernel has
+    /// that time.
     mutating func assume(_ time: Timestamp) {
         if self.time == nil { self.time = time }
     }
 
-    /// A page was written back, which has moved the backing file's time.
+    /// Notes that a write-back has changed the backing file's time.
     mutating func wroteBack() { wasWrittenBack = true }
 }

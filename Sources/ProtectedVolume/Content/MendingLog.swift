@@ -1,29 +1,29 @@
-// Which files of a mount wait to have their middle mended (rule R5), and how far each has got.
+// The files of a mount whose middle waits to be mended (rule R5), and the progress of each.
 
 internal import HostSystem
 internal import VolumeFormat
 
-/// What rule R5 leaves for later.
+/// The part of rule R5 that is done later.
 struct Unmended: Sendable, Equatable {
-    /// One that ended badly and is listed: page 0 carries it, durably, until the middle is mended.
+    /// An epoch that is listed as one that ended badly. Page 0 has it, durably, until the middle is mended.
     var epoch: UInt32
-    /// The first block that was not looked at.
+    /// The first block that was not verified yet.
     var next: UInt64
-    /// The last block at the crash: what came behind it since is this mount's.
+    /// The last block at the crash. This mount has written the later ones.
     var end: UInt64
-    /// Whether the holes of the store were counted, and HOLES set where they are long.
+    /// Whether the holes of the store were counted, and HOLES set if there are many.
     var isCounted = false
 }
 
-/// A file, as long as its inode number is not used again for another.
+/// The identity of a file, valid until its inode number is used again.
 struct MendingKey: Hashable, Sendable {
     let inode: UInt64
     let fileID: ObjectID
 }
 
-/// Files whose ends this mount has mended and whose middle waits. Thread-safe.
+/// The files whose ends this mount has mended and whose middle waits. Thread-safe.
 ///
-/// A file that was closed in between goes on where it was: nobody else writes an exclusive mount's files.
+/// A file that is opened again continues where it was, because only this mount writes the files.
 package final class MendingLog: Sendable {
     private struct State: Sendable {
         var next: [MendingKey: UInt64] = [:]
@@ -31,14 +31,14 @@ package final class MendingLog: Sendable {
         var isStopping = false
     }
 
-    /// Files remembered; those beyond begin again when they are next written to.
+    /// The limit of files remembered. Other files begin again at their next write.
     private static let limit = 4096
     private let state = Lock(State())
     private let changed = Condition()
 
     init() {}
 
-    /// A file's ends are durable, and its blocks before `next` mended.
+    /// Adds a file whose ends are durable, and whose blocks before `next` are mended.
     func add(_ key: MendingKey, at next: UInt64) {
         state.withLock { state in
             if state.next.count < Self.limit || state.next[key] != nil { state.next[key] = next }
@@ -47,21 +47,21 @@ package final class MendingLog: Sendable {
         changed.broadcast()
     }
 
-    /// A file that waits was opened again.
+    /// Notes that a waiting file was opened again.
     func tell() {
         state.withLock { $0.hasNews = true }
         changed.broadcast()
     }
 
-    /// How far a file has got.
+    /// Sets the progress of a file.
     func advance(_ key: MendingKey, to next: UInt64) {
         state.withLock { $0.next[key]? = next }
     }
 
-    /// Nil where the ends were not mended by this mount, or all is mended.
+    /// The progress of a file; nil if this mount has not mended its ends, or if all is mended.
     func next(_ key: MendingKey) -> UInt64? { state.withLock { $0.next[key] } }
 
-    /// The file is mended, or its end failed.
+    /// Removes a file that is mended, or whose end could not be written.
     func forget(_ key: MendingKey) { state.withLock { _ = $0.next.removeValue(forKey: key) } }
 
     /// Whether any file waits.
@@ -80,7 +80,7 @@ package final class MendingLog: Sendable {
     /// Whether `stop()` was called.
     package var isStopping: Bool { state.withLock { $0.isStopping } }
 
-    /// Ends the waiting: the mount ends, and what is not mended stays tolerated.
+    /// Ends the waiting when the mount ends. Damage that is not mended stays tolerated.
     package func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()

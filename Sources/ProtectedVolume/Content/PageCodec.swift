@@ -1,17 +1,17 @@
-// Sealing and opening the pages of one file: nonce, field, associated data, extent key.
+// Seals and opens the pages of one file, with nonce, field, associated data and extent key.
 
 import SodiumKit
 import VolumeFormat
 
-/// What a page turned out to hold.
+/// The content of a page that was opened.
 enum PageContent {
     /// A block that verified.
     case block(BlockField)
-    /// Nothing but zero bytes.
+    /// Only zero bytes.
     case zeros
 }
 
-/// Seals and opens pages of one file within one hold of the state lock's shared side; a value on the stack.
+/// Seals and opens pages of one file within one hold of the state lock's shared side. It is a value on the stack.
 struct PageCodec: ~Copyable {
     private let geometry: PageGeometry
     private let keys: FileKeys
@@ -23,23 +23,20 @@ struct PageCodec: ~Copyable {
 
     var nonceLength: Int { geometry.suite.nonceLength }
 
-    /// - Parameter header: as block 0 is bound to it.
+    /// - Parameter header: the header that block 0 is bound to.
     init(geometry: PageGeometry, keys: FileKeys, header: FileHeader) {
         self.geometry = geometry
         self.keys = keys
         self.header = header
         associatedData = InlineArray(repeating: 0)
         var bytes = associatedData.mutableSpan
-        header.fileID.store(into: &bytes, at: 0)
-        bytes.storeLittleEndian(header.suite.rawValue, at: 32)
-        bytes.storeLittleEndian(PageGeometry.blockLog2, at: 33)
-        header.storePrefix(into: &bytes, at: AssociatedData.blockLength)
+        AssociatedData.beginBlocks(header: header, into: &bytes)
     }
 
     /// Verifies the page of block `index` and decrypts its whole payload, padding included, into `plaintext` at `offset`.
     ///
-    /// A page of zeros is told, not judged; nothing is written to `plaintext` then. Everything else that does not verify
-    /// is `.damaged(.block)`, and `plaintext` must not be used.
+    /// For a page of zeros it returns `.zeros` and does not write to `plaintext`. If another page does not verify it
+    /// throws `.damaged(.block)`, and `plaintext` must not be used.
     mutating func open(
         _ page: Span<UInt8>, block index: UInt64, into plaintext: inout MutableSpan<UInt8>, at offset: Int = 0
     ) throws(VolumeError) -> PageContent {
@@ -85,9 +82,7 @@ struct PageCodec: ~Copyable {
 
     private mutating func bind(_ index: UInt64, _ field: UInt64) -> Int {
         var bytes = associatedData.mutableSpan
-        bytes.storeLittleEndian(index, at: 16)
-        bytes.storeLittleEndian(field, at: 24)
-        return index == 0 ? AssociatedData.firstBlockLength : AssociatedData.blockLength
+        return AssociatedData.completeBlock(index: index, field: field, into: &bytes)
     }
 
     private mutating func cipher(epoch: UInt32, page: UInt64) throws(VolumeError) -> BlockCipher {

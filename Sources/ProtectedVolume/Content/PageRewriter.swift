@@ -1,4 +1,4 @@
-// The page cycle: old pages are read, opened, changed, sealed again under fresh nonces, and written.
+// The page cycle: reads old pages, opens, changes and seals them again under fresh nonces, and writes them.
 
 internal import BackingStore
 internal import Keybag
@@ -7,12 +7,13 @@ internal import VolumeFormat
 
 /// One turn of the page cycle over a few pages of one file, in a buffer of its own.
 ///
-/// The caller holds the pages in the file's range lock from the first read to the last write, and calls `read`, `withKeys`
-/// and `write` in this order. Writes and syncs are the caller's alone: their order is what a power cut leaves
-/// (docs/volume-format.md, section 6.3). `withKeys` writes nothing, so an error in it leaves the file as it was.
+/// The caller holds the pages in the file's range lock from the first read to the last write, and calls `read`,
+/// `withKeys` and `write` in this order. Only the caller writes and syncs, because their order decides the state after
+/// a power cut (docs/volume-format.md, section 6.3). `withKeys` writes nothing, so an error in it leaves the file as it
+/// was.
 struct PageRewriter: ~Copyable {
     private let file: FileContent
-    /// The file by which old pages are judged.
+    /// The state of the file that old pages are checked against.
     private let now: FileState
     private var buffer: CipherBuffer
     /// The epoch that `withKeys` has drawn.
@@ -32,10 +33,11 @@ struct PageRewriter: ~Copyable {
         try buffer.read(blocks, of: file.backing, to: position)
     }
 
-    /// Draws epoch and nonces for `count` pages, and runs `body` in one hold of the state lock, in which `access` is allowed
-    /// and the file's key is in memory.
+    /// Draws epoch and nonces for `count` pages. Then runs `body` in one hold of the state lock, after `access` was
+    /// allowed and the file's key is in memory.
     ///
-    /// - Parameter body: gets locked room for the plaintext of one page; opens, changes and seals page after page.
+    /// - Parameter body: gets a locked buffer for the plaintext of one page. It opens, changes and seals one page after
+    ///   another.
     mutating func withKeys(
         _ access: Operation, encryptions count: Int,
         _ body: (borrowing HeldKeys, inout MutableSpan<UInt8>, inout PageRewriter) throws(VolumeError) -> Void
@@ -52,19 +54,20 @@ struct PageRewriter: ~Copyable {
         }
     }
 
-    /// The codec of the file with its own key and header. To be used inside `withKeys` only.
+    /// The codec of the file with its own key and header. Use it only inside `withKeys`.
     func codec() -> PageCodec {
         PageCodec(geometry: file.geometry, keys: file.fileKeys, header: now.header)
     }
 
-    /// Opens the old page at `position`; what it holds is not judged.
+    /// Opens the old page at `position` without checking its content against the file's state.
     func open(
         _ position: Int, block: UInt64, _ codec: inout PageCodec, into plain: inout MutableSpan<UInt8>
     ) throws(VolumeError) -> PageContent {
         try buffer.open(position, block: block, &codec, into: &plain)
     }
 
-    /// Opens the old page at `position` and judges it. Keeps the first `length` bytes of its payload; the rest becomes zeros.
+    /// Opens the old page at `position` and checks it. Keeps the first `length` bytes of its payload and zeroes the
+    /// rest.
     ///
     /// - Returns: whether the page reads as zeros.
     @discardableResult
@@ -78,7 +81,7 @@ struct PageRewriter: ~Copyable {
         return isZero
     }
 
-    /// Seals the payload of `block` into the page at `position`, as the block is in a file of `size` bytes.
+    /// Seals the payload of `block` into the page at `position`, as in a file of `size` bytes.
     ///
     /// - Parameter plain: begins with the whole payload, with its padding.
     mutating func seal(
@@ -92,7 +95,7 @@ struct PageRewriter: ~Copyable {
             &codec)
     }
 
-    /// Writes the pages at `positions` to `target`, from `page` on; to the file itself where there is no other.
+    /// Writes the pages at `positions` to `target` from `page` on. Without `target` it writes to the file itself.
     func write(_ positions: Range<Int>, to target: BackingFile? = nil, at page: UInt64) throws(VolumeError) {
         try buffer.write(positions, to: target ?? file.backing, at: page)
     }

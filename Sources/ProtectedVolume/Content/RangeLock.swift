@@ -1,9 +1,9 @@
-// Locks on ranges of an inode's pages, granted in the order in which they were asked for.
+// Locks on ranges of an inode's pages. They are granted in the order of the requests.
 
 import HostSystem
 import Synchronization
 
-/// Threads that wait for pages of any file of a mount.
+/// The number of threads that wait for pages of any file of a mount.
 final class WaitingThreads: Sendable {
     fileprivate let count = Atomic<Int>(0)
 
@@ -17,15 +17,15 @@ struct RangeHold: ~Copyable {
 
 /// Byte-range locks of one inode, in units of pages.
 ///
-/// Fair: a request waits for every conflicting one that came before it, granted or not, so that neither side starves. One
-/// that is parked has its place in the same line, and no thread that waits.
-/// Held across backing I/O, never while waiting for a buffer's return or for another inode's lock.
+/// The lock is fair: a request waits for every conflicting earlier one, granted or not, so that neither side starves. A
+/// parked request has its place in the same queue, but no waiting thread. Holds last across backing I/O. A thread must
+/// not wait for a buffer or for another inode's lock while it has a hold.
 final class RangeLock: Sendable {
     private struct Entry {
         let ticket: UInt64
         let pages: Range<UInt64>
         let isExclusive: Bool
-        /// What is called when a parked request is granted; then nil.
+        /// The function to call when a parked request is granted; then nil.
         var granted: (@Sendable (UInt64) -> Void)?
 
         func excludes(_ other: Entry) -> Bool {
@@ -36,7 +36,7 @@ final class RangeLock: Sendable {
     private struct State {
         var next: UInt64 = 0
         var entries: [Entry] = []
-        /// Threads that wait.
+        /// The number of threads that wait.
         var waiting = 0
 
         mutating func countWaiting(_ change: Int, _ all: WaitingThreads) {
@@ -44,7 +44,7 @@ final class RangeLock: Sendable {
             all.count.add(change, ordering: .relaxed)
         }
 
-        /// Adds a request at the end of the line; whether nothing stands in its way.
+        /// Adds a request at the end of the queue. Returns whether it is granted at once.
         mutating func add(
             _ pages: Range<UInt64>, exclusive: Bool, _ granted: (@Sendable (UInt64) -> Void)? = nil
         ) -> (ticket: UInt64, isGranted: Bool) {
@@ -55,7 +55,7 @@ final class RangeLock: Sendable {
             return (next, isGranted)
         }
 
-        /// Whether nothing before the `index`-th stands in its way.
+        /// Whether no request before the `index`-th conflicts with it.
         func isGranted(at index: Int) -> Bool {
             let entry = entries[index]
             return !entries[..<index].contains { $0.excludes(entry) }
@@ -68,12 +68,12 @@ final class RangeLock: Sendable {
 
     init(_ all: WaitingThreads = WaitingThreads()) { self.all = all }
 
-    /// From a page to the end of all files.
+    /// The pages from `page` to the largest page number.
     static func onwards(from page: UInt64) -> Range<UInt64> { page..<UInt64.max }
     /// All pages.
     static let everything: Range<UInt64> = 0..<UInt64.max
 
-    /// Waits until no earlier request for any of `pages` stands in the way.
+    /// Waits until no earlier request conflicts with `pages`.
     func acquire(_ pages: Range<UInt64>, exclusive: Bool) -> RangeHold {
         let (ticket, isGranted) = state.withLock { state in
             let result = state.add(pages, exclusive: exclusive)
@@ -84,13 +84,14 @@ final class RangeLock: Sendable {
         return RangeHold(ticket: ticket)
     }
 
-    /// The same, shared; nil at once where it would have to wait, and `limit` threads wait already, for this file or another.
+    /// The same for a shared hold. Returns nil at once if it would have to wait and `limit` threads wait already, for
+    /// this file or another.
     func acquireUnlessBusy(_ pages: Range<UInt64>, limit: Int) -> RangeHold? {
         let (ticket, isGranted) = state.withLock { state -> (UInt64, Bool) in
             let (ticket, isGranted) = state.add(pages, exclusive: false)
             if isGranted { return (ticket, true) }
             state.countWaiting(1, all)
-            // Counted first: those who come at once, for other files, see each other.
+            // Counts itself first, so that simultaneous requests for other files see each other.
             guard all.count.load(ordering: .relaxed) <= limit else {
                 state.countWaiting(-1, all)
                 state.entries.removeLast()
@@ -113,8 +114,8 @@ final class RangeLock: Sendable {
         _ = granted
     }
 
-    /// Parks a request for a shared hold: `granted` is called with it, now or by the thread that lets go of what stands in
-    /// the way. It must be quick, and give the hold to who releases it.
+    /// Parks a request for a shared hold. `granted` gets the hold, now or from the thread that releases the conflicting
+    /// one. It must be quick, and pass the hold to a thread that releases it.
     func park(_ pages: Range<UInt64>, granted: @escaping @Sendable (_ ticket: UInt64) -> Void) {
         let ticket = state.withLock { state -> UInt64? in
             let (ticket, isGranted) = state.add(pages, exclusive: false, granted)
@@ -125,7 +126,7 @@ final class RangeLock: Sendable {
         if let ticket { granted(ticket) }
     }
 
-    /// The hold of a parked request that was granted; once for each.
+    /// The hold of a parked request that was granted. Call it once for each request.
     func hold(of ticket: UInt64) -> RangeHold { RangeHold(ticket: ticket) }
 
     /// Ends a hold.
@@ -147,6 +148,6 @@ final class RangeLock: Sendable {
         for (granted, ticket) in parked { granted(ticket) }
     }
 
-    /// Threads that wait now.
+    /// The number of threads that wait now.
     var waiting: Int { state.withLock { $0.waiting } }
 }

@@ -12,7 +12,7 @@ struct VerifiedClass: Equatable, Sendable {
         flags = header.flags
     }
 
-    /// Whether a header says the same of what decisions ask for.
+    /// Whether a header has the same class and flags, as far as decisions need them.
     func agrees(with header: FileHeader) -> Bool {
         protectionClass == header.protectionClass
             && flags.contains(.explicit) == header.flags.contains(.explicit)

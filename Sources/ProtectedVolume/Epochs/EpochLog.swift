@@ -5,27 +5,27 @@ import SodiumKit
 
 /// Which crash damage is tolerated.
 package enum CrashTolerance: Sendable, Equatable {
-    /// In blocks whose epoch is among those that ended badly. The ordinary case.
+    /// In blocks of an epoch that ended badly. This is the ordinary case.
     case byEpoch
-    /// Everywhere: the state file is missing, `-o shared`, `-o recover`.
+    /// Everywhere. Used without a state file, and for `-o shared` and `-o recover`.
     case everything
-    /// Nowhere: `-o strict`.
+    /// Nowhere. Used for `-o strict`.
     case nothing
 }
 
-/// A change of the list of open epochs, to be made durable before it returns.
+/// A change of the list of open epochs.
 package enum EpochChange: Sendable, Equatable {
-    /// Enter this one.
+    /// Adds this epoch.
     case open(UInt32)
-    /// Take these out.
+    /// Removes these epochs.
     case close([UInt32])
 }
 
-/// The epochs of one mount, and which of earlier mounts ended badly.
+/// The epochs of one mount, and those of earlier mounts that ended badly.
 ///
 /// Thread-safe. `epoch(encryptions:)` may write the state file: never call it under the state lock's shared side.
 package final class EpochLog: Sendable {
-    /// Encryptions after which a new epoch is drawn.
+    /// The number of encryptions after which a new epoch is drawn.
     package static let limit: UInt64 = 1 << 32
 
     private struct State {
@@ -44,7 +44,7 @@ package final class EpochLog: Sendable {
 
     /// The epochs of a mount that begins.
     /// - Parameters:
-    ///   - endedBadly: those that the state file lists as open.
+    ///   - endedBadly: the epochs that the state file lists as open.
     ///   - record: makes a change of the list durable before it returns.
     package init(
         endedBadly: [UInt32], tolerance: CrashTolerance, limit: UInt64 = EpochLog.limit,
@@ -56,7 +56,7 @@ package final class EpochLog: Sendable {
         state = Lock(State(ended: Set(endedBadly)))
     }
 
-    /// The epoch for so many encryptions; draws one, durably, where there is none or it is used up.
+    /// The epoch for `encryptions` more encryptions. Draws a new epoch, durably, if there is none or it is used up.
     package func epoch(encryptions: Int) throws(VolumeError) -> UInt32 {
         try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
             if let current = state.current, state.encryptions + UInt64(encryptions) <= limit {
@@ -73,7 +73,7 @@ package final class EpochLog: Sendable {
         }
     }
 
-    /// Enters an epoch as open now, as before the first create.
+    /// Draws and records the first epoch now, before the first file is created.
     package func begin() throws(VolumeError) {
         _ = try epoch(encryptions: 0)
     }
@@ -92,8 +92,8 @@ package final class EpochLog: Sendable {
         }
     }
 
-    /// Whether any epoch ended badly, as rule R0 asks, or is known to: a file whose header could not be written for want
-    /// of space is an empty one at once, not after the next mount only.
+    /// Whether an epoch ended badly, as rule R0 requires, or will be left open. So a file whose header could not be written
+    /// for lack of space is empty at once, and not only after the next mount.
     var toleratesAny: Bool {
         switch tolerance {
         case .nothing: false
@@ -108,14 +108,14 @@ package final class EpochLog: Sendable {
     /// The epochs of this mount.
     package var own: [UInt32] { state.withLock { $0.own } }
 
-    /// Leaves this mount's epochs open at unmount: a header could not be written.
+    /// Leaves this mount's epochs open at unmount, because a header could not be written.
     func keepOpen() {
         state.withLock { $0.isKeptOpen = true }
     }
 
-    /// Counts this mount's epochs among those that ended badly from now on. The end of a file could not be written, so the
-    /// file looks as after a crash, and the next open must read it that way. The next write draws another epoch: later
-    /// writes and repairs are not under suspicion.
+    /// Counts this mount's epochs among those that ended badly from now on. Used when the end of a file could not be written:
+    /// the next open must read the file as after a crash. The next write draws another epoch, so later writes and repairs are
+    /// not suspect.
     func endBadly() {
         state.withLock { state in
             state.ended.formUnion(state.own)
@@ -124,8 +124,8 @@ package final class EpochLog: Sendable {
         }
     }
 
-    /// An epoch that ended badly and is listed so: one of `candidates` where possible. Where there is none, as when the state
-    /// file was lost, one is drawn, entered durably and never taken out by this mount.
+    /// An epoch that is listed as one that ended badly, from `candidates` if possible. If no such epoch exists, for example
+    /// because the state file was lost, draws one and lists it durably. This mount never removes it.
     func suspect(_ candidates: UInt32?...) throws(VolumeError) -> UInt32 {
         try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
             for case .some(let epoch) in candidates where state.ended.contains(epoch) { return epoch }
@@ -143,7 +143,7 @@ package final class EpochLog: Sendable {
         state.withLock { $0.ended.contains(epoch) }
     }
 
-    /// Takes this mount's epochs out of the list, after `syncfs` at a clean unmount.
+    /// Removes this mount's epochs from the list, after `syncfs` at a clean unmount.
     package func close() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.isKeptOpen, !state.own.isEmpty else { return }
@@ -153,7 +153,7 @@ package final class EpochLog: Sendable {
         }
     }
 
-    /// Takes the epochs that ended badly out of the list, after a complete unlocked check has looked at every file.
+    /// Removes the epochs that ended badly from the list, after a complete unlocked check has read every file.
     func closeEndedBadly() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.ended.isEmpty else { return }

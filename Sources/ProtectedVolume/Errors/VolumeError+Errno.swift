@@ -1,4 +1,4 @@
-// Maps each error of a volume to an errno: the only place that does.
+// Maps each error of a volume to an errno.
 
 package import HostSystem
 

@@ -9,9 +9,9 @@ package enum VolumeError: Error, Equatable, Sendable {
     case locked(ProtectionClass)
     /// The backing store refused.
     case store(Errno)
-    /// Stored bytes do not verify: this volume did not write them so.
+    /// Stored bytes do not verify, so this volume did not write them.
     case damaged(Damage)
-    /// The operation itself is not possible, whatever the store says (`EEXIST`, `ENOTEMPTY`, `EINVAL` …).
+    /// The operation itself is not possible, independent of the store (`EEXIST`, `ENOTEMPTY`, `EINVAL` …).
     case refused(Errno)
 
     /// No such entry.
@@ -42,7 +42,7 @@ package enum Damage: String, Equatable, Sendable, CaseIterable {
     case wrap
     /// A block of content.
     case block
-    /// The end of a file: length and last block disagree.
+    /// The length of a file and its last block disagree.
     case length
     /// A zeroed page in a file without holes.
     case zeroPage
@@ -54,7 +54,7 @@ package enum Damage: String, Equatable, Sendable, CaseIterable {
     case companion
     /// A directory's record.
     case record
-    /// A directory without a record that may not be given one.
+    /// A directory without a record.
     case missingRecord
     /// A symlink's target.
     case symlink
@@ -64,6 +64,6 @@ package enum Damage: String, Equatable, Sendable, CaseIterable {
     case state
     /// A late file or one of its records.
     case late
-    /// The backing object has a type that it cannot have.
+    /// The backing object has a wrong type.
     case kind
 }

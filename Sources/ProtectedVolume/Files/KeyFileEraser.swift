@@ -1,4 +1,4 @@
-// Erases the small files that hold keys: overwrites them in place, syncs, reads them back, and only then removes them.
+// Erases the small files that hold keys. It overwrites them in place, syncs, reads them back, and only then removes them.
 
 package import BackingStore
 package import HostSystem
@@ -8,33 +8,34 @@ internal import VolumeFormat
 
 /// The outcome of erasing one file.
 package enum ErasureOutcome: Sendable, Equatable {
-    /// Overwritten, read back and removed, durably. Nil: its bytes are gone from the disk.
+    /// The file was overwritten, read back and removed, durably. Nil means that its bytes are gone from the disk.
     case destroyed(OverwriteDoubt?)
-    /// There was nothing of that name.
+    /// No file had that name.
     case missing
-    /// Removed; it was no regular file, or another name of one that is destroyed under its own.
+    /// The entry was removed. It was not a regular file, or its file is destroyed under another name.
     case removed
-    /// Only the name was removed. The file, with this inode number, has names elsewhere and was not written to: it may be
-    /// anybody's.
+    /// Only the name was removed. The file has this inode number and other names. It was not overwritten, because it may
+    /// belong to someone else.
     case unlinked(inode: UInt64)
 }
 
-/// Erases files. Copies that the storage device keeps are out of its reach.
+/// Erases files. It cannot reach copies that the storage device keeps.
 package enum KeyFileEraser {
-    /// No file with keys is longer; of a longer one so much is overwritten.
+    /// No key file is longer. Of a longer file, only this many bytes are overwritten.
     private static let longest: UInt64 = 1 << 20
 
-    /// The name that a file gets before it is overwritten: so a second run knows it, whatever is left in it.
+    /// The name that a file gets before it is overwritten. A second run recognises the file by it, whatever the file still
+    /// contains.
     package static func marked(_ name: EntryName) -> EntryName? {
         EntryName(Array(name.bytes) + Array(".erasing".utf8))
     }
 
-    /// Erases a file, and the rest of it that an interrupted run has left. An interruption leaves the file unchanged, or
-    /// under its marked name, or removed: a second run completes it.
+    /// Erases a file, and the rest that an interrupted run has left. An interruption leaves the file unchanged, under its
+    /// marked name, or removed. A second run completes it.
     ///
     /// - Parameters:
     ///   - others: names in this directory that are destroyed after this one and may be names of the same file.
-    ///   - marks: false for a file that nobody needs to recognise when it is half overwritten: it keeps its name.
+    ///   - marks: false for a file that need not be recognised when it is half overwritten. It keeps its name.
     /// - Throws: EIO when the bytes read back differ from those written.
     package static func destroy(
         _ name: EntryName, in directory: BackingDirectory, others: [EntryName] = [], marks: Bool = true
@@ -55,7 +56,7 @@ package enum KeyFileEraser {
         return try end(marked, in: directory, others: [])
     }
 
-    /// Overwrites a file that has one name only, and removes that.
+    /// Overwrites a file that has only one name, and removes the name.
     private static func end(
         _ name: EntryName, in directory: BackingDirectory, others: [EntryName]
     ) throws(Errno) -> ErasureOutcome {
@@ -78,7 +79,7 @@ package enum KeyFileEraser {
     ) throws(Errno) -> ErasureOutcome {
         guard try directory.status(of: name).kind == .regular else { return .removed }
         let file = try directory.openFile(name, .readWrite)
-        // The status of the open file: the name may mean another file by now.
+        // Asks the open file, because the name may mean another file by now.
         let status = try file.status()
         if status.links > 1 {
             let own = others.filter { other in
@@ -87,7 +88,7 @@ package enum KeyFileEraser {
             }
             return own.count + 1 == status.links ? .removed : .unlinked(inode: status.inode)
         }
-        // To the end of the last block: bytes after the end of the file may have been a key too.
+        // Overwrites to the end of the last block. Bytes after the end of the file may have been a key too.
         let length = min(status.size, longest)
         do throws(Errno) {
             return .destroyed(try file.overwrite(with: noise(max(length, min(status.blocks * 512, longest)))))
@@ -107,12 +108,10 @@ package enum KeyFileEraser {
 
 extension KeybagFile {
     /// The names that a keybag, or a part of one, can have in a volume; the current keybag is the last.
-    package static var allNames: [EntryName] {
-        [previous, temporary, current].compactMap { $0 }
-    }
+    package static var allNames: [EntryName] { [previous, temporary, current] }
 
-    /// Erases the file with one of `allNames`. Only the current keybag is marked: without it nothing opens the volume any more.
-    /// A check of a volume that opens reports the others by their names.
+    /// Erases the file with one of `allNames`. Only the current keybag is marked, because no key opens the volume without it.
+    /// If the volume still opens, a check finds the other keybags by their names.
     package static func destroy(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> ErasureOutcome {
         let others = allNames.drop { $0 != name }.dropFirst()
         return try KeyFileEraser.destroy(name, in: root, others: Array(others), marks: name == current)
@@ -120,7 +119,7 @@ extension KeybagFile {
 
     /// Reads every current or former keybag of a volume, damaged ones too; the current one is the first.
     package static func remains(in root: BackingDirectory) -> [KeybagRemains] {
-        let names = [current, previous, temporary].compactMap { $0 }
+        let names = [current, previous, temporary]
         return (names + names.compactMap(KeyFileEraser.marked)).compactMap { name in
             (try? read(name, in: root)).flatMap { KeybagRemains($0) }
         }

@@ -1,4 +1,4 @@
-// Replaces the keybag: a valid one exists at every moment, and the old one is erased afterwards.
+// Replaces the keybag. A valid keybag exists at every moment, and the old one is erased afterwards.
 
 package import BackingStore
 package import HostSystem
@@ -6,7 +6,7 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension KeybagFile {
-    /// The keybag that a person's credential has opened, and that a new one takes the place of.
+    /// The keybag that a credential has opened, and that will be replaced.
     package struct Verified: Sendable {
         let bytes: [UInt8]
         let isPrevious: Bool
@@ -18,26 +18,25 @@ extension KeybagFile {
         }
     }
 
-    /// Replaces the keybag durably, and destroys the one before it.
+    /// Replaces the keybag durably, and destroys the old one.
     ///
-    /// The verified one has a name until the new one is durable: new bytes durable under a temporary name; the verified
-    /// one under its second name, durably; the rename; the directory's sync. Only then the old one is overwritten and
-    /// unlinked. Whatever was in the places beside the verified one is gone afterwards too.
-    /// - Throws: when nothing has changed: the verified keybag is there as before.
+    /// The verified keybag keeps a name until the new one is durable. The steps are: write the new bytes durably under a
+    /// temporary name, give the verified keybag its second name durably, rename, sync the directory. Only then the old keybag
+    /// is overwritten and unlinked. Files under the other two names are destroyed too.
+    /// - Throws: the store's error. The verified keybag is then unchanged.
     /// - Returns: nil, or why the old keybag could not be destroyed. The new one is durable then.
     package static func replace(
         _ old: Verified, with bytes: [UInt8], in root: BackingDirectory
     ) throws(Errno) -> Errno? {
-        guard let current else { throw .EINVAL }
         try writeTemporary(bytes, in: root)
-        // A file that loses its only name by the rename must not live on in blocks that are free.
+        // If the rename takes a file's only name, its bytes must not stay in free blocks.
         var replaced = try? root.openFile(current, .readWrite)
         do throws(Errno) {
             if !old.isPrevious, try keep(old.bytes, in: root) == .link { replaced = nil }
-            try root.rename(temporaryName(), to: root, current)
+            try root.rename(temporary, to: root, current)
         } catch {
-            _ = try? destroy(temporaryName(), isDurable: true, in: root)
-            // A network may lose the answer of a rename that was done.
+            _ = try? destroy(temporary, isDurable: true, in: root)
+            // A network may lose the reply to a rename that was done.
             if !old.isPrevious, (try? read(in: root)) == old.bytes {
                 try? destroyLeftovers(keeping: old.bytes, in: root)
             }
@@ -59,7 +58,7 @@ extension KeybagFile {
     /// current one, and not every store counts names.
     /// - Parameters:
     ///   - kept: the current keybag, as it was verified or just made.
-    ///   - isDurable: whether it is known to be on the disk under its name; else that is seen to first.
+    ///   - isDurable: whether that keybag is known to be durable under its name. If not, the directory is synced first.
     package static func destroyLeftovers(
         keeping kept: [UInt8], isDurable: Bool = false, in root: BackingDirectory
     ) throws(Errno) {
@@ -70,22 +69,20 @@ extension KeybagFile {
         if hasRemoved { try root.synchronize() }
     }
 
-    /// Whether a change that was cut off has left something, or something is called as if.
+    /// Whether leftovers of an interrupted change exist, or other objects with their names.
     package static func hasLeftovers(in root: BackingDirectory) -> Bool { leftovers.contains { exists($0, in: root) } }
 
     /// Whether a file with the name of the previous keybag exists.
-    package static func hasPrevious(in root: BackingDirectory) -> Bool {
-        previous.map { exists($0, in: root) } ?? false
-    }
+    package static func hasPrevious(in root: BackingDirectory) -> Bool { exists(previous, in: root) }
 
-    private static var leftovers: [EntryName] { [previous, temporary].compactMap { $0 } }
+    private static var leftovers: [EntryName] { [previous, temporary] }
 
     private static func exists(_ name: EntryName, in root: BackingDirectory) -> Bool {
         do throws(Errno) { _ = try root.status(of: name) } catch { return error != .ENOENT }
         return true
     }
 
-    /// Overwrites a file and unlinks it, which is not durable yet; false where there was nothing of that name.
+    /// Overwrites a file and unlinks it, not yet durably; false if no file has that name.
     static func destroy(
         _ name: EntryName, keeping kept: [UInt8]? = nil, isDurable: Bool = false, in root: BackingDirectory
     ) throws(Errno) -> Bool {
@@ -106,10 +103,9 @@ extension KeybagFile {
         case link, copy
     }
 
-    /// Gives the current keybag, which reads as `bytes`, its second name; a copy where the store has no hard links.
+    /// Gives the current keybag, which reads as `bytes`, its second name. If the store has no hard links, makes a copy.
     private static func keep(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Second {
-        guard let current, let previous else { throw .EINVAL }
-        // The current one was verified, so this one is of no use to anybody.
+        // The current keybag was verified, so this one is not needed.
         _ = try destroy(previous, keeping: bytes, in: root)
         var second = Second.link
         do throws(Errno) { try root.link(current, to: root, previous) } catch {
@@ -120,9 +116,8 @@ extension KeybagFile {
         return second
     }
 
-    /// After a rename that may or may not be durable: restores the old names, as far as the store still works.
+    /// Restores the old names after a rename that may or may not be durable, as far as the store still works.
     private static func takeBack(_ old: Verified, in root: BackingDirectory) {
-        guard let current, let previous else { return }
         if old.isPrevious { try? root.unlink(current) } else { try? root.rename(previous, to: root, current) }
         try? root.synchronize()
     }
@@ -130,7 +125,7 @@ extension KeybagFile {
     /// Whether a file has one name, and is not the current keybag.
     private static func isAlone(_ file: BackingFile, in root: BackingDirectory) throws(Errno) -> Bool {
         let status = try file.status()
-        guard status.links == 1, let current else { return false }
+        guard status.links == 1 else { return false }
         let other: Status
         do throws(Errno) { other = try root.status(of: current) } catch {
             if error == .ENOENT { return true }
@@ -139,7 +134,7 @@ extension KeybagFile {
         return status.device != other.device || status.inode != other.inode
     }
 
-    /// Random bytes over all that a keybag can be, durably.
+    /// Overwrites a keybag with random bytes, up to the longest possible length, durably.
     private static func overwrite(_ file: BackingFile) throws(Errno) {
         let length = Int(min(try file.status().size, UInt64(KeybagLayout.maximumLength)))
         var noise = [UInt8](repeating: 0, count: length)

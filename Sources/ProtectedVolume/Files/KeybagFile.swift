@@ -6,18 +6,16 @@ import VolumeFormat
 
 /// The keybag's file at the root of a volume.
 package enum KeybagFile {
-    static let current = EntryName(String(describing: ReservedName.keybag))
-    static let previous = EntryName(String(describing: ReservedName.previousKeybag))
-    static let temporary = EntryName(String(describing: ReservedName.temporaryPrefix) + "keybag")
+    static let current = BackingName.keybag
+    static let previous = BackingName.previousKeybag
+    static let temporary = BackingName.temporaryKeybag
 
-    /// Reads the keybag, or with `usePrevious` the one before the last change.
+    /// Reads the keybag, or with `usePrevious` the one from before the last change.
     ///
     /// At most one byte more than the longest keybag is read, so that a longer file is seen as malformed by the parser.
-    /// - Throws: ENOENT when there is none, EINVAL when it is not a regular file, otherwise the store's error.
+    /// - Throws: ENOENT if it is missing, EINVAL if it is not a regular file, otherwise the store's error.
     package static func read(in root: BackingDirectory, usePrevious: Bool = false) throws(Errno) -> [UInt8] {
-        guard let name = usePrevious ? previous : current else { throw .EINVAL }
-        guard try root.status(of: name).kind == .regular else { throw .EINVAL }
-        return try bytes(of: root.openFile(name, .readOnly))
+        try read(usePrevious ? previous : current, in: root)
     }
 
     /// The content of a file: at most one byte more than the longest keybag.
@@ -31,32 +29,25 @@ package enum KeybagFile {
         return Array(bytes.prefix(count))
     }
 
-    /// Writes the first keybag of a new volume; EEXIST when there is one.
+    /// Writes the first keybag of a new volume; EEXIST if one exists.
     package static func create(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
-        guard let current else { throw .EINVAL }
         try writeTemporary(bytes, in: root)
-        try root.rename(temporaryName(), to: root, current, mode: .noReplace)
+        try root.rename(temporary, to: root, current, mode: .noReplace)
         try root.synchronize()
     }
 
     /// Undoes `create` of an `init` that failed later.
     package static func remove(in root: BackingDirectory) {
-        for name in [current, temporary] { if let name { try? root.unlink(name) } }
-    }
-
-    static func temporaryName() throws(Errno) -> EntryName {
-        guard let temporary else { throw .EINVAL }
-        return temporary
+        for name in [current, temporary] { try? root.unlink(name) }
     }
 
     static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
-        let name = try temporaryName()
-        // One that was being made when a change was cut off opens as well as any other.
-        _ = try destroy(name, in: root)
+        // An unfinished keybag of an interrupted change may open the volume too, so it is destroyed.
+        _ = try destroy(temporary, in: root)
         do throws(Errno) {
-            try writeFile(bytes, name, in: root)
+            try writeFile(bytes, temporary, in: root)
         } catch {
-            _ = try? destroy(name, in: root)
+            _ = try? destroy(temporary, in: root)
             throw error
         }
     }

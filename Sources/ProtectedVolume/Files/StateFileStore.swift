@@ -6,7 +6,7 @@ package import Keybag
 internal import SodiumKit
 package import VolumeFormat
 
-/// `UUID.state`, or `UUID.N.state`, in a directory outside of the volume. Thread-safe, and safe between processes.
+/// The file `UUID.state` or `UUID.N.state` in a directory outside of the volume. Safe for several threads and processes.
 package final class StateFileStore: Sendable {
     let directory: BackingDirectory
     private let volumeID: VolumeID
@@ -14,7 +14,7 @@ package final class StateFileStore: Sendable {
     private let lockName: EntryName
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
     ///
-    /// - Parameter number: which one: copies of a volume have their own from 2 on.
+    /// - Parameter number: the number of the state file. Copies of a volume have their own, from 2 on.
     package init(directory: BackingDirectory, volumeID: VolumeID, number: Int = 1) {
         self.directory = directory
         self.volumeID = volumeID
@@ -27,8 +27,8 @@ package final class StateFileStore: Sendable {
         number == 1 ? "\(volumeID).state" : "\(volumeID).\(number).state"
     }
 
-    /// The current state; nil when there is no file.
-    /// - Throws: `.damaged(.state)` when it cannot be understood or is another volume's.
+    /// The current state; nil if there is no file.
+    /// - Throws: `.damaged(.state)` if it cannot be parsed or belongs to another volume.
     package func load() throws(VolumeError) -> StateFile? {
         let file: BackingFile
         do throws(Errno) {
@@ -49,7 +49,8 @@ package final class StateFileStore: Sendable {
         return state
     }
 
-    /// Changes the state: read, change, write anew, sync, rename, sync the directory; under `UUID.lock` throughout.
+    /// Changes the state: reads, changes, writes a new file, syncs, renames and syncs the directory. Holds `UUID.lock`
+    /// throughout.
     ///
     /// - Parameter change: gets nil when there is no file. If it leaves nil, nothing is written.
     @discardableResult
@@ -63,8 +64,8 @@ package final class StateFileStore: Sendable {
         return state
     }
 
-    /// Enters or takes out epochs, durably. A state file that is missing is not made: without one everything is
-    /// tolerated anyway.
+    /// Adds or removes epochs, durably. Does not create a missing state file: without one all crash damage is tolerated
+    /// anyway.
     func record(_ change: EpochChange) throws(VolumeError) {
         try update { state in
             switch change {
@@ -74,7 +75,7 @@ package final class StateFileStore: Sendable {
         }
     }
 
-    /// After a complete check without errors: crash damage is not tolerated everywhere any more.
+    /// Ends the tolerance of crash damage in every file, after a complete check without errors.
     func endToleration() throws(VolumeError) {
         try update { $0?.layout.toleratesEverything = false }
     }

@@ -8,19 +8,19 @@ internal import VolumeFormat
 
 /// The part of a late file that verifies.
 struct LateFileContent: Sendable {
-    /// Records of data whose file has no done record behind them.
+    /// Records of data whose file has no later done record.
     var entries: [LateEntry] = []
     /// Records of kind `done`.
     var done: UInt32 = 0
     var lastMAC: InlineArray<32, UInt8>
-    /// Where the next record goes.
+    /// The position of the next record.
     var end = UInt64(LateFileHeader.length)
-    /// Its running number.
+    /// The running number of the next record.
     var next: UInt64 = 0
-    /// There are bytes after the last record that verifies.
+    /// Whether bytes follow the last record that verifies.
     var hasRest = false
 
-    /// Reads the header; nil where the file is not one.
+    /// Reads the header; nil if the file is not a late file.
     static func header(of file: BackingFile) throws(Errno) -> LateFileHeader? {
         var bytes = InlineArray<128, UInt8>(repeating: 0)
         var raw = bytes.mutableSpan
@@ -28,7 +28,7 @@ struct LateFileContent: Sendable {
         return try? LateFileHeader(parsing: bytes.span)
     }
 
-    /// Reads the records, until one is cut off or does not verify.
+    /// Reads the records up to the first one that is incomplete or does not verify.
     init(reading file: BackingFile, _ key: LateKey) throws(Errno) {
         lastMAC = key.firstMAC
         let length = try file.status().size
@@ -54,7 +54,7 @@ struct LateFileContent: Sendable {
         hasRest = end < length
     }
 
-    /// Whether `bytes` are the record that `entry` says, made with the lock's key.
+    /// Whether `bytes` are the record of `entry`, made with the lock's key.
     static func isRecord(_ bytes: Span<UInt8>, _ entry: LateEntry, _ key: LateKey) -> Bool {
         let length = entry.header.authenticatedLength
         guard bytes.count == entry.header.recordLength,

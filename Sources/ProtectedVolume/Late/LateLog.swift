@@ -1,4 +1,5 @@
-// The late records of one lock: sealed while the keys are gone, kept in memory, and written as soon as the store responds.
+// The late records of one lock. They are sealed while the keys are gone, kept in memory, and written as soon as the store
+// responds.
 
 internal import BackingStore
 internal import Glibc
@@ -9,7 +10,7 @@ internal import VolumeFormat
 /// One record and its position in its late file.
 struct LateEntry: Sendable {
     let header: LateRecordHeader
-    /// Where the record begins.
+    /// The position of the record's first byte.
     let position: UInt64
     /// The MAC of the record before, and its own.
     let previous: InlineArray<32, UInt8>
@@ -18,10 +19,10 @@ struct LateEntry: Sendable {
     var bytes: [UInt8]?
 }
 
-/// The records of a lock in order, and their file in the store, which is made with the first that is written there.
+/// The records of a lock in order, and their file in the store. The first write of a record creates the file.
 ///
-/// Two locks: `writing` is held across the store's I/O, `state` for a moment; `writing` comes first. Sealing takes `state`
-/// alone, so a store that hangs holds up no late write until `roomBytes` wait to be written.
+/// Lock order: `writing`, then `state`. `writing` is held across the store's I/O, `state` only for a moment. Sealing takes
+/// only `state`. So if the store hangs, late writes continue until `roomBytes` of records wait.
 final class LateLog: Sendable {
     private struct State {
         var entries: [LateEntry] = []
@@ -29,10 +30,10 @@ final class LateLog: Sendable {
         var end = UInt64(LateFileHeader.length)
         /// The next record's running number.
         var next: UInt64 = 0
-        /// Entries that are in the store's file; later ones have their bytes in memory.
+        /// The number of entries in the store's file. The bytes of later entries are in memory.
         var written = 0
         var waitingBytes = 0
-        /// Taken in by an unlock: a late write that comes now is an ordinary one.
+        /// An unlock has taken the records. A later write is an ordinary one.
         var isClosed = false
         /// The error of the last attempt to write the waiting records.
         var failure: VolumeError?
@@ -41,14 +42,14 @@ final class LateLog: Sendable {
     private struct Writing {
         var file: BackingFile?
         var hasHeader = false
-        /// Entries that are durable.
+        /// The number of entries that are durable.
         var synced = 0
         var isListed = false
-        /// A sync has failed.
+        /// The error of a sync that failed.
         var failure: VolumeError?
     }
 
-    /// Bytes of records that may wait for the store; late writes beyond wait too.
+    /// The limit of bytes that wait for the store. Beyond it late writes wait.
     private static let roomBytes = 128 << 20
 
     let key: LateKey
@@ -58,7 +59,7 @@ final class LateLog: Sendable {
     private let writing: Lock<Writing>
     private let hasRoom = Condition()
 
-    /// An empty log of a lock that begins.
+    /// An empty log for a new lock.
     init(key: LateKey, root: BackingDirectory, states: StateFileStore?) {
         self.key = key
         self.root = root
@@ -87,14 +88,14 @@ final class LateLog: Sendable {
     private var name: EntryName { BackingName.known(LateFileName.bytes(of: number)) }
     /// Whether records wait for the store.
     var hasUnwritten: Bool { state.withLock { $0.written < $0.entries.count } }
-    /// Records of data so far.
+    /// The number of data records so far.
     var count: Int { state.withLock { $0.entries.count } }
 
     // MARK: making records
 
-    /// Seals `data` as a record. False when the log is closed: an unlock has come, and the write is an ordinary one.
+    /// Seals `data` as a record. Returns false when an unlock has closed the log. The write is then an ordinary one.
     ///
-    /// Waits while too much waits for a store that does not answer; where the store has refused it, so is this.
+    /// Waits while too many bytes wait for a store that does not respond. Fails if the store has refused to write them.
     func append(
         _ data: Span<UInt8>, to file: ObjectID, at offset: UInt64, _ keys: KeyRing
     ) throws(VolumeError) -> Bool {
@@ -119,7 +120,7 @@ final class LateLog: Sendable {
         }
     }
 
-    /// Composes a record: header, sealed data, MAC.
+    /// Builds a record from header, sealed data and MAC.
     private func record(
         _ header: LateRecordHeader, after previous: InlineArray<32, UInt8>,
         _ seal: (inout MutableSpan<UInt8>) throws(VolumeError) -> Void
@@ -146,7 +147,7 @@ final class LateLog: Sendable {
         state.waitingBytes += bytes.count
     }
 
-    /// Entries from `first` on, for an unlock. With `closing`, and where there are none, the log is closed.
+    /// Entries from `first` on, for an unlock. If `closing` is set and no such entry exists, this closes the log.
     func take(from first: Int, closing: Bool = false) -> [LateEntry] {
         let taken = state.withLock { state in
             if closing, first == state.entries.count { state.isClosed = true }
@@ -242,7 +243,8 @@ final class LateLog: Sendable {
         guard hasRoom else { throw .store(.ENOSPC) }
     }
 
-    /// A record's bytes, from memory or from the store, where it is verified again: the store may have changed it.
+    /// A record's bytes, from memory or from the store. Bytes from the store are verified again, because the store may have
+    /// changed them.
     func bytes(of entry: LateEntry) throws(VolumeError) -> [UInt8] {
         if let bytes = entry.bytes { return bytes }
         guard let file = writing.withLock({ $0.file }) else { throw .damaged(.late) }
@@ -258,7 +260,7 @@ final class LateLog: Sendable {
 
     // MARK: the end
 
-    /// Records, durably, that a file has its data; other files' records wait still.
+    /// Records durably that a file has received its data. The records of other files still wait.
     func markDone(_ file: ObjectID) throws(VolumeError) {
         try writing.withLock { (writing: inout Writing) throws(VolumeError) in
             try persist(&writing)
@@ -269,7 +271,7 @@ final class LateLog: Sendable {
                 return (try record(header, after: state.lastMAC) { (_) throws(VolumeError) in }, state.end)
             }
             do throws(Errno) {
-                // What stood behind the last record that verifies goes.
+                // Drops the bytes after the last record that verifies.
                 try backing.truncate(to: position)
                 try backing.write(bytes.span, at: position)
                 try backing.synchronize(dataOnly: false)
@@ -288,7 +290,7 @@ final class LateLog: Sendable {
         }
     }
 
-    /// Every file has its data: its records are used, durably, and it goes.
+    /// Marks all records as used, durably, and removes the file. Call it when every file has received its data.
     func finish() throws(VolumeError) {
         try writing.withLock { (writing: inout Writing) throws(VolumeError) in
             if writing.isListed {
@@ -302,8 +304,8 @@ final class LateLog: Sendable {
         }
     }
 
-    /// Removes the file of a lock whose records are used, and then the lock from the state file: in this order, so that no
-    /// file is left that nobody knows of.
+    /// Removes the file of a lock whose records are used, and then the lock from the state file. This order leaves no file
+    /// that the state file does not list.
     static func remove(_ number: UInt64, _ root: BackingDirectory, _ states: StateFileStore?) throws(VolumeError) {
         do throws(Errno) {
             do throws(Errno) {

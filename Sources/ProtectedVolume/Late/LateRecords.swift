@@ -10,41 +10,42 @@ internal import VolumeFormat
 
 /// An event of a late file, for the log.
 package enum LateNotice: Sendable, Equatable {
-    /// It waits for a mount that may write.
+    /// The late file waits for a writable mount.
     case waits
-    /// The state file lists it, and it is missing: its records are lost.
+    /// The state file lists the late file, but it is missing. Its records are lost.
     case missing
-    /// Its header, or its key, is not one that this volume made, or it has fewer done records than were counted: nothing of
-    /// it is applied.
+    /// This volume did not make the header or the key, or the file has fewer done records than were counted. None of its
+    /// records are applied.
     case refused
-    /// The state file does not list it: nothing of it is applied.
+    /// The state file does not list the late file. None of its records are applied.
     case notListed
-    /// Its end does not verify; the records before it are applied.
+    /// The end of the late file does not verify. The records before it are applied.
     case cutOff
-    /// So many records went into their files.
+    /// This number of records was written to their files.
     case applied(Int)
-    /// They could not be put into a file, which stays closed until they are.
+    /// The records could not be written to their file. The file stays closed until they are.
     case failed(VolumeError)
 }
 
-/// Owns the log of the lock in force, and knows what each file is owed from this lock and from earlier ones.
+/// Owns the log of the current lock. Knows the records that each file still has to receive, from this lock and from earlier
+/// ones.
 ///
-/// Locks: `applying` is held across the store's I/O and is the outermost; `state` for a moment. Both come before those of
-/// `LateLog`. Opening records needs the KeyRing's shared side, so nobody calls in here with that lock held.
+/// Lock order: `applying`, `state`, then the locks of `LateLog`. `applying` is held across the store's I/O, `state` only for
+/// a moment. Opening records takes the KeyRing's shared side. So callers must not hold that lock.
 final class LateRecords: Sendable {
     private struct Owed: Sendable {
         let log: LateLog
         let entry: LateEntry
     }
     private struct State: Sendable {
-        /// The log of the lock in force.
+        /// The log of the current lock.
         var current: LateLog?
-        /// Entries of `current` that `owed` holds.
+        /// The number of entries of `current` in `owed`.
         var taken = 0
         var owed: [ObjectID: [Owed]] = [:]
-        /// Logs that `owed` holds entries of, by number.
+        /// The logs with entries in `owed`, by number.
         var logs: [UInt64: LateLog] = [:]
-        /// The highest number known.
+        /// The highest number of a lock.
         var highest: UInt64 = 0
     }
 
@@ -56,7 +57,7 @@ final class LateRecords: Sendable {
     private let applying = Lock(())
     /// Whether the late files of earlier mounts have been read.
     private let hasLoaded = Atomic(false)
-    /// Files in `owed`, so that nobody takes a lock where there are none.
+    /// The number of files in `owed`. When it is 0, callers do not take a lock.
     private let owedCount = Atomic<Int>(0)
 
     init(
@@ -77,7 +78,7 @@ final class LateRecords: Sendable {
         return UInt64(max(0, time.tv_sec)) * 1_000_000 + UInt64(time.tv_nsec / 1000)
     }
 
-    /// Begins the log of a lock; before the keys are wiped.
+    /// Begins the log of a lock. Call it before the keys are wiped.
     func begin() throws(VolumeError) {
         let number = state.withLock { max($0.highest + 1, Self.microseconds()) }
         guard number <= LateFileName.largest else { throw .store(.ENOSPC) }
@@ -92,7 +93,7 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// The log of the lock in force; nil while unlocked.
+    /// The log of the current lock; nil while unlocked.
     var current: LateLog? { state.withLock { $0.current } }
 
     /// Makes every record durable.
@@ -123,13 +124,14 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// Numbers and done records, in ascending order: those that the state file lists, or, where there is none, all there are.
+    /// Numbers and done records in ascending order, as the state file lists them. Without a state file, all late files in the
+    /// root.
     func listed() throws(VolumeError) -> [(number: UInt64, done: UInt32)] {
         if let state = try states?.load() { return state.layout.openLocks.map { ($0.number, $0.done) } }
         return Self.numbers(in: root).map { ($0, 0) }
     }
 
-    /// Entries of the root that a mount looks through for late files that it does not know of; a check looks at all.
+    /// The number of entries of the root that a mount searches for unknown late files. A check searches all.
     private static let mostEntries = 65536
 
     /// Numbers of the late files in a volume's root, in ascending order.
@@ -146,7 +148,7 @@ final class LateRecords: Sendable {
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {
         let isKnown = state.withLock { $0.logs[number] != nil || $0.current?.number == number }
-        // By an attempt that failed at another one; or it is that of the lock in force.
+        // An earlier attempt read it and failed at another file, or it belongs to the current lock.
         if isKnown { return }
         if done == StateFileLayout.OpenLock.isUsed { return try LateLog.remove(number, root, states) }
         let file: BackingFile
@@ -156,7 +158,7 @@ final class LateRecords: Sendable {
             file = try root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readWrite)
             let length = try file.status().size
             guard let header = try LateFileContent.header(of: file), header.number == number else {
-                // A crash, or a full store, came before the header: no record is in it, and none was durable.
+                // A crash or a full store prevented the header. The file has no record, and none was durable.
                 if length < UInt64(LateFileHeader.length) { return try forgetEmpty(number) }
                 return report(number, .refused)
             }
@@ -173,7 +175,7 @@ final class LateRecords: Sendable {
             default: throw .store(error)
             }
         }
-        // Not by its name alone, which anybody can give: the next lock's number would have no room.
+        // The name alone does not count. An attacker could choose a number that leaves no room for the next lock.
         state.withLock { $0.highest = max($0.highest, number) }
         guard found.done >= done else { return report(number, .refused) }
         if found.hasRest { report(number, .cutOff) }
@@ -182,7 +184,7 @@ final class LateRecords: Sendable {
         take(found.entries, of: log)
     }
 
-    /// The key of a late file; nil where this volume did not make it.
+    /// The key of a late file; nil if this volume did not make the file.
     private func openKey(_ header: LateFileHeader) throws(Errno) -> LateKey? {
         try keys.withState { (held: borrowing HeldKeys) throws(Errno) -> LateKey? in
             do throws(KeyError) {
@@ -212,10 +214,10 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// Puts the records of the lock in force, and what earlier ones left, into the files that are open. With the keys in
-    /// memory, and before anything is open: then the log is closed, and what comes later is an ordinary write.
+    /// Writes the records of this lock and of earlier ones to the open files, and closes the log. Later writes are ordinary
+    /// ones. Call it when the keys are in memory, and before requests are served again.
     ///
-    /// - Parameter contents: the files that are open now, asked for again when more records have come.
+    /// - Parameter contents: returns the files that are open now. It is called again when more records have arrived.
     func unlock(_ contents: () -> [FileContent]) {
         applying.withLock { _ in
             load()
@@ -224,22 +226,22 @@ final class LateRecords: Sendable {
                 collect()
                 for (content, isDone) in write(to: contents()) { done[content.fileID] = isDone ? content : nil }
             } while !close()
-            // Before the first ordinary write: a record that was used must not be used again over a newer one.
+            // This comes before the first ordinary write. A used record must not be applied again over newer data.
             end(Array(done.values))
         }
     }
 
-    /// Takes in the records of the current lock since the last call.
+    /// Collects the records that the current lock has made since the last call.
     private func collect() {
         guard let (log, taken) = state.withLock({ state in state.current.map { ($0, state.taken) } }) else { return }
-        // Records that cannot be written now stay in memory, and still go into their file when it is opened.
+        // Records that cannot be written now stay in memory. They are written to their file when it is opened.
         try? log.persist()
         let entries = log.take(from: taken)
         take(entries, of: log)
         state.withLock { $0.taken += entries.count }
     }
 
-    /// Ends the log of the lock in force, unless records have come since `collect`.
+    /// Ends the log of the current lock, unless records have arrived since `collect`.
     private func close() -> Bool {
         guard let (log, taken) = state.withLock({ state in state.current.map { ($0, state.taken) } }) else {
             return true
@@ -251,15 +253,15 @@ final class LateRecords: Sendable {
 
     // MARK: applying
 
-    /// Whether a file is owed records. Quick where none is.
+    /// Whether records wait for a file. Quick when no records wait at all.
     func owes(_ file: ObjectID) -> Bool {
         owedCount.load(ordering: .acquiring) > 0 && state.withLock { $0.owed[file] != nil }
     }
 
-    /// Whether late files have been looked at: only then is one that is not owed anything a stranger.
+    /// Whether late files have been read. Only then is a late file without waiting records an unknown one.
     var isLoaded: Bool { hasLoaded.load(ordering: .acquiring) }
 
-    /// Whether the late file of this name was taken in.
+    /// Whether the late file of this name was read and has waiting records.
     func isOwed(_ name: [UInt8]) -> Bool {
         guard let number = LateFileName.number(of: name.span) else { return false }
         return state.withLock { $0.logs[number] != nil }
@@ -281,7 +283,7 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// Writes each file's late records, and says whether that succeeded. Files without records are left out.
+    /// Writes each file's late records, and returns for each whether that succeeded. Files without records are left out.
     private func write(to contents: [FileContent]) -> [(content: FileContent, isDone: Bool)] {
         var results: [(content: FileContent, isDone: Bool)] = []
         for content in contents {
@@ -306,7 +308,7 @@ final class LateRecords: Sendable {
         guard !contents.isEmpty else { return }
         let counts = state.withLock { state in contents.flatMap { state.owed[$0.fileID] ?? [] } }
         do throws(VolumeError) {
-            try settle(contents.map(\.fileID))
+            try markUsed(recordsOf: contents.map(\.fileID))
             for content in contents { content.setOwesLateRecords(false) }
             for (number, count) in Self.count(counts) { report(number, .applied(count)) }
         } catch {
@@ -344,8 +346,8 @@ final class LateRecords: Sendable {
         try? content.backing.setTimes(accessed: .keep, modified: .set(isTold ? before.modified : last))
     }
 
-    /// The files have what they were owed: a record used once is not used again.
-    private func settle(_ files: [ObjectID]) throws(VolumeError) {
+    /// Marks the records of `files` as used, so that they are not applied again.
+    private func markUsed(recordsOf files: [ObjectID]) throws(VolumeError) {
         let finished = Set(files)
         let logs = state.withLock { state in
             Dictionary(grouping: finished.flatMap { state.owed[$0] ?? [] }, by: \.log.number).compactMapValues(
@@ -371,11 +373,11 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// After a complete check: what no file is there for any more is done with. How many records that were.
+    /// Drops the records of files that no longer exist, after a complete check. Returns the number of records.
     func drop(exceptFor files: Set<ObjectID>) throws(VolumeError) -> Int {
         try applying.withLock { (_) throws(VolumeError) -> Int in
             let gone = state.withLock { $0.owed.filter { !files.contains($0.key) } }
-            try settle(Array(gone.keys))
+            try markUsed(recordsOf: Array(gone.keys))
             return gone.values.reduce(0) { $0 + $1.count }
         }
     }

@@ -10,10 +10,14 @@ enum BackingName {
     static let record = fixed(ReservedName.directoryRecord)
     /// The keybag.
     static let keybag = fixed(ReservedName.keybag)
+    /// The keybag from before the last change.
+    static let previousKeybag = fixed(ReservedName.previousKeybag)
+    /// A keybag that is being written.
+    static let temporaryKeybag = known(NameCipher.bytes(of: ReservedName.temporaryPrefix) + Array("keybag".utf8))
     /// The directory for objects that a check has moved out of the way.
     static let lostAndFound = fixed(ReservedName.lostAndFound)
 
-    /// A name for something being made.
+    /// A random name for an object that is not complete yet.
     static func temporary() -> EntryName {
         let random: InlineArray<16, UInt8> = randomInlineBytes()
         let bytes = NameCipher.bytes(of: ReservedName.temporaryPrefix) + Base64URL.encode(random.span)
@@ -22,7 +26,7 @@ enum BackingName {
 
     private static func fixed(_ text: StaticString) -> EntryName { known(NameCipher.bytes(of: text)) }
 
-    /// A name that this program composed of a reserved text and base64url: always one component.
+    /// A name that this program has built from reserved text and base64url. It is always one component.
     static func known(_ bytes: [UInt8]) -> EntryName {
         guard let name = EntryName(bytes) else { preconditionFailure("a reserved name is one component") }
         return name

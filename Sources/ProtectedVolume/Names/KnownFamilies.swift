@@ -2,19 +2,19 @@
 
 internal import VolumeFormat
 
-/// The base names and patterns of a directory's derived names, as far as the directory has been read.
+/// The base names and patterns of derived names in the part of a directory that has been read.
 struct KnownFamilies: Sendable {
-    /// Names kept at most; with more of them every name may have a family.
+    /// The limit of names kept. Beyond it, every name may have a family.
     private static let capacity = 4096
 
-    /// The patterns seen; never taken back.
+    /// The patterns seen. Patterns are never removed.
     private var patterns: NameFamily.Patterns = []
-    /// Hashes of the names that others are derived from; never taken back.
+    /// Hashes of the base names seen. Hashes are never removed.
     private var roots: Set<Int> = []
-    /// Where looking goes on; nil: every name was seen.
+    /// The position at which reading continues; nil when every name was seen.
     var next: UInt64? = 0
 
-    /// Takes in a name.
+    /// Adds a name that was read.
     mutating func take(_ name: [UInt8]) {
         let derivation = NameFamily.derivation(of: name.span)
         patterns.formUnion(derivation.patterns)

@@ -27,7 +27,7 @@ enum DecodedName: Sendable {
     case unverified([UInt8])
     /// Not decryptable here.
     case undecryptable
-    /// The format's own; not shown.
+    /// A reserved name, which is not shown.
     case reserved
 }
 
@@ -35,7 +35,7 @@ enum DecodedName: Sendable {
 struct NameCipher: Sendable {
     let keys: MetadataKeys
 
-    /// Whether a decrypted name can be an entry's.
+    /// Whether an entry can have this decrypted name.
     static func isValid(_ name: [UInt8]) -> Bool {
         (1...NameLimits.longest).contains(name.count) && !name.contains(0) && !name.contains(UInt8(ascii: "/"))
             && name != [UInt8(ascii: ".")] && name != Array("..".utf8)
@@ -57,7 +57,7 @@ struct NameCipher: Sendable {
         return EncodedName(entry: try entryName(long), companion: companion)
     }
 
-    /// The name that `encoding` stands for; verified when the directory's ID is known, else only well-formed.
+    /// Decrypts `encoding`. The name is verified if the directory's ID is known; otherwise it is only well-formed.
     func decode(_ encoding: some Collection<UInt8>, in directory: ObjectID?) -> [UInt8]? {
         guard
             let name = open(Array(encoding), object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher),
@@ -82,7 +82,7 @@ struct NameCipher: Sendable {
         return Self.bytes(of: AttributeName.encryptedPrefix) + encoding
     }
 
-    /// The attribute name behind a backing one, verified; nil when it is none of this object's.
+    /// Decrypts and verifies the backing name of an attribute; nil if it is not an attribute of this object.
     func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
         let prefix = AttributeName.encryptedPrefix.utf8CodeUnitCount
         guard backingName.span.hasText(AttributeName.encryptedPrefix) else { return nil }
@@ -96,7 +96,7 @@ struct NameCipher: Sendable {
         sealed(value, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
     }
 
-    /// The same of an array.
+    /// The same for an array.
     func sealValue(_ value: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8] {
         sealValue(value.span, name: name, of: object)
     }
@@ -111,17 +111,17 @@ struct NameCipher: Sendable {
         var part = output._mutatingExtracting(0..<length)
         let isOpen = open(
             stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name, into: &part)
-        // What the cipher had left of its last block.
+        // The cipher leaves its last block on the stack.
         wipeStackBelow()
         return isOpen
     }
 
-    /// The same in an array, for values that are not secrets of a running mount.
+    /// The same into an array, for values that are not secrets of a running mount.
     func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
         opened(stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
     }
 
-    /// Bytes of the value that is stored in so many; nil where they cannot be one.
+    /// The length of a value with `count` stored bytes; nil if they are too few.
     static func valueLength(stored count: Int) -> Int? {
         let overhead = XChaCha.nonceLength + XChaCha.tagLength
         return count >= overhead ? count - overhead : nil

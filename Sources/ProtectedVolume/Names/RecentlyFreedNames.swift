@@ -1,16 +1,17 @@
-// Remembers for a minute the classes of files whose names were freed: a program that makes the name anew is saving the file.
+// Remembers the classes of files whose names were freed, for one minute. A program that creates the name again is saving the
+// file.
 
 internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// A bounded table in memory of encoded names, each with the class of the file that had it last.
+/// A bounded table of encoded names in memory. Each name has the class of its last file.
 ///
 /// An encoded name is bound to its directory, so it needs no other key, and reveals no plaintext to a reader of memory.
 final class RecentlyFreedNames: Sendable {
     /// How long a name is remembered.
     static let nanoseconds: UInt64 = 60_000_000_000
-    /// Names remembered at most; the oldest go first.
+    /// The limit of names. Beyond it the oldest are forgotten.
     static let capacity = 4096
 
     private struct Slot {
@@ -52,7 +53,7 @@ final class RecentlyFreedNames: Sendable {
         }
     }
 
-    /// Removes old names, or else a quarter of all: one pass makes room for many.
+    /// Removes expired names, or else a quarter of all, so that one pass makes room for many.
     private static func makeRoom(in slots: inout [EntryName: Slot], _ now: UInt64) {
         slots = slots.filter { !isOver($0.value, now) }
         guard slots.count > capacity * 3 / 4 else { return }

@@ -33,7 +33,7 @@ extension NameCipher {
         return VerifiedRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
     }
 
-    /// Where the record of `directory`, whose backing name in `parent` is `name`, is set aside.
+    /// The name under which the record of `directory` is set aside in `parent`. `name` is the directory's backing name there.
     func asideName(parent: ObjectID, directory: ObjectID, name: EntryName) -> EntryName {
         let label = Self.bytes(of: "aside")
         let backing = Array(name.bytes)

@@ -4,7 +4,8 @@ internal import BackingStore
 internal import SodiumKit
 internal import VolumeFormat
 
-/// `.unverified-`, 12 characters of a hash of the backing name, and `-` with the name where it is text that can be shown.
+/// Builds marked names from `.unverified-`, 12 characters of a hash of the backing name, and `-` with the name if it is
+/// printable text.
 ///
 /// The hash distinguishes two entries that decrypt to the same name. A directory without a record shows marked names. A repair
 /// renames the entry to its marked name; a person can then rename it to confirm a name.
@@ -22,7 +23,7 @@ enum UnverifiedName {
         return mark + [UInt8(ascii: "-")] + fitting(name, NameLimits.longest - mark.count - 1)
     }
 
-    /// The name in a marked name; nil for one that carries none, and for every other name.
+    /// The original name inside a marked name; nil if it has none, or if the name is not marked.
     static func plain(_ name: [UInt8]) -> [UInt8]? {
         let prefix = NameCipher.bytes(of: ReservedName.unverifiedPrefix)
         let start = prefix.count + hashLength
@@ -39,7 +40,7 @@ enum UnverifiedName {
         return (Array(parts.dropLast().joined(separator: [slash])), Array(parts.last ?? []))
     }
 
-    /// A path with the marks of its components taken off.
+    /// A path without the marks of its components.
     static func withoutMarks(_ path: [UInt8]) -> [UInt8] {
         let slash = UInt8(ascii: "/")
         let parts = path.split(separator: slash).map { plain(Array($0)) ?? Array($0) }
@@ -52,7 +53,7 @@ enum UnverifiedName {
         return !name.contains { $0 < 0x20 || $0 == 0x7F }
     }
 
-    /// As many whole characters from the start as fit.
+    /// The longest prefix of whole characters that fits.
     private static func fitting(_ name: [UInt8], _ count: Int) -> [UInt8] {
         guard name.count > count else { return name }
         var end = count

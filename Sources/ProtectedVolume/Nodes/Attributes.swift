@@ -3,7 +3,7 @@
 package import BackingStore
 internal import VolumeFormat
 
-/// An object's attributes; all but the size are the backing object's own.
+/// An object's attributes. All except the size come from the backing object.
 package struct Attributes: Sendable, Hashable {
     /// Inode number.
     package var inode: UInt64
@@ -21,7 +21,7 @@ package struct Attributes: Sendable, Hashable {
     package var device: UInt64
     /// Size in bytes, of the content.
     package var size: UInt64
-    /// Space used below, in units of 512 bytes.
+    /// Space used in the backing store, in units of 512 bytes.
     package var blocks: UInt64
     /// Preferred unit of input and output.
     package var blockSize: UInt64
@@ -32,12 +32,12 @@ package struct Attributes: Sendable, Hashable {
     /// Last change of the inode.
     package var changed: Timestamp
 
-    /// The least size of a regular file in blocks: page 0, which is written late. With 0 blocks tar -S, cp and others take the
-    /// file for one hole and read nothing. But its content may be only in the kernel's page cache, which we cannot see, and
-    /// some stores count a block only after they have written it.
+    /// The smallest number of blocks reported for a regular file, enough for page 0. If a file has 0 blocks, tar -S, cp and
+    /// others treat it as one hole and read nothing. But its content may be only in the kernel's page cache, which we cannot
+    /// see. Some stores also count a block only after they have written it.
     private static let leastBlocks = UInt64(PageGeometry.pageSize / 512)
 
-    /// From the backing object's status; the size by arithmetic, or as an open content knows it.
+    /// Takes the attributes from the backing object's status. The size is computed, or comes from the open content.
     init(_ status: Status, kind: NodeKind, geometry: PageGeometry, openSize: UInt64?) {
         inode = status.inode
         self.kind = kind

@@ -1,4 +1,4 @@
-// A bounded cache of open backing directories: a tree of any size needs few descriptors.
+// A bounded cache of open backing directories, so that a tree of any size needs few descriptors.
 
 internal import BackingStore
 internal import HostSystem
@@ -36,7 +36,7 @@ final class DirectoryCache: Sendable {
         let evicted = contents.withLock { contents -> [Slot] in
             var evicted: [Slot] = []
             if contents.slots.count >= capacity, contents.slots[number] == nil {
-                // A quarter at once: one pass over the slots pays for many insertions.
+                // Evicts a quarter at once, so that one pass over the slots pays for many insertions.
                 let oldest = contents.slots.sorted { $0.value.used < $1.value.used }.prefix(capacity / 4 + 1)
                 for (number, slot) in oldest {
                     contents.slots[number] = nil
@@ -57,7 +57,7 @@ final class DirectoryCache: Sendable {
         _ = removed
     }
 
-    /// Closes everything, when descriptors have run out.
+    /// Closes all directories. Called when descriptors have run out.
     func removeAll() {
         let removed = contents.withLock { contents -> [UInt64: Slot] in
             var removed: [UInt64: Slot] = [:]

@@ -1,15 +1,15 @@
-// The state of a directory's node: its record, and whether the backing directory needs a sync.
+// The state of a directory's node: record, pending syncs and name families.
 
 internal import HostSystem
 internal import VolumeFormat
 
-/// A directory's record as far as it was read.
+/// A directory's record, as far as it has been read.
 enum RecordState: Sendable {
     /// Not read yet.
     case unread
     /// The record verified.
     case known(ObjectID, defaultClass: ProtectionClass?)
-    /// There is none (a sync tool may deliver it later), so it is looked for again each time.
+    /// The record is missing. Each use looks for it again, because a sync tool may deliver it later.
     case missing
 }
 
@@ -19,8 +19,8 @@ final class DirectoryState: Sendable {
         var record = RecordState.unread
         /// Counts changes that need a sync of the directory: a new record, companion of a long name, or directory.
         var changes: UInt64 = 0
-        /// The changes that a sync has made durable. One that is under way does not count: another fsync that skipped its
-        /// part would promise what is not there yet.
+        /// The number of changes that a sync has made durable. A running sync does not count: another fsync that relied on it
+        /// would return too early.
         var syncedChanges: UInt64 = 0
         /// Whether the backing directory has a default ACL; nil: ask.
         var hasDefaultACL: Bool?

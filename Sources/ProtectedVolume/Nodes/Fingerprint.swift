@@ -1,8 +1,8 @@
-// Length and modification time of a closed backing file: if they change, somebody else has changed the file.
+// The length and modification time of a closed backing file. If they change, another program has changed the file.
 
 internal import BackingStore
 
-/// The length and time that every change of a backing file's content moves.
+/// The length and modification time of a backing file. Every change of the content changes one of them.
 struct Fingerprint: Sendable, Equatable {
     var length: UInt64
     var modified: Timestamp

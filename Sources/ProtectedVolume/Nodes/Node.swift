@@ -36,11 +36,11 @@ extension Place {
     var reportedName: ReportedName { ReportedName(directory: parent.inode, name: name) }
 }
 
-/// One object of a volume: one per inode, however many names it has.
+/// One object of a volume. Each inode has one node, however many names it has.
 ///
 /// Holds no descriptor unless its last name is gone. Identity never changes; everything else is guarded by `state`.
 package final class Node: Sendable {
-    /// The node's number: never reused in one mount, 1 for the root; so a FUSE generation of 0 is always right.
+    /// The node's number; 1 for the root. A mount never reuses a number, so the FUSE generation is always 0.
     package let number: UInt64
     /// The kind of object.
     package let kind: NodeKind
@@ -48,7 +48,7 @@ package final class Node: Sendable {
     /// The state that only directories have.
     let directory: DirectoryState?
     let state: Lock<NodeState>
-    /// The class's number, 0: not read yet; and `pagesBit`. For replies without a lock.
+    /// The class's number (0 if not read yet) and `pagesBit`. Replies read it without a lock.
     let classAndPages: Atomic<UInt8>
     let nodesWithCachedPages: NodesWithCachedPages
 
@@ -62,7 +62,7 @@ package final class Node: Sendable {
         self.nodesWithCachedPages = nodesWithCachedPages
     }
 
-    /// The inode number as programs see it: the backing store's.
+    /// The inode number of the backing store, which programs see.
     package var inode: UInt64 { key.inode }
 
     /// The class of a regular file; nil when it has not been read yet, which replies treat as class A.
@@ -80,7 +80,7 @@ package final class Node: Sendable {
 
 /// The changing part of a node.
 struct NodeState: Sendable {
-    /// nil for the root, and when no known name is left.
+    /// The place; nil for the root, and when no known name is left.
     var place: Place?
     /// Further names of a hard-linked file.
     var otherPlaces: [Place] = []
@@ -90,14 +90,14 @@ struct NodeState: Sendable {
     var content: FileContent?
     var handles = 0
     var writableHandles = 0
-    /// How often it was opened for writing.
+    /// The number of times the file was opened for writing.
     var writableOpens = 0
     /// The file ID in the header, once read.
     var fileID: ObjectID?
-    /// The class and flags that it was closed with by this mount, which had proven them. Every change of class goes through an
-    /// open content.
+    /// The class and flags at the last close, which this mount had proven. Every change of class goes through an open
+    /// content.
     var verified: VerifiedClass?
-    /// The fingerprint when the file was last seen closed; nil: not known, or a change is under way.
+    /// The fingerprint when the file was last seen closed; nil if it is not known or a change is under way.
     var fingerprint: Fingerprint?
     /// The open content's backing file could only be opened for reading: the store is read-only.
     var isReadOnlyBelow = false
@@ -107,7 +107,7 @@ struct NodeState: Sendable {
     var isSuperseded = false
     /// The backing name does not decrypt: status and unlink work, opening does not.
     var isUndecryptable = false
-    /// Whether the file may have set-ID bits or capabilities that a write must clear; nil: not known.
+    /// Whether the file may have set-ID bits or capabilities that a write must clear; nil if not known.
     var mayHavePrivileges: Bool?
 
     init(place: Place?) {
@@ -115,19 +115,20 @@ struct NodeState: Sendable {
     }
 }
 
-/// Counts the descriptors held by nameless nodes, so that deleting a large tree cannot use them up.
+/// Counts the descriptors that nameless nodes hold, and limits them. Otherwise deleting a large tree could use up all
+/// descriptors.
 final class PinCount: Sendable {
     private let count = Atomic<Int>(0)
     let limit: Int
     private let isShort: @Sendable () -> Bool
 
-    /// - Parameter isShort: whether descriptors are wanted more for something else.
+    /// - Parameter isShort: whether descriptors are scarce.
     init(limit: Int, isShort: @escaping @Sendable () -> Bool) {
         self.limit = limit
         self.isShort = isShort
     }
 
-    /// A pin, unless there are too many.
+    /// Makes a pin; nil if there are too many.
     func pin(_ make: () throws(Errno) -> BackingNode) -> Pin? {
         guard count.load(ordering: .relaxed) < limit, !isShort(), let node = try? make() else { return nil }
         count.add(1, ordering: .relaxed)

@@ -2,7 +2,7 @@
 
 package import BackingStore
 
-/// The kind of an object; the same below as above.
+/// The kind of an object. The backing object has the same kind.
 package enum NodeKind: UInt8, Sendable {
     /// A directory.
     case directory
@@ -33,7 +33,7 @@ package enum NodeKind: UInt8, Sendable {
         }
     }
 
-    /// The same as `d_type` and the type bits of `st_mode` say it.
+    /// The kind of the backing object, as in `d_type` and the type bits of `st_mode`.
     package var fileKind: FileKind {
         switch self {
         case .directory: .directory
@@ -47,11 +47,11 @@ package enum NodeKind: UInt8, Sendable {
     }
 }
 
-/// On whose behalf a new object is made.
+/// The credentials of the program that creates an object.
 package struct Caller: Sendable {
-    /// The user, owner of the new object where the daemon is root.
+    /// The user. Owns the new object if the daemon is root.
     package var user: UInt32
-    /// The group, unless the directory hands down its own.
+    /// The group of the new object, unless the directory passes on its own.
     package var group: UInt32
     /// The umask; applied only in directories without a default ACL.
     package var mask: UInt32

@@ -1,10 +1,9 @@
 // The nodes that the kernel knows, by number and by backing inode, with their reference counts.
 //
-// Lock order (outermost first), for Nodes and Operations:
-//   directories' `structure` locks (smaller node number first) → a file's opening stripe → KeyRing's state lock →
-//   NodeTable → Node.state → DirectoryState.contents, DirectoryCache, Volume.opened.
-// Only `structure` locks and stripes are held across the backing store's I/O. Nobody asks for the KeyRing's state lock
-// with an inner one held: the thread with its exclusive side visits the nodes to wipe keys.
+// Lock order (outermost first), for Nodes and Operations: directories' `structure` locks (smaller node number first) → a
+// file's opening stripe → KeyRing's state lock → NodeTable → Node.state → DirectoryState.contents, DirectoryCache,
+// Volume.opened. Only `structure` locks and stripes are held across the backing store's I/O. A thread must not take the
+// KeyRing's state lock while it holds an inner one: the thread that has the exclusive side visits the nodes to wipe keys.
 
 internal import BackingStore
 internal import HostSystem
@@ -13,9 +12,9 @@ internal import HostSystem
 final class NodeTable: Sendable {
     private struct Slot {
         let node: Node
-        /// Lookups that the kernel got and has not forgotten.
+        /// The number of lookups that the kernel has not forgotten.
         var lookups: UInt64 = 0
-        /// Places of known nodes in this directory, and open contents.
+        /// The number of places of known nodes in this directory, and of open contents.
         var holds = 0
     }
 
@@ -27,7 +26,7 @@ final class NodeTable: Sendable {
 
     private let contents = Lock(Contents())
     let root: Node
-    /// The nodes that a lock visits.
+    /// The nodes whose cached pages a lock drops.
     let withCachedPages: NodesWithCachedPages
 
     init(root: Node) {
@@ -46,16 +45,16 @@ final class NodeTable: Sendable {
         contents.withLock { $0.byNumber[number]?.node }
     }
 
-    /// The node of an inode just seen at `place`, with one more lookup; made when it is new.
+    /// Returns the node of an inode just seen at `place`, and counts one more lookup. Creates the node if it is new.
     ///
-    /// A known inode number with another kind is another object: the old node is left to its handles.
+    /// A known inode number with another kind is a new object. The old node then belongs only to its open handles.
     func remember(_ status: Status, kind: NodeKind, at place: Place) -> Node {
         let key = InodeKey(status)
         return contents.withLock { contents in
             if let number = contents.byInode[key], let node = contents.byNumber[number]?.node {
                 if node.kind == kind {
                     contents.byNumber[number]?.lookups += 1
-                    if node !== root { settle(node, at: place, links: status.links, in: &contents) }
+                    if node !== root { updatePlaces(of: node, seenAt: place, links: status.links, in: &contents) }
                     return node
                 }
                 contents.byInode[key] = nil
@@ -70,8 +69,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Takes in a place just seen: a further name of a hard link, or the only one after a change from outside.
-    private func settle(_ node: Node, at place: Place, links: UInt64, in contents: inout Contents) {
+    /// Adds a place just seen. It is a further name of a hard link, or else the only name after an external change.
+    private func updatePlaces(of node: Node, seenAt place: Place, links: UInt64, in contents: inout Contents) {
         let isHardLink = links > 1 && node.kind != .directory
         let isKnown = node.state.withLock { $0.place == place || $0.otherPlaces.contains(place) }
         if isKnown { return }
@@ -89,7 +88,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Adds a place; a node that is no longer in the table (its request is still running) holds nothing.
+    /// Adds a place. A node that is no longer in the table, but whose request still runs, does not hold its directory.
     private func add(_ place: Place, to node: Node, in contents: inout Contents) {
         if contents.byNumber[node.number] != nil { contents.byNumber[place.parent.number]?.holds += 1 }
         let pin = node.state.withLock { state in
@@ -101,7 +100,7 @@ final class NodeTable: Sendable {
         _ = pin
     }
 
-    /// Takes a place away; another known name takes over.
+    /// Removes a place. Another known name replaces it, if there is one.
     private func remove(_ place: Place, from node: Node, in contents: inout Contents) {
         let isRemoved = node.state.withLock { state in
             if state.place == place {
@@ -117,7 +116,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Tells that the name at `old` is now at `new`.
+    /// Records that the name at `old` is now at `new`.
     func moved(_ node: Node, from old: Place, to new: Place) {
         contents.withLock { contents in
             add(new, to: node, in: &contents)
@@ -125,7 +124,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Tells that two names have exchanged their objects.
+    /// Records that two names have exchanged their objects.
     func exchanged(_ first: Node?, at firstPlace: Place, _ second: Node?, at secondPlace: Place) {
         contents.withLock { contents in
             if let first {
@@ -139,8 +138,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Tells that the name at `place` is gone; `pin` keeps the node reachable when no name is known any more. With no
-    /// name left at all, its inode number may name another object from now on.
+    /// Records that the name at `place` is gone. If no other name is known, `pin` keeps the node reachable. After the last
+    /// name is gone, another object may get the inode number.
     func unlinked(_ node: Node, at place: Place, pin: Pin?, isLast: Bool) {
         contents.withLock { contents in
             if isLast, contents.byInode[node.key] == node.number { contents.byInode[node.key] = nil }
@@ -152,8 +151,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Forgets a place that turned out to be wrong; false when it was the last one known.
-    func mistaken(_ node: Node, at place: Place) -> Bool {
+    /// Forgets a wrong place and returns true. Keeps it and returns false if no other place is known.
+    func forgetPlace(_ place: Place, of node: Node) -> Bool {
         contents.withLock { contents in
             let hasOther = node.state.withLock { $0.allPlaces.count > 1 }
             if hasOther { remove(place, from: node, in: &contents) }
@@ -161,14 +160,14 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Tells that another object has taken the node's inode number.
+    /// Records that another object has taken the node's inode number.
     func replaced(_ node: Node) {
         contents.withLock { contents in
             if contents.byInode[node.key] == node.number { contents.byInode[node.key] = nil }
         }
     }
 
-    /// The node of an inode, if known; no lookup is counted.
+    /// The node of an inode, if known. Does not count a lookup.
     func known(_ key: InodeKey) -> Node? {
         contents.withLock { contents in
             contents.byInode[key].flatMap { contents.byNumber[$0]?.node }
@@ -188,7 +187,7 @@ final class NodeTable: Sendable {
         contents.withLock { drop(node.number, in: &$0, by: 0, lookups: count) }
     }
 
-    /// Takes counts away and removes nodes that nobody needs, upwards.
+    /// Subtracts from a node's counts. Removes the node when they reach 0, and then its directories in the same way.
     private func drop(_ number: UInt64, in contents: inout Contents, by holds: Int, lookups: UInt64) {
         guard var slot = contents.byNumber[number] else { return }
         slot.holds -= min(holds, slot.holds)
@@ -200,7 +199,7 @@ final class NodeTable: Sendable {
         contents.byNumber[number] = nil
         if slot.node.mayHavePages { withCachedPages.remove(number) }
         if contents.byInode[slot.node.key] == number { contents.byInode[slot.node.key] = nil }
-        // Recursion is as deep as directories become unneeded at once, which is bounded by the depth of a path.
+        // The depth of a path bounds this recursion.
         for place in slot.node.state.withLock({ $0.allPlaces }) {
             drop(place.parent.number, in: &contents, by: 1, lookups: 0)
         }
@@ -210,6 +209,6 @@ final class NodeTable: Sendable {
 }
 
 extension NodeState {
-    /// Every name known.
+    /// All known names.
     fileprivate var allPlaces: [Place] { (place.map { [$0] } ?? []) + otherPlaces }
 }

@@ -4,10 +4,10 @@ internal import HostSystem
 internal import Synchronization
 internal import VolumeFormat
 
-/// Numbers of nodes of class A or B that may have pages. A lock takes time for these, and not for all that are known.
+/// Numbers of nodes of class A or B that may have cached pages. A lock visits only these nodes.
 ///
-/// Kept by the nodes themselves: a node enters when it has both, whichever comes last. One that has left its class stays
-/// until somebody looks.
+/// A node adds itself as soon as it has such a class and pages. A node that has left these classes stays in the set until the
+/// next visit.
 final class NodesWithCachedPages: Sendable {
     private let numbers = Lock<Set<UInt64>>([])
 
@@ -23,7 +23,7 @@ final class NodesWithCachedPages: Sendable {
 }
 
 extension ProtectionClass {
-    /// Whether a lock closes files of the class, at once or with their last handle.
+    /// Whether a lock takes away the key of the class, at once or after the last handle.
     var closesAtLock: Bool { self == .complete || self == .completeUnlessOpen }
 }
 
@@ -34,8 +34,8 @@ extension Node {
     /// Whether the kernel's page cache may hold pages of the file.
     var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
 
-    /// Pages of the file may come into the page cache from now on: a handle was opened that goes through it, or a page was
-    /// read for it.
+    /// Notes that the page cache may hold pages of the file from now on. A cached handle was opened, or a page was read for
+    /// the cache.
     package func notePages() {
         let before = classAndPages.load(ordering: .relaxed)
         guard before & Self.pagesBit == 0 else { return }
@@ -43,19 +43,19 @@ extension Node {
         if ProtectionClass(rawValue: old & ~Self.pagesBit)?.closesAtLock ?? true { nodesWithCachedPages.insert(number) }
     }
 
-    /// All pages have been dropped, and no handle is open through which others could have come.
+    /// Notes that all pages have been dropped, and that no open handle could have brought in others.
     package func forgetPages() {
         _ = classAndPages.bitwiseAnd(~Self.pagesBit, ordering: .acquiringAndReleasing)
         nodesWithCachedPages.remove(number)
     }
 
-    /// The class of the file from now on: block 0 has proven it, or this mount has set it.
+    /// Sets the class of the file. Block 0 has proven it, or this mount has set it.
     func remember(class protectionClass: ProtectionClass) {
         remember(protectionClass) { _ in true }
     }
 
-    /// A class that nothing but the file's header says. It never takes the place of a stronger one: a header that somebody has
-    /// put there must not spare a file's pages from a lock.
+    /// Sets a class that only the file's header claims. It never replaces a stronger one: a forged header must not keep a
+    /// file's pages through a lock.
     func remember(claimed protectionClass: ProtectionClass) {
         remember(protectionClass) { known in known.map { protectionClass.isStronger(than: $0) } ?? true }
     }

@@ -74,7 +74,7 @@ extension Volume {
             moving.withReadLock { _ in }
             attempts += 1
             let isSame = node.state.withLock { $0.place == place }
-            if isSame, attempts > 1, !nodes.mistaken(node, at: place) { break }
+            if isSame, attempts > 1, !nodes.forgetPlace(place, of: node) { break }
             if attempts > 8 { break }
         }
         throw .stale

@@ -99,7 +99,7 @@ extension Volume {
                 opened = made
                 try made.createSymlink(BackingName.record, target: names.recordTarget(record))
                 // Before anybody can see the directory.
-                try settle(made)
+                try syncNewLinks(in: made)
                 return made
             }
             try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)

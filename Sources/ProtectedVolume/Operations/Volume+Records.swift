@@ -123,7 +123,7 @@ extension Volume {
                     try replaceEmptyRecord(directory)
                     try directory.createSymlink(BackingName.record, target: names.recordTarget(record))
                 } catch { if error != .EEXIST { throw error } }
-                try settle(directory)
+                try syncNewLinks(in: directory)
                 try? parent.unlink(aside)
             }
             node.directory?.setNeedsSync()
@@ -184,7 +184,7 @@ extension Volume {
 
     /// Makes what was just done in a directory durable, where the store would not keep its order: a record must not be empty
     /// or missing after a crash in a directory that is there.
-    func settle(_ directory: BackingDirectory) throws(Errno) {
+    func syncNewLinks(in directory: BackingDirectory) throws(Errno) {
         if !directory.keepsNewLinks { try directory.synchronize() }
     }
 
@@ -204,7 +204,7 @@ extension Volume {
         try below { () throws(Errno) in
             try directory.createSymlink(temporary, target: names.recordTarget(record))
             do throws(Errno) {
-                try settle(directory)
+                try syncNewLinks(in: directory)
                 try directory.rename(temporary, to: directory, BackingName.record)
             } catch {
                 try? directory.unlink(temporary)

@@ -89,8 +89,10 @@ struct Option: Sendable {
     static let json = Option("json", help: "print JSON (see JSON in the manual page)")
     /// The location of the device key.
     static let deviceKey = Option(
-        "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key", mountWord: .plain,
-        help: "read the device key from FILE")
+        "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain,
+        help: "read the device key from FILE; none uses no device key")
+    /// The default path of a volume's device key (XDG Base Directory Specification).
+    static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
     /// A file with the passphrase.
     static let passphraseFile = Option(
         "passphrase-file", value: .file, mountWord: .unlocking, help: "read the passphrase from the first line of FILE")
@@ -101,7 +103,7 @@ struct Option: Sendable {
     /// A file with the recovery code.
     static let recoveryFile = Option(
         "recovery-file", value: .file, mountWord: .unlocking,
-        help: "use the recovery code in the first line of FILE instead of a passphrase")
+        help: "read a recovery code from the first line of FILE, in place of a passphrase")
     /// A file with a new passphrase.
     static let newPassphraseFile = Option(
         "new-passphrase-file", value: .file, help: "read the new passphrase from the first line of FILE")

@@ -48,16 +48,17 @@ extension ClassCommands {
         /// Prints them on standard error.
         func show() {
             for group in groups {
-                let place = "warning: \(group.directory): new files get \(Self.name(group.given))"
+                let place = "warning: new files in \(group.directory) get class \(Self.name(group.given))"
                 if group.stronger > 0 {
                     Output.error(
-                        "\(place), weaker than \(Self.files(group.stronger)) (up to \(Self.name(group.strongest))): "
-                            + "protectfs class set \(group.strongest.canonicalName) DIRECTORY changes that")
+                        "\(place), weaker than \(Self.files(group.stronger)), up to \(Self.name(group.strongest)); "
+                            + "to change that, run protectfs class set \(group.strongest.canonicalName) \(group.directory)"
+                    )
                 }
                 if group.weaker > 0 {
                     Output.error(
-                        "\(place), stronger than \(Self.files(group.weaker)): "
-                            + "protectfs class set \(group.given.canonicalName) FILE changes that")
+                        "\(place), stronger than \(Self.files(group.weaker)); "
+                            + "to change that, run protectfs class set \(group.given.canonicalName) FILE")
                 }
             }
         }

@@ -22,8 +22,8 @@ extension Command {
         "Sets the class of files, and the class that directories give to new entries.",
         details: """
             CLASS is complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D): as a name, a
-            short name, a letter, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
-            default class of the volume. A stronger class re-encrypts the file, so that no old copy of its header opens it. The
+            short name (unless-open, until-first-unlock), a letter, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
+            default class of the volume. Setting a stronger class re-encrypts the file, so that no old copy of its header opens it. The
             command warns if new files beside a file get another class.
             """,
         options: [

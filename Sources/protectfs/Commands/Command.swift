@@ -38,6 +38,8 @@ struct Command: Sendable {
     let summary: String
     /// More, in paragraphs with an empty line between them; may be empty.
     let details: String
+    /// Options of which one must be given, as the usage line shows them; nil if none must.
+    let requires: String?
     /// Its options.
     let options: [Option]
     /// One or two ways to use it.
@@ -50,14 +52,15 @@ struct Command: Sendable {
 
     /// Makes a command.
     init(
-        _ name: String, _ group: Group, _ operands: [Operand], _ summary: String, details: String = "",
-        options: [Option] = [], examples: [Example], usesKeys: Bool = true,
+        _ name: String, _ group: Group, _ operands: [Operand], _ summary: String, requires: String? = nil,
+        details: String = "", options: [Option] = [], examples: [Example], usesKeys: Bool = true,
         run: @escaping @Sendable (Arguments) throws(CommandFailure) -> ExitCode
     ) {
         self.name = name
         self.group = group
         self.operands = operands
         self.summary = summary
+        self.requires = requires
         self.details = details
         self.options = options
         self.examples = examples
@@ -84,7 +87,9 @@ struct Command: Sendable {
 
     /// The command's name and operands as the help and the manual page show them.
     var usage: String {
-        let words = [name] + (options.contains { $0.help != nil } ? ["[OPTION]…"] : []) + operands.map(\.usage)
+        let words =
+            [name] + (options.contains { $0.help != nil } ? ["[OPTION]…"] : []) + (requires.map { [$0] } ?? [])
+            + operands.map(\.usage)
         return "protectfs " + words.joined(separator: " ")
     }
 

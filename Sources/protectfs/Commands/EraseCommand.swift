@@ -35,7 +35,7 @@ extension Command {
         options: [
             .json, Option("yes", help: "do not ask for confirmation; for scripts"),
             Option(
-                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "destroy the device key in FILE; none keeps all device keys"),
         ],
         examples: [.init("protectfs erase ~/.documents", "Destroy the keys, after a confirmation.")], run: Erasing.run)

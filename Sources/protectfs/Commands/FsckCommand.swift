@@ -30,7 +30,7 @@ extension Command {
             prints, or with --accept-names, which asks.
 
             You can interrupt fsck at any time and run it again. If a sync client copies the volume, let it finish
-            first: what it has not copied yet looks like damage.
+            first: files that it has not copied yet look damaged.
 
             The exit code is a sum: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
             its report could not be written, 16 wrong command line, 32 interrupted.

@@ -145,7 +145,8 @@ final class FsckReport: Sendable {
                 : "protectfs fsck --repair repairs what it can, and copies what is readable of damaged files.\n"
         }
         if summary.closedEpochs {
-            text += "The volume is undamaged. From now on, damage that looks like a crash is an error.\n"
+            text += "The volume is undamaged. "
+            text += "From now on, crash damage from before this check is reported as an error.\n"
         }
         return text
     }

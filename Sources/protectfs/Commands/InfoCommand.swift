@@ -74,7 +74,7 @@ enum Info {
         case nil: table.add("State", "not seen on this machine before: crash damage is tolerated until a complete fsck")
         case .some(let layout) where layout.toleratesEverything:
             table.add("State", "crash damage is tolerated until a complete fsck")
-        case .some(let layout): table.add("State", "\(layout.openEpochs.count) sessions are open or ended with a crash")
+        case .some(let layout): table.add("State", Self.sessions(layout.openEpochs.count))
         }
         if bag.hasDeviceKey, state?.layout.isPinned != true {
             table.add("Class B", "accepts new files here after the first unlock, which verifies the public key")
@@ -82,5 +82,13 @@ enum Info {
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
         Output.print(table.text)
         return .success
+    }
+
+    private static func sessions(_ count: Int) -> String {
+        switch count {
+        case 0: "no session is open or ended with a crash"
+        case 1: "1 session is open or ended with a crash"
+        default: "\(count) sessions are open or ended with a crash"
+        }
     }
 }

@@ -13,11 +13,11 @@ extension Command {
     static let initialise = Command(
         "init", .volumes, [.volume], "Makes a new volume in a new or empty directory.",
         details: """
-            The passphrase works only together with the device key, which is a file outside the volume, so that someone with
+            By default, the passphrase works only together with the device key, which is a file outside the volume, so that someone with
             a copy of the volume cannot brute-force the passphrase. On another machine you need a copy of the device key or
             the recovery code. The recovery code is shown once.
 
-            The file system below should have blocks of at least 4096 bytes, as nearly all have. Small ext4 file systems have
+            The file system below should have blocks of at least 4096 bytes; nearly all do. Small ext4 file systems have
             blocks of 1024 bytes (mkfs.ext4 -b 4096 makes larger ones). With smaller blocks a power cut can destroy a page
             that is being overwritten; init and mount warn of this.
             """,
@@ -27,7 +27,7 @@ extension Command {
                 standard: "the fastest on this CPU",
                 help: "encrypt with \(CipherSuite.allCases.map(\.name).joined(separator: " or "))"),
             Option(
-                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "write the device key to FILE; none makes a volume without a device key"),
             Option("portable", help: "make a passphrase that works without the device key"),
             .json, .passphraseFile, .passphraseCommand,

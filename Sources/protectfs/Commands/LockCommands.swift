@@ -27,9 +27,9 @@ extension Command {
             The keys and the plaintext of classes A and B are removed. Programs that asked for it get the grace time to finish.
             Open files do not keep a volume from locking.
 
-            No write that a program has made is lost: what the kernel writes back after the keys are wiped is sealed in the
-            volume, and reaches its file at the next unlock. If the kernel still holds plaintext when the command ends, the
-            exit code is 10; protectfs wait --locked waits until it does not.
+            No write that a program has made is lost. If the kernel writes some of them back after the keys are wiped, protectfs
+            stores them encrypted and puts them into the files at the next unlock. If the kernel still holds plaintext when the
+            command ends, the exit code is 10; protectfs wait --locked waits until that plaintext is gone.
             """,
         options: [
             Option(
@@ -70,6 +70,7 @@ extension Command {
 
     static let wait = Command(
         "wait", .locking, [.mountPoint], "Waits until a volume is unlocked or locked.",
+        requires: "--unlocked|--locked|--first-unlock",
         details: "The exit code is 124 if the time is up first.",
         options: [
             Option("unlocked", help: "wait until the volume is unlocked"),

@@ -22,7 +22,8 @@ enum MountLookup {
             if let entry = table.last(where: { $0.mountPoint == candidate }) { return entry }
         }
         throw .init(
-            .notMounted, "\(path): no protectfs volume is mounted there; protectfs status shows the mounts")
+            .notMounted,
+            "\(path): no protectfs volume is mounted there; protectfs status without a mount point shows all mounts")
     }
 
     /// The mount that contains a path, and the path below its root.

@@ -29,6 +29,7 @@ extension Command {
 
     static let passphraseRemove = Command(
         "passphrase remove", .keys, [.volume], "Removes a passphrase; the last one cannot be removed.",
+        requires: "--slot=NUMBER",
         options: [Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it")]
             + Option.keybag,
         examples: [.init("protectfs passphrase remove --slot 3 ~/.documents", "Remove the passphrase in slot 3.")],

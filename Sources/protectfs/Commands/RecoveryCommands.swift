@@ -23,9 +23,9 @@ extension Command {
             """,
         options: [
             Option("portable", help: "make a passphrase that works without the device key"),
-            .recoveryFile,
+            Option("recovery-file", value: .file, help: "read the recovery code from the first line of FILE"),
             Option(
-                "device-key", value: .file, standard: "~/.local/share/protectfs/UUID.key",
+                "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "write the new device key to FILE"),
             .previousKeybag, .acceptKeybag, .json,
         ] + Option.newPassphrase,

@@ -51,7 +51,7 @@ extension Command {
     static let watch = Command(
         "watch", .locking, [.mountPoint], "Shows locks and unlocks as they happen, until the volume is unmounted.",
         details: """
-            It prints a line for the present state, and one for each event. With --json each line is an object; the events are
+            It prints a line for the current state, and one for each event. With --json each line is an object; the events are
             willLock (with grace), sweeping (with files), locked, willUnlock, unlocked and firstUnlock.
             """,
         options: [.json],

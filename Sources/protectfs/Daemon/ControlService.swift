@@ -44,8 +44,8 @@ final class ControlService: Sendable {
         var limits = ControlLimits.standard
         limits.connections = plan.connections
         limits.subscribers = plan.connections / 2
-        limits.waiting = plan.connections
-        limits.desk = plan.desk
+        limits.pending = plan.connections
+        limits.queued = plan.queued
         return limits
     }
 

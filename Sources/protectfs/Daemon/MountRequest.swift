@@ -59,7 +59,7 @@ struct MountRequest {
         }
         options.logsNames = arguments.has("log-names")
         if arguments.has("trace"), !arguments.has("foreground") {
-            throw .init(.usage, "--trace needs --foreground: its lines go to standard error")
+            throw .init(.usage, "use --trace together with --foreground")
         }
         traces = arguments.has("trace")
         if noUnlock,

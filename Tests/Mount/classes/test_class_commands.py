@@ -64,8 +64,8 @@ def test_warnings(environment):
     environment.cell("[a directory]", "", said("set", "complete", mount / "private"))
     # Stronger than what new files get: the volume's default, then the directory's own.
     text = said("set", "complete", mount / "plain/file", mount / "plain/other")
-    environment.cell("[stronger files]", (1, True), (text.count("\n"), f"{mount / 'plain'}: new files get C until-first-unlock, "
-                     "weaker than 2 files there (up to A complete)" in text))
+    environment.cell("[stronger files]", (1, True), (text.count("\n"), f"new files in {mount / 'plain'} get class C until-first-unlock, "
+                     "weaker than 2 files there, up to A complete;" in text))
     environment.cell("[stronger files, listed]", True, "weaker than 2 files there" in said("list", mount / "plain"))
     environment.cell("[as it is]", "", said("list", mount / "private") + said("set", "C", mount / "plain/third"))
     environment.cell("[its marks]", (True, False), marks(mount / "plain/file"))
@@ -73,7 +73,7 @@ def test_warnings(environment):
     # Weaker: moved in, and set.
     os.rename(mount / "plain/third", mount / "private/third")
     text = said("list", "-R", mount.path)
-    environment.cell("[moved in]", True, f"{mount / 'private'}: new files get A complete, stronger than a file there" in text)
+    environment.cell("[moved in]", True, f"new files in {mount / 'private'} get class A complete, stronger than a file there;" in text)
     environment.cell("[both]", 2, text.count("\n"))
     environment.cell("[its marks]", (False, True), marks(mount / "private/third"))
     environment.cell("[set]", True, "stronger than a file there" in said("set", "none", mount / "private/third"))
@@ -89,7 +89,7 @@ def test_warnings(environment):
     # The mount's.
     mount = environment.mount(options=("default_class=complete",))
     write_file(mount / "file", b"x")
-    environment.cell("[the mount's]", True, "new files get A complete" in said("set", "B", mount / "file"))
+    environment.cell("[the mount's]", True, f"new files in {mount.path} get class A complete" in said("set", "B", mount / "file"))
 
 
 def test_tightening(environment):

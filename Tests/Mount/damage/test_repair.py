@@ -169,7 +169,7 @@ def test_progress_on_a_terminal(environment):
         environment.cell("with an estimate", True, max(percents) <= 100)
     else:
         environment.skip("with an estimate", "a gigabyte is checked within a tenth of a second here")
-    environment.cell("the end", True, shown.rstrip().endswith("damage that looks like a crash is an error."))
+    environment.cell("the end", True, shown.rstrip().endswith("crash damage from before this check is reported as an error."))
     done = fsck(volume, "--recovery-file", volume.code_file)
     environment.cell("not without a terminal", (0, ""), (done.returncode, done.stderr))
 

@@ -173,9 +173,10 @@ def test_guard_before_the_secret(environment):
     mount = Foreground(environment, volume, "--passphrase-command", f"cat {fifo}")
     environment.mounts.append(mount)
     with open(fifo, "wb") as line:
-        environment.cell("in the foreground", True, has_guard(mount.process.pid))
+        # The guard names itself after the fork.
+        harness.wait_until(lambda: has_guard(mount.process.pid), what="the guard")
         line.write(read_file(volume.passphrase_file))
-    harness.wait_until(lambda: mount.is_mounted, what="the mount")
+    mount.wait()
     mount.unmount()
     mount.process.wait(harness.PATIENCE)
 
