@@ -5,7 +5,7 @@
 internal import CFuse3
 internal import Glibc
 
-/// A page of a directory for READDIR or READDIRPLUS, filled entry by entry. Valid only during its request.
+/// A page of a directory for READDIR or READDIRPLUS, filled one entry at a time. Valid only during its request.
 @safe public struct DirectoryBuffer: ~Copyable {
     private let request: fuse_req_t
     let base: UnsafeMutableRawPointer
@@ -21,15 +21,15 @@ internal import Glibc
         self.isPlus = isPlus
     }
 
-    /// Whether an entry with a name of `nameLength` bytes still fits. Ask before looking the entry up.
+    /// Whether an entry with a name of `nameLength` bytes still fits. Ask this before looking the entry up.
     public func hasRoom(nameLength: Int) -> Bool {
         // FUSE_NAME_OFFSET_DIRENTPLUS and FUSE_NAME_OFFSET of the kernel's fuse.h.
         let size = ((isPlus ? 152 : 24) + nameLength + 7) & ~7
         return nameLength <= 1024 && used + size <= capacity
     }
 
-    /// Adds an entry; `next` is the offset from which reading goes on after it. A node of 0 gives only the attributes' inode
-    /// number and type, and counts no lookup.
+    /// Adds an entry. `next` is the offset at which reading continues after it. For a node of 0, only the attributes' inode
+    /// number and type are used, and no lookup is counted.
     /// - Precondition: `hasRoom(nameLength:)`, and no NUL in the name.
     public mutating func append(name: [UInt8], entry: Entry, next: Int64) {
         let request = unsafe self.request

@@ -5,16 +5,16 @@
 /// Called by several worker threads at once. A method must consume its reply, may keep none of its spans, and must hold
 /// no lock while replying that a request needs.
 open class FileSystem {
-    /// A file system that answers nothing.
+    /// A file system that answers every request with ENOSYS.
     public init() {}
 
-    /// What to ask of the kernel; `offered` are the capabilities that it has.
+    /// The wishes to ask of the kernel. `offered` are the capabilities that it has.
     open var connection: ConnectionWishes { ConnectionWishes() }
 
     open func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
-    /// The kernel gives `count` lookups of `node` back, and wants no answer.
+    /// The kernel releases `count` lookups of `node`. It wants no answer.
     open func forget(_ node: NodeID, count: UInt64) {}
     /// `handle` is given only if the program named an open file, or writes through the page cache.
     open func getAttributes(
@@ -74,7 +74,7 @@ open class FileSystem {
     ) {
         reply.error(noSystemCall)
     }
-    /// `buffer` is page-aligned, belongs to the worker and has room for `maximumWrite` and 16 KiB more; the reply may be any
+    /// `buffer` is page-aligned, belongs to the worker and has room for `maximumWrite` and 16 KiB more. The reply may be any
     /// part of it, of at most `count` bytes.
     open func read(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
@@ -99,7 +99,7 @@ open class FileSystem {
     ) {
         reply.error(noSystemCall)
     }
-    /// After ENOSYS the kernel never asks again, if it agreed to that (NO_OPENDIR_SUPPORT).
+    /// After ENOSYS the kernel does not ask again, if it agreed to that (NO_OPENDIR_SUPPORT).
     open func opendir(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
@@ -150,7 +150,7 @@ open class FileSystem {
     ) {
         reply.error(noSystemCall)
     }
-    /// `whence` is SEEK_END, SEEK_DATA or SEEK_HOLE: the kernel does the others itself.
+    /// `whence` is SEEK_END, SEEK_DATA or SEEK_HOLE. The kernel does the others itself.
     open func lseek(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: Int64, whence: Int32,
         _ reply: consuming Reply
@@ -169,9 +169,9 @@ open class FileSystem {
 /// ENOSYS of Linux.
 private let noSystemCall: Int32 = 38
 
-/// What a mount asks of the kernel. A wish that the kernel does not offer is dropped.
+/// The capabilities that a mount asks of the kernel. Those that the kernel does not offer are dropped.
 public struct ConnectionWishes: Sendable {
-    /// Writes gather in the page cache; the kernel owns size and mtime.
+    /// Writes are collected in the page cache, and the kernel owns size and mtime.
     public var writeBackCache = true
     /// The kernel drops cached pages only when it is told to. If off, it also drops them when size or mtime changed below.
     public var explicitInvalidation = true
@@ -181,11 +181,11 @@ public struct ConnectionWishes: Sendable {
     public var accessControlLists = true
     /// OPENDIR may be answered ENOSYS.
     public var noOpendir = true
-    /// Most bytes of one READ or WRITE: 64 KiB to 1 MiB.
+    /// The most bytes of one READ or WRITE: 64 KiB to 1 MiB.
     public var maximumWrite: UInt32 = 1 << 20
     /// Requests that the kernel may send ahead (readahead, write-back).
     public var maximumBackground: UInt32 = 64
 
-    /// What an exclusive mount asks for.
+    /// The wishes of an exclusive mount.
     public init() {}
 }

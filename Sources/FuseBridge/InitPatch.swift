@@ -1,12 +1,12 @@
-// Sets four flags in the INIT reply for which libfuse 3.14 cannot ask.
+// Sets four flags in the INIT reply that libfuse 3.14 cannot set.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
 internal import Glibc
 
-/// Reads and writes `/dev/fuse` in libfuse's place, so that the INIT reply can take what the kernel offers and libfuse 3.14
-/// does not know or drops (linux/fuse.h, `struct fuse_init_in` and `fuse_init_out`):
+/// Reads and writes `/dev/fuse` in libfuse's place, so that the INIT reply can accept flags that the kernel offers and libfuse
+/// 3.14 does not know or drops (linux/fuse.h, `struct fuse_init_in` and `fuse_init_out`):
 ///
 /// | flag | why |
 /// |---|---|
@@ -15,7 +15,7 @@ internal import Glibc
 /// | INIT_EXT (30) | says that `flags2` counts |
 /// | DIRECT_IO_ALLOW_MMAP (flags2 bit 4) | else MAP_SHARED on a direct-I/O handle is ENODEV |
 ///
-/// INIT is handled by one thread, before any worker runs: the state needs no lock.
+/// One thread handles INIT before any worker runs, so the state needs no lock.
 struct InitPatch {
     private static let initOpcode: UInt32 = 26
     private static let wanted: UInt32 = 1 << 18 | 1 << 28 | 1 << 30
@@ -31,11 +31,11 @@ struct InitPatch {
     private var offered: UInt32 = 0
     private var offered2: UInt32 = 0
     private(set) var isDone = false
-    /// What was taken, of flags and flags2.
+    /// The accepted bits of flags and flags2.
     private(set) var taken: UInt32 = 0
     private(set) var taken2: UInt32 = 0
 
-    /// Looks at a request that has been read.
+    /// Looks at a request after it has been read.
     mutating func sawRequest(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= Self.inFlags + 4,
             unsafe bytes.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == Self.initOpcode
@@ -47,7 +47,7 @@ struct InitPatch {
         }
     }
 
-    /// Changes a reply that is about to be written, if it answers INIT.
+    /// Changes a reply before it is written, if it answers INIT.
     mutating func patchReply(_ vectors: UnsafeBufferPointer<iovec>) {
         // A first reply in two parts, without an error: header and fuse_init_out.
         guard vectors.count == 2, unsafe vectors[0].iov_len == 16, unsafe vectors[1].iov_len >= Self.outFlags2 + 4,

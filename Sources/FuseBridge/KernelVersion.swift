@@ -1,8 +1,8 @@
-// The version of Linux, for differences between kernels that no capability shows.
+// The version of Linux, for differences between kernels that capabilities do not show.
 
 internal import Glibc
 
-/// A kernel's version, by which two are compared.
+/// A kernel's version. Two versions can be compared.
 public struct KernelVersion: Sendable, Comparable {
     var major: Int
     var minor: Int
@@ -13,7 +13,7 @@ public struct KernelVersion: Sendable, Comparable {
         self.minor = minor
     }
 
-    /// From the release that uname(2) gives, as in "6.1.0-18-amd64"; nil if it does not begin with two numbers.
+    /// Parses the release of uname(2), such as "6.1.0-18-amd64". Nil if it does not begin with two numbers.
     public init?(release: String) {
         let parts = release.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count >= 2, let major = Int(parts[0]), let minor = Int(parts[1].prefix { $0.isNumber }) else {
@@ -22,7 +22,7 @@ public struct KernelVersion: Sendable, Comparable {
         self.init(major, minor)
     }
 
-    /// The running kernel's; nil if it does not report one.
+    /// The running kernel's version. Nil if it does not report one.
     public static let running: KernelVersion? = {
         var name = utsname()
         guard unsafe uname(&name) == 0 else { return nil }

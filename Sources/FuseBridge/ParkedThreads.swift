@@ -4,10 +4,10 @@ internal import Glibc
 internal import HostSystem
 internal import Synchronization
 
-/// Does parked work in the order in which it became ready. The buffer is wiped before the next job, so a lock of the volume
-/// asks nothing of these threads.
+/// Does parked work in the order in which it became ready. Buffers are wiped before the next job, so a lock of the volume need
+/// not wait for these threads.
 public final class ParkedThreads: Sendable {
-    /// Work with a buffer that is lent for it. It returns how many bytes of data the buffer may hold.
+    /// A job that borrows a buffer. It returns how many bytes of data the buffer may contain.
     public typealias Job = @Sendable (inout MutableSpan<UInt8>) -> Int
 
     private struct State {
@@ -31,16 +31,16 @@ public final class ParkedThreads: Sendable {
         }
     }
 
-    /// Whether a thread will do what is added.
+    /// Whether a thread will do the added jobs.
     public var canWork: Bool { alive.load(ordering: .relaxed) > 0 }
 
-    /// Queues `job`. A thread does it, unless none ever ran.
+    /// Queues `job`. A thread does it, unless no thread could start.
     public func add(_ job: @escaping Job) {
         state.withLock { $0.jobs.append(job) }
         changed.broadcast()
     }
 
-    /// Returns when everything that was added is done. Once; nothing may be added afterwards.
+    /// Returns when all added jobs are done. Call it once, and add nothing afterwards.
     public func stop() {
         state.withLock { $0.isStopping = true }
         changed.broadcast()
@@ -61,7 +61,7 @@ public final class ParkedThreads: Sendable {
         }
         buffer.bind()
         while let job = next() {
-            // The workers' answers are at the same place.
+            // The same offset as in the workers' buffers.
             var bytes = unsafe MutableSpan<UInt8>(
                 _unsafeStart: WorkerBuffer.current + WorkerBuffer.requestCapacity,
                 byteCount: dataCapacity + WorkerBuffer.slack)

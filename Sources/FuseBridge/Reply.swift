@@ -1,12 +1,13 @@
-// The answer to a request, a value that must be consumed exactly once.
+// The answer to a request: a value that must be consumed exactly once.
 
 internal import CFuse3
 internal import Glibc
 internal import HostSystem
 
-/// An answer that is owed. One of its methods consumes it. If it is dropped, it sends EIO and writes a line to stderr.
+/// An answer that has not been sent. One of its methods consumes it. If it is dropped, it sends EIO and writes a line to
+/// stderr.
 ///
-/// libfuse takes an answer from any thread. The request is memory of its own, outside of the worker's buffer.
+/// libfuse takes an answer from any thread. The request has its own memory, outside the worker's buffer.
 @safe public struct Reply: ~Copyable, @unchecked Sendable {
     private let request: fuse_req_t
 
@@ -37,7 +38,7 @@ internal import HostSystem
         discard self
     }
 
-    /// Answers LOOKUP, MKNOD, MKDIR, SYMLINK, LINK. False: the kernel did not take it, and counts no lookup.
+    /// Answers LOOKUP, MKNOD, MKDIR, SYMLINK, LINK. False if the kernel did not take the answer; it then counts no lookup.
     public consuming func entry(_ entry: Entry) -> Bool {
         var parameters = entry.parameters
         let result = unsafe fuse_reply_entry(request, &parameters)
@@ -45,7 +46,7 @@ internal import HostSystem
         return result == 0
     }
 
-    /// Answers CREATE. False: the kernel did not take it; neither lookup nor handle counts.
+    /// Answers CREATE. False if the kernel did not take the answer; neither lookup nor handle then counts.
     public consuming func created(_ entry: Entry, _ open: OpenReply) -> Bool {
         var parameters = entry.parameters
         var info = fuse_file_info(open)
@@ -61,7 +62,7 @@ internal import HostSystem
         discard self
     }
 
-    /// Answers OPEN and OPENDIR. False: the kernel did not take it, and sends no RELEASE.
+    /// Answers OPEN and OPENDIR. False if the kernel did not take the answer; it then sends no RELEASE.
     public consuming func opened(_ open: OpenReply) -> Bool {
         var info = fuse_file_info(open)
         let result = unsafe fuse_reply_open(request, &info)
@@ -94,7 +95,7 @@ internal import HostSystem
         discard self
     }
 
-    /// Answers GETXATTR and LISTXATTR of size 0 with the size needed.
+    /// Answers GETXATTR and LISTXATTR of size 0 with the required size.
     public consuming func attributeSize(_ size: Int) {
         unsafe fuse_reply_xattr(request, size)
         discard self
@@ -113,7 +114,7 @@ internal import HostSystem
         discard self
     }
 
-    /// Answers READDIR and READDIRPLUS. False: the kernel did not take it, and counts no lookup.
+    /// Answers READDIR and READDIRPLUS. False if the kernel did not take the answer; it then counts no lookup.
     public consuming func directory(_ buffer: borrowing DirectoryBuffer) -> Bool {
         let result = unsafe fuse_reply_buf(
             request, buffer.base.assumingMemoryBound(to: CChar.self), buffer.used)
@@ -126,12 +127,12 @@ internal import HostSystem
 public final class ParkedReply: Sendable {
     private let reply: Lock<Reply?>
 
-    /// Takes the reply over. Take it out and answer it before the session is closed.
+    /// Takes the reply over. The reply must be taken out and answered before the session is closed.
     public init(_ reply: consuming Reply) {
         self.reply = Lock(reply)
     }
 
-    /// The reply, for the first caller.
+    /// The reply. Only the first caller gets it.
     public func take() -> Reply? { reply.withLock { $0.take() } }
 }
 

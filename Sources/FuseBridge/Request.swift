@@ -1,4 +1,4 @@
-// The caller of a request, as the kernel names it.
+// The caller of a request, as the kernel reports it.
 
 internal import CFuse3
 internal import Glibc
@@ -10,14 +10,14 @@ internal import Glibc
     public let user: UInt32
     /// Effective group, or the group to set.
     public let group: UInt32
-    /// The thread's number in the daemon's PID namespace; 0 when the kernel has none.
+    /// The thread's number in the daemon's PID namespace. 0 if the kernel has none.
     public let process: Int32
     /// The caller's umask.
     public let umask: UInt32
 
     init(_ pointer: fuse_req_t) {
         unsafe self.pointer = pointer
-        // libfuse's context lives inside the request, which lives until it is answered.
+        // libfuse's context is part of the request, which exists until it is answered.
         let context = unsafe fuse_req_ctx(pointer).pointee
         user = context.uid
         group = context.gid
@@ -31,7 +31,7 @@ internal import Glibc
     public func belongs(to group: UInt32) -> Bool {
         if group == self.group { return true }
         return unsafe withUnsafeTemporaryAllocation(of: gid_t.self, capacity: 1024) { list in
-            // At most `list.count` entries are written; the count returned may be larger.
+            // At most `list.count` entries are written. The returned count may be larger.
             let count = unsafe fuse_req_getgroups(pointer, Int32(list.count), list.baseAddress)
             guard count > 0 else { return false }
             for index in 0..<min(Int(count), list.count) where unsafe list[index] == group { return true }

@@ -1,12 +1,12 @@
-// One line of text for each request of the kernel, for developers: `protectfs mount --foreground --trace`.
+// Writes one line of text for each request of the kernel, for developers: `protectfs mount --foreground --trace`.
 
 internal import CFuse3
 internal import CLinuxShim
 internal import Glibc
 internal import HostSystem
 
-/// Reads requests and answers as they pass between the kernel and libfuse, so that none is missing: also those that are
-/// parked, refused by libfuse, or never answered.
+/// Reads requests and answers as they pass between the kernel and libfuse, so that the trace is complete. It includes requests
+/// that are parked, refused by libfuse, or never answered.
 ///
 /// A line has fields: `trace unique=42 op=WRITE node=3 process=711 offset=0 size=12 result=ok bytes=12 us=85`. Contents are
 /// never read. Names are shown as a number under a key that is made anew for each mount, so that equal names can be seen to be
@@ -43,7 +43,7 @@ internal import HostSystem
         started.withLock { $0[unique] = Started(text: text, operation: operation, time: monotonicNanoseconds()) }
     }
 
-    /// An answer that has been written to the kernel; `error` is that of the write.
+    /// An answer that has been written to the kernel. `error` is the error of the write.
     func sawAnswer(_ vectors: UnsafeBufferPointer<iovec>, error: Int32) {
         guard let first = unsafe vectors.first, let base = unsafe first.iov_base else { return }
         let header = unsafe Fields(UnsafeRawBufferPointer(start: base, count: first.iov_len))
@@ -111,7 +111,8 @@ internal import HostSystem
         }
     }
 
-    /// What an answer gives, beside success. Offsets in `fuse_entry_out`, `fuse_attr_out`, `fuse_write_out`, `fuse_lseek_out`.
+    /// The data of an answer, besides success. Offsets in `fuse_entry_out`, `fuse_attr_out`, `fuse_write_out`,
+    /// `fuse_lseek_out`.
     private func describe(_ body: Fields, _ length: Int, _ operation: Operation) -> String {
         switch operation {
         case .LOOKUP, .SYMLINK, .MKNOD, .MKDIR, .LINK, .CREATE:
@@ -145,7 +146,7 @@ internal import HostSystem
         return unsafe String(cString: name)
     }
 
-    /// What the kernel asks for, by its number and its name in linux/fuse.h, as it is printed.
+    /// The kernel's operations by number, with their names in linux/fuse.h as they are printed.
     // swift-format-ignore: AlwaysUseLowerCamelCase
     private enum Operation: UInt32, Sendable {
         case LOOKUP = 1
@@ -173,7 +174,7 @@ internal import HostSystem
         }
     }
 
-    /// Numbers and strings of a request or an answer; what is not there is 0 or empty.
+    /// Numbers and strings of a request or an answer. Missing ones are 0 or empty.
     @safe private struct Fields {
         private let bytes: UnsafeRawBufferPointer
 

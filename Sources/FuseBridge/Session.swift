@@ -1,4 +1,4 @@
-// One mount: made, served by worker threads, ended.
+// One mount: creates it, serves it with worker threads, and ends it.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -8,11 +8,11 @@ internal import Glibc
 internal import HostSystem
 internal import Synchronization
 
-/// Why a mount could not be made.
+/// The reasons why a mount could not be made.
 public enum SessionError: Error, Equatable {
     /// libfuse or the kernel refused the options or the mount. libfuse has written the reason to stderr.
     case mountRefused(errno: Int32)
-    /// The kernel's first request was not answered as it should be.
+    /// The kernel's first request did not get the right answer.
     case handshakeFailed
     /// No thread or buffer could be made.
     case noResources(errno: Int32)
@@ -22,9 +22,9 @@ public enum SessionError: Error, Equatable {
 ///
 /// Order of calls: `init`, `mount`, `start`, then `wait` until the mount has ended, `close`.
 @safe public final class Session: @unchecked Sendable {
-    /// What answers the requests.
+    /// The file system that answers the requests.
     let fileSystem: FileSystem
-    /// Takes a line for each request; nil if nothing is traced.
+    /// Takes a line for each request. Nil if nothing is traced.
     let trace: RequestTrace?
     /// Written by `mount` only, before any worker runs.
     var patch = InitPatch()
@@ -42,11 +42,11 @@ public enum SessionError: Error, Equatable {
     }
     private let workers = Lock(Workers())
     private let begun = Condition()
-    /// Most bytes of one READ or WRITE. Changes before `start` only.
+    /// The most bytes of one READ or WRITE. Changes only before `start`.
     var dataCapacity: Int
-    /// Where it is mounted.
+    /// The mount point.
     public private(set) var mountPoint = ""
-    /// How many workers have a buffer that could not be locked against swapping.
+    /// The number of workers with a buffer that could not be locked against swapping.
     public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
 
     /// A session of `fileSystem`, not mounted yet.
@@ -57,7 +57,7 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Mounts at `mountPoint` (an absolute path) and answers the kernel's first request.
-    /// - Parameter options: as for `-o`, one each. A `\` escapes a comma or backslash in a value.
+    /// - Parameter options: as for `-o`, one per element. A `\` escapes a comma or backslash in a value.
     public func mount(at mountPoint: String, options: [String]) throws(SessionError) {
         precondition(unsafe pointer == nil, "mounted twice")
         guard let buffer = WorkerBuffer(dataCapacity: WorkerBuffer.largestData) else {
@@ -128,7 +128,7 @@ public enum SessionError: Error, Equatable {
         threads = []
     }
 
-    /// Frees what libfuse holds, after `wait`; unmounts lazily what is still mounted.
+    /// Frees libfuse's memory, after `wait`. Lazily unmounts a mount that still exists.
     public func close() {
         precondition(threads.isEmpty, "workers still run")
         guard let session = unsafe pointer else { return }
@@ -153,7 +153,7 @@ public enum SessionError: Error, Equatable {
         return unsafe -fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
     }
 
-    /// Drops the kernel's cached attributes of `node`, and leaves its pages.
+    /// Drops the kernel's cached attributes of `node`, but not its pages.
     @discardableResult
     public func invalidateAttributes(node: NodeID) -> Int32 {
         guard let session = unsafe pointer else { return ENOTCONN }
@@ -170,13 +170,13 @@ public enum SessionError: Error, Equatable {
         }
     }
 
-    /// Asks the workers to wipe what earlier requests left in their buffers, each between two of its requests.
+    /// Asks the workers to wipe the data of earlier requests from their buffers, each between two of its requests.
     public func askForWipe() {
         wipeCount.add(1, ordering: .releasing)
     }
 
-    /// The same, but wakes idle workers and waits for all; false if `deadline` (CLOCK_MONOTONIC, ns) passes first. Not from a
-    /// worker.
+    /// The same, but wakes idle workers and waits for all. False if `deadline` (CLOCK_MONOTONIC, ns) passes first. Do not call
+    /// it from a worker.
     public func wipeBuffers(until deadline: UInt64) -> Bool {
         let wanted = wipeCount.add(1, ordering: .releasing).newValue
         while true {
@@ -193,7 +193,7 @@ public enum SessionError: Error, Equatable {
         }
     }
 
-    /// Answers the kernel's first request; false when that failed.
+    /// Answers the kernel's first request. False if that failed.
     private func serveInit(_ session: OpaquePointer, _ buffer: borrowing WorkerBuffer) -> Bool {
         while !patch.isDone {
             if unsafe !serveOne(session, buffer) { return false }
@@ -201,7 +201,7 @@ public enum SessionError: Error, Equatable {
         return true
     }
 
-    /// Receives and handles one request, or is woken; false when the mount has ended.
+    /// Receives and handles one request, or is woken. False if the mount has ended.
     private func serveOne(_ session: OpaquePointer, _ buffer: borrowing WorkerBuffer) -> Bool {
         var request = unsafe fuse_buf()
         unsafe request.mem = buffer.base
@@ -227,7 +227,7 @@ public enum SessionError: Error, Equatable {
             workers.begun += 1
         }
         begun.broadcast()
-        // A worker that has ended is no longer asked: another thread may have its number.
+        // A worker that has ended gets no more signals, because another thread may have its number.
         defer { _ = workers.withLock { $0.wiped.removeValue(forKey: me) } }
         while unsafe fuse_session_exited(session) == 0 {
             if unsafe !serveOne(session, buffer) { break }
@@ -251,7 +251,7 @@ private func installWakeSignal() {
 }
 
 extension ConnectionWishes {
-    /// Asks for the wishes that the kernel offers, and for nothing else that libfuse would take by itself.
+    /// Asks for the wishes that the kernel offers, and for nothing that libfuse would add itself.
     func apply(to connection: inout fuse_conn_info) {
         var want =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS
@@ -260,7 +260,7 @@ extension ConnectionWishes {
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
         if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }
         if noOpendir { want |= FUSE_CAP_NO_OPENDIR_SUPPORT }
-        // Taken together only. Without DONT_MASK the kernel applies the umask in spite of a default ACL.
+        // Only taken together. Without DONT_MASK the kernel applies the umask even if there is a default ACL.
         let lists = FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK
         if accessControlLists, connection.capable & UInt32(lists) == UInt32(lists) { want |= lists }
         connection.want = connection.capable & UInt32(want)

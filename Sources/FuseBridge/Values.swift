@@ -1,9 +1,9 @@
-// The plain values that requests carry and replies are made of.
+// The plain values in requests and replies.
 
 internal import CFuse3
 internal import Glibc
 
-/// The kernel's number for an inode of this mount; 1 is the root.
+/// The kernel's number for an inode of this mount. 1 is the root.
 public typealias NodeID = UInt64
 
 /// The root's number.
@@ -11,21 +11,21 @@ public let rootNodeID: NodeID = 1
 
 /// A point in time since 1970, as `struct timespec`.
 public struct Timestamp: Sendable, Equatable {
-    /// Whole seconds; negative before 1970.
+    /// Whole seconds. Negative before 1970.
     public var seconds: Int64
     /// 0..<1,000,000,000.
     public var nanoseconds: Int64
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init(seconds: Int64, nanoseconds: Int64) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
     }
 }
 
-/// What stat(2) tells about an inode.
+/// An inode's facts for stat(2).
 public struct Attributes: Sendable {
-    /// Number that programs see.
+    /// The inode number that programs see.
     public var inode: UInt64 = 0
     /// Type and permission bits.
     public var mode: UInt32 = 0
@@ -35,7 +35,7 @@ public struct Attributes: Sendable {
     public var owner: UInt32 = 0
     /// Group.
     public var group: UInt32 = 0
-    /// Of a device file: its number.
+    /// For a device file, its number.
     public var device: UInt64 = 0
     /// In bytes.
     public var size: Int64 = 0
@@ -50,7 +50,7 @@ public struct Attributes: Sendable {
     /// Last change of anything.
     public var changed = Timestamp(seconds: 0, nanoseconds: 0)
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init() {}
 
     var stat: stat {
@@ -83,14 +83,14 @@ public struct Entry: Sendable {
     public var node: NodeID
     /// Differs whenever a number is used again.
     public var generation: UInt64
-    /// What stat(2) shows.
+    /// The attributes for stat(2).
     public var attributes: Attributes
     /// In seconds.
     public var attributeTimeout: Double
     /// In seconds.
     public var entryTimeout: Double
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init(
         node: NodeID, generation: UInt64, attributes: Attributes, attributeTimeout: Double, entryTimeout: Double
     ) {
@@ -112,13 +112,13 @@ public struct Entry: Sendable {
     }
 }
 
-/// How a request names an open file.
+/// The open file of a request.
 public struct HandleInfo: Sendable {
-    /// The number that the reply to OPEN gave.
+    /// The number from the reply to OPEN.
     public var handle: UInt64
     /// The flags of open(2).
     public var flags: Int32
-    /// WRITE only: the data comes from the page cache. Handle and caller are then any of the inode's.
+    /// WRITE only: the data comes from the page cache. Handle and caller may then be any of the inode's.
     public var isWritePage: Bool
     /// READ only: the data is for the page cache. A READ past the cache names the owner of the program's locks.
     public var isReadPage: Bool
@@ -126,14 +126,14 @@ public struct HandleInfo: Sendable {
 
 /// How a file is opened: the answer to OPEN and CREATE.
 public struct OpenReply: Sendable {
-    /// The number that later requests name.
+    /// The number for later requests.
     public var handle: UInt64
     /// Data does not go through the page cache.
     public var directIO: Bool
     /// Cached pages stay valid.
     public var keepCache: Bool
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init(handle: UInt64, directIO: Bool, keepCache: Bool) {
         self.handle = handle
         self.directIO = directIO
@@ -141,7 +141,7 @@ public struct OpenReply: Sendable {
     }
 }
 
-/// The changes that SETATTR asks for; nil means no change.
+/// The changes that SETATTR asks for. Nil means no change.
 public struct AttributeChanges: Sendable {
     /// A time to set.
     public enum Time: Sendable, Equatable {
@@ -164,7 +164,7 @@ public struct AttributeChanges: Sendable {
     /// Sent by the kernel under write-back caching.
     public var changed: Timestamp?
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init() {}
 
     init(_ attributes: stat, _ mask: Int32) {
@@ -192,9 +192,9 @@ extension Timestamp {
     }
 }
 
-/// What statfs(2) tells.
+/// The facts for statfs(2).
 public struct FileSystemStatus: Sendable {
-    /// The size of I/O that is preferred where nothing else is said, in bytes.
+    /// The default of the preferred size of I/O, in bytes.
     public static let preferredBlockSize: UInt64 = 4096
     /// Preferred size of I/O, in bytes.
     public var blockSize = FileSystemStatus.preferredBlockSize
@@ -211,7 +211,7 @@ public struct FileSystemStatus: Sendable {
     /// Longest name, in bytes.
     public var nameLimit: UInt64 = 255
 
-    /// The values as given.
+    /// Makes a value from its fields.
     public init() {}
 
     var statvfs: statvfs {

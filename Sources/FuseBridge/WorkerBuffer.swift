@@ -1,4 +1,4 @@
-// Each worker's one buffer. A request is received at its start, and an answer is built behind.
+// Each worker's one buffer. A request is received at its start, and the answer is built after it.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -6,21 +6,21 @@ internal import CFuse3
 internal import CLinuxShim
 internal import Glibc
 
-/// Memory of a worker thread: locked where the limit allows, never dumped, wiped when given back.
+/// Memory of a worker thread. It is locked if the limit allows, never dumped, and wiped when given back.
 @safe struct WorkerBuffer: ~Copyable {
-    /// FUSE_BUFFER_HEADER_SIZE of libfuse: room for everything but a WRITE's data.
+    /// FUSE_BUFFER_HEADER_SIZE of libfuse: room for everything except a WRITE's data.
     static let requestCapacity = 4096
     /// FUSE_MAX_MAX_PAGES pages: the most that the kernel sends or asks for, and what libfuse reads before INIT.
     static let largestData = 1 << 20
-    /// Beside an answer's data: room for pages that are cut at both ends.
+    /// Besides an answer's data: room for pages that are cut at both ends.
     static let slack = 16384
 
     let base: UnsafeMutableRawPointer
     private let size: Int
-    /// Whether the pages are kept out of the swap.
+    /// Whether the pages are kept out of swap.
     let isLocked: Bool
 
-    /// For requests and answers of `dataCapacity` bytes; nil without memory.
+    /// For requests and answers of `dataCapacity` bytes. Nil if there is no memory.
     init?(dataCapacity: Int) {
         size = Self.requestCapacity + dataCapacity + Self.slack
         guard
@@ -30,7 +30,7 @@ internal import Glibc
         unsafe self.base = base
         unsafe madvise(base, size, Int32(MADV_DONTDUMP))
         unsafe madvise(base, size, Int32(MADV_WIPEONFORK))
-        // Counted in full against RLIMIT_MEMLOCK, resident only where touched.
+        // Counted in full against RLIMIT_MEMLOCK, but resident only where touched.
         isLocked = unsafe pfs_lock_on_fault(base, size) == 0
     }
 
@@ -39,7 +39,7 @@ internal import Glibc
         unsafe munmap(base, size)
     }
 
-    /// Zeroes the buffer and gives its pages back; only between two requests.
+    /// Zeroes the buffer and gives its pages back. Call it only between two requests.
     borrowing func wipe() {
         unsafe explicit_bzero(base, size)
         // Locked pages cannot be given back.
@@ -48,7 +48,7 @@ internal import Glibc
         if isLocked { unsafe _ = pfs_lock_on_fault(base, size) }
     }
 
-    /// Makes the buffer that of the calling thread.
+    /// Makes this the buffer of the calling thread.
     borrowing func bind() {
         unsafe pthread_setspecific(currentKey, base)
     }
@@ -65,7 +65,7 @@ public func wipeRequestData(_ dataCount: Int) {
     unsafe explicit_bzero(WorkerBuffer.current, WorkerBuffer.requestCapacity + dataCount + WorkerBuffer.slack)
 }
 
-/// Holds each worker's buffer; made once.
+/// Holds each worker's buffer. Made once.
 private let currentKey: pthread_key_t = {
     var key = pthread_key_t()
     unsafe pthread_key_create(&key, nil)

@@ -82,7 +82,7 @@ final class Evictor: Sendable {
         for thread in threads { thread.join() }
     }
 
-    /// Starts another thread if all have been busy for a while. This happens at once, because there may be no later check.
+    /// Starts another thread if all have been busy for a while, or `atOnce`, because there may be no later check.
     private func help(_ state: inout State, atOnce: Bool = false) {
         guard !state.isWaiting.isEmpty, state.idle == 0, state.threads.count < Self.mostThreads, !state.isStopping,
             atOnce || nanoseconds(from: state.moved, to: monotonicNanoseconds()) > Self.patience

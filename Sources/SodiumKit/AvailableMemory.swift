@@ -64,7 +64,7 @@ enum AvailableMemory {
         return UInt64(word)
     }
 
-    /// The root comes first. Inside a container the path may not exist, and the root is then the container's cgroup.
+    /// The root comes first. Inside a container the path may not exist, and the container's root is then used instead.
     private static func ancestors(of path: String, under root: String) -> [String] {
         var result = [root]
         for component in path.split(separator: "/") where component != ".." {

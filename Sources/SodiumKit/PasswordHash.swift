@@ -10,7 +10,7 @@ package struct Argon2Parameters: Equatable, Sendable {
     /// Memory in bytes.
     package var memory: UInt64
 
-    /// Parameters as given, unchecked.
+    /// Makes parameters without checking them.
     package init(passes: UInt32, memory: UInt64) {
         self.passes = passes
         self.memory = memory

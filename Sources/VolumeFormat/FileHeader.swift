@@ -10,7 +10,7 @@ package struct FileFlags: OptionSet, Sendable, Hashable {
         self.rawValue = rawValue
     }
 
-    /// Zero pages of this file are holes.
+    /// Pages of this file that are wholly zero are holes.
     package static let holes = FileFlags(rawValue: 1)
     /// An older header may open this file under a weaker class.
     package static let keyExposed = FileFlags(rawValue: 2)

@@ -1,24 +1,24 @@
-// The exit codes, which are part of the interface: documented in protectfs.1 and never renumbered.
+// The exit codes. They are part of the interface: documented in protectfs.1 and never renumbered.
 
-/// What the program ends with.
+/// The program's exit code.
 struct ExitCode: Equatable, Sendable {
-    /// The number that exit(2) gets.
+    /// The number for exit(2).
     let number: Int32
 
-    /// A code by its number.
+    /// Makes a code from its number.
     init(number: Int32) { self.number = number }
 
     /// Done.
     static let success = ExitCode(number: 0)
     /// The operating system refused or failed: permission, I/O, space, memory.
     static let failure = ExitCode(number: 1)
-    /// The command line was wrong; nothing was done.
+    /// The command line was wrong. Nothing was done.
     static let usage = ExitCode(number: 2)
     /// Wrong passphrase, recovery code or device key, or none given.
     static let authentication = ExitCode(number: 3)
     /// Not a volume, or its keybag is damaged or older than one seen before.
     static let volume = ExitCode(number: 4)
-    /// Made by a newer version, needs what this machine lacks, or not in this version.
+    /// Made by a newer version, not supported on this machine, or not in this version.
     static let unsupported = ExitCode(number: 5)
     /// In use: another mount has the volume, or a program has the mount or file.
     static let busy = ExitCode(number: 6)
@@ -28,14 +28,14 @@ struct ExitCode: Equatable, Sendable {
     static let locked = ExitCode(number: 8)
     /// The mount point cannot be used.
     static let mountPoint = ExitCode(number: 9)
-    /// Locked, and the kernel still holds plaintext that it cannot let go of yet.
+    /// Locked, but the kernel still holds plaintext that it cannot drop yet.
     static let sweeping = ExitCode(number: 10)
-    /// Done, but standard output did not take what the command had to say.
+    /// Done, but the output could not be written to standard output.
     static let unsaid = ExitCode(number: 11)
-    /// `wait` ran into its timeout, as timeout(1).
+    /// `wait` reached its timeout, as in timeout(1).
     static let timeout = ExitCode(number: 124)
 
-    /// fsck(8): a sum of 1, something was repaired; 4, errors are left; 8, not all of it could be said; 32, interrupted.
+    /// fsck(8) adds these up: 1, something was repaired; 4, errors are left; 8, the report is incomplete; 32, interrupted.
     static func check(hasRepaired: Bool, hasErrors: Bool, isInterrupted: Bool, isSaid: Bool) -> ExitCode {
         ExitCode(
             number: (hasRepaired ? 1 : 0) + (hasErrors ? 4 : 0) + (isSaid ? 0 : 8) + (isInterrupted ? 32 : 0))
@@ -45,7 +45,7 @@ struct ExitCode: Equatable, Sendable {
     /// fsck(8): wrong command line.
     static let checkUsage = ExitCode(number: 16)
 
-    /// The words under which codes travel over the control socket.
+    /// The words for codes in the control protocol.
     private static let words: [(ExitCode, String)] = [
         (.failure, "failed"), (.usage, "invalid"), (.authentication, "authentication"), (.volume, "damaged"),
         (.unsupported, "unsupported"), (.busy, "busy"), (.notMounted, "notMounted"), (.locked, "locked"),
@@ -55,7 +55,7 @@ struct ExitCode: Equatable, Sendable {
     /// The stable word of the control protocol.
     var word: String { Self.words.first { $0.0 == self }?.1 ?? "failed" }
 
-    /// The code of a word; nil when it is not one of ours.
+    /// The code of a word. Nil for an unknown word.
     init?(word: String) {
         guard let known = Self.words.first(where: { $0.1 == word }) else { return nil }
         self = known.0
@@ -78,19 +78,19 @@ struct ExitCode: Equatable, Sendable {
         (.timeout, "wait: timed out"),
     ]
 
-    /// The codes of `fsck`, which are others.
+    /// The codes of `fsck`, which differ.
     static let checkNote =
         "fsck adds up the codes of fsck(8): 1 repaired, 4 errors left, 8 check or report incomplete, 16 wrong command line, 32 interrupted."
 }
 
-/// A command's failure: the one line that a person reads, and the exit code.
+/// A command's failure: a one-line message and the exit code.
 struct CommandFailure: Error {
-    /// How the program ends.
+    /// The exit code.
     let code: ExitCode
-    /// What happened, why, and what to do; one line without the program's name.
+    /// What happened, why, and what to do. One line without the program's name.
     let message: String
 
-    /// Makes a failure; a message is given in full.
+    /// Makes a failure with a complete message.
     init(_ code: ExitCode, _ message: String) {
         self.code = code
         self.message = message

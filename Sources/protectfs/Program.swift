@@ -1,4 +1,4 @@
-// The entry: finds the command, runs it, prints the one line of an error.
+// The entry point: finds the command, runs it, and prints the one line of an error.
 
 import Glibc
 import HostSystem
@@ -6,7 +6,7 @@ import SodiumKit
 
 @main
 enum Program {
-    /// Runs the program; everything ends here.
+    /// Runs the program and exits.
     static func main() {
         guard ProcessHardening.openStandardStreams() else { exit(ExitCode.failure.number) }
         try? ProcessHardening.apply()
@@ -52,7 +52,7 @@ enum Program {
         }
     }
 
-    /// Takes a command's words apart, and hides private ones from ps(1).
+    /// Parses a command's words, and hides private ones from ps(1).
     private static func parse(
         _ words: ArraySlice<HostPath>, _ command: Command
     ) throws(CommandFailure) -> Arguments {

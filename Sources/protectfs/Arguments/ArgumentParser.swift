@@ -1,20 +1,20 @@
-// Turns hostile command lines into options and operands by the GNU conventions.
+// Parses command lines, which may be hostile, into options and operands by the GNU conventions.
 
 import HostSystem
 
 /// The options and operands of one call.
 struct Arguments {
     private var values: [String: [HostPath]] = [:]
-    /// What is not an option, in order.
+    /// The operands, in order.
     private(set) var operands: [HostPath] = []
-    /// Everything as it was given, without private options.
+    /// All words as given, without private options.
     private(set) var words: [HostPath] = []
-    /// Where values of private options begin: the index in the words that were parsed, and the byte.
+    /// The positions of private values: the index in the parsed words, and the byte.
     private(set) var privateTexts: [(word: Int, byte: Int)] = []
 
     /// Parses `words`, a part of the process's own arguments, by `options`.
     ///
-    /// `--name=value`, `--name value`, `-x value`, `-xvalue`, bundled letters and `--` work; `--help` and `-h` are always there.
+    /// `--name=value`, `--name value`, `-x value`, `-xvalue`, bundled letters and `--` work. `--help` and `-h` always exist.
     init(_ words: ArraySlice<HostPath>, options: [Option]) throws(CommandFailure) {
         let known = options + [Option.help]
         var rest = words
@@ -45,7 +45,7 @@ struct Arguments {
     /// All values given.
     func all(_ name: String) -> [HostPath] { values[name] ?? [] }
 
-    /// The last value as text; bytes that are not UTF-8 are refused.
+    /// The last value as text. Bytes that are not UTF-8 are refused.
     func text(_ name: String) throws(CommandFailure) -> String? {
         guard let value = values[name]?.last else { return nil }
         guard let text = String(validating: value.bytes, as: UTF8.self) else {

@@ -1,13 +1,12 @@
-// What a command takes: its options, the values of these, and its operands. The parser, the help, the man page and the
-// completions all read this.
+// A command's options, their values, and its operands. The parser, the help, the man page and the completions all read this.
 
 import VolumeFormat
 
-/// What a value or an operand is: the word for it in the help, and what a shell completes.
+/// The type of a value or an operand: its word in the help, and the completion in a shell.
 struct Value: Sendable {
-    /// What a shell completes.
+    /// The completion in a shell.
     enum Kind: Sendable {
-        /// Any text, a number among it: nothing is completed.
+        /// Any text or number. Nothing is completed.
         case text
         /// The path of a file or directory.
         case path
@@ -25,9 +24,9 @@ struct Value: Sendable {
         case words([String])
     }
 
-    /// The word for it in the help, in capitals.
+    /// Its word in the help, in capitals.
     let name: String
-    /// What a shell completes.
+    /// The completion in a shell.
     let kind: Kind
 
     /// A file.
@@ -46,9 +45,9 @@ struct Value: Sendable {
 struct Option: Sendable {
     /// How mount(8) may give the option, as a word of `-o` with underscores in its name.
     enum MountWord: Sendable {
-        /// It may.
+        /// It may give it.
         case plain
-        /// It may, and it says how or whether to unlock.
+        /// It may give it, and the option says how or whether to unlock.
         case unlocking
     }
 
@@ -56,17 +55,17 @@ struct Option: Sendable {
     let name: String
     /// A one-letter name.
     let letter: Character?
-    /// Its value; nil for an option without one.
+    /// Its value. Nil for an option without one.
     let value: Value?
-    /// What holds without the option, where that is not plain.
+    /// The default without the option, if it is not obvious.
     let standard: String?
     /// True when it may be given more than once.
     let repeats: Bool
-    /// True when its value may hold a secret, and so must not stay in what ps(1) shows.
+    /// True when its value may contain a secret, and so must not stay visible in ps(1).
     let isPrivate: Bool
     /// Whether mount.fuse.protectfs takes it as a word of `-o`.
     let mountWord: MountWord?
-    /// One sentence for the help, without its full stop; nil hides the option.
+    /// One sentence for the help, without its full stop. Nil hides the option.
     let help: String?
 
     /// Makes an option.
@@ -84,15 +83,15 @@ struct Option: Sendable {
         self.help = help
     }
 
-    /// Every command has this one.
+    /// An option of every command.
     static let help = Option("help", letter: "h", help: "show this help")
     /// A report for programs.
     static let json = Option("json", help: "print JSON (see JSON in the manual page)")
-    /// Where the device key is.
+    /// The location of the device key.
     static let deviceKey = Option(
         "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain,
         help: "read the device key from FILE; none uses no device key")
-    /// Where the device key of a volume is, unless an option says otherwise (XDG Base Directory Specification).
+    /// The default path of a volume's device key (XDG Base Directory Specification).
     static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
     /// A file with the passphrase.
     static let passphraseFile = Option(
@@ -105,18 +104,18 @@ struct Option: Sendable {
     static let recoveryFile = Option(
         "recovery-file", value: .file, mountWord: .unlocking,
         help: "read a recovery code from the first line of FILE, in place of a passphrase")
-    /// A file with a passphrase to be set.
+    /// A file with a new passphrase.
     static let newPassphraseFile = Option(
         "new-passphrase-file", value: .file, help: "read the new passphrase from the first line of FILE")
-    /// A command that prints a passphrase to be set.
+    /// A command that prints a new passphrase.
     static let newPassphraseCommand = Option(
         "new-passphrase-command", value: .command, isPrivate: true,
         help: "run CMD and read the new passphrase from the first line of its output")
-    /// A passphrase that would be refused.
+    /// Accepts a passphrase that would be refused.
     static let weakPassphrase = Option("weak-passphrase", help: "accept a new passphrase that is easy to guess")
-    /// What unlocks an existing volume.
+    /// The options that unlock an existing volume.
     static let credentials = [passphraseFile, passphraseCommand, recoveryFile]
-    /// What sets a new passphrase.
+    /// The options that set a new passphrase.
     static let newPassphrase = [newPassphraseFile, newPassphraseCommand, weakPassphrase]
     /// A keybag older than the one seen before.
     static let acceptKeybag = Option(
@@ -141,7 +140,7 @@ struct Operand: Sendable {
         case any
     }
 
-    /// What it is.
+    /// Its type.
     let value: Value
     /// How often it is given.
     let count: Count

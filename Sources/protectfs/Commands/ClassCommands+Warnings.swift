@@ -8,7 +8,7 @@ extension ClassCommands {
     enum Difference {
         case same, weaker, stronger
 
-        /// Compares `entry` with what its directory gives. A directory with a stronger default is not marked.
+        /// Compares `entry` with the class of new files in its directory. A directory with a stronger default is not marked.
         init(_ entry: Entry, _ inherited: ProtectionClass?) {
             self = .same
             guard let own = entry.protectionClass, let inherited else { return }
@@ -45,7 +45,7 @@ extension ClassCommands {
             if difference == .weaker { groups[at].weaker += 1 } else { groups[at].stronger += 1 }
         }
 
-        /// Says them on standard error.
+        /// Prints them on standard error.
         func show() {
             for group in groups {
                 let place = "warning: new files in \(group.directory) get class \(Self.name(group.given))"

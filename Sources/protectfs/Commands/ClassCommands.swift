@@ -52,7 +52,7 @@ extension Command {
 
 /// The work of the commands on classes.
 enum ClassCommands {
-    /// What one path says about its class.
+    /// The class facts of one path.
     struct Entry {
         let path: HostPath
         let isDirectory: Bool
@@ -116,7 +116,7 @@ enum ClassCommands {
         }
     }
 
-    /// Why a file of the class cannot be opened now; empty where it can be.
+    /// The reason why a file of the class cannot be opened now. Empty if it can.
     private static func closed(_ protectionClass: ProtectionClass, _ path: HostPath) -> String {
         guard let state = stateOfMount(path), !Access.isAllowed(.open, class: protectionClass, state: state) else {
             return ""
@@ -174,14 +174,14 @@ enum ClassCommands {
         return VolumeState(attributeValue: String(decoding: value, as: UTF8.self))
     }
 
-    /// What new files get in directories of a mount that have no default; nil where the daemon does not say.
+    /// The class of new files in directories of a mount that have no default. Nil if the daemon does not tell.
     private static func usualClass(of mount: MountEntry) -> ProtectionClass? {
         guard let client = try? DaemonConnection.connect(mount, mount.mountPoint) else { return nil }
         return (try? client.status())?.defaultClass
     }
 
-    /// Calls `body` with each path and the class of new files beside it, below it as well where asked; goes on after an
-    /// error, which is said, and makes the exit code.
+    /// Calls `body` with each path and the class of new files beside it, and with the paths below it if asked. After an error
+    /// it prints the error, continues, and sets the exit code.
     private static func forEach(
         _ arguments: Arguments, isRecursive: Bool, contents: Bool = false, skipping: Int = 0,
         _ body: (Entry, ProtectionClass?) throws(CommandFailure) -> Void

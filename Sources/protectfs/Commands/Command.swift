@@ -1,4 +1,4 @@
-// What a command is, and the table of all of them.
+// The type of a command, and the table of all commands.
 
 import HostSystem
 
@@ -16,7 +16,7 @@ struct Command: Sendable {
         case other = "Other"
     }
 
-    /// A command line and what it does.
+    /// A command line and its effect.
     struct Example: Sendable {
         let line: String
         let meaning: String
@@ -32,7 +32,7 @@ struct Command: Sendable {
     let name: String
     /// Where the help lists it.
     let group: Group
-    /// What follows its options.
+    /// Its operands.
     let operands: [Operand]
     /// One sentence.
     let summary: String
@@ -44,9 +44,10 @@ struct Command: Sendable {
     let options: [Option]
     /// One or two ways to use it.
     let examples: [Example]
-    /// Whether it uses keys itself. One that does not works also where the primitives do not: a lock above all.
+    /// Whether it uses keys itself. A command that does not also works if the self-test of the primitives fails, above all
+    /// lock.
     let usesKeys: Bool
-    /// Does it.
+    /// Runs it.
     let run: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
     /// Makes a command.
@@ -95,7 +96,7 @@ struct Command: Sendable {
     /// The exit code of a wrong command line.
     var usageError: ExitCode { name == "fsck" ? .checkUsage : .usage }
 
-    /// The command that `words` begin with, and how many of them are its name.
+    /// The command that `words` begin with, and the number of words in its name.
     static func find(_ words: [String]) -> (command: Command, length: Int)? {
         for length in [2, 1] where words.count >= length {
             let name = words.prefix(length).joined(separator: " ")
@@ -104,7 +105,7 @@ struct Command: Sendable {
         return nil
     }
 
-    /// The commands under a word such as `class`; empty for any other word.
+    /// The commands under a word such as `class`. Empty for any other word.
     static func subcommands(of word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
 
     /// The last word of its name.

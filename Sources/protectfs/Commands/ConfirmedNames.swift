@@ -14,7 +14,7 @@ final class ConfirmedNames: Sendable {
             "accept-names-from", value: .file, help: "with --repair, accept the unverified name in each line of FILE"),
         Option("accept-names", help: "with --repair, ask about each unverified name"),
     ]
-    /// A list of names is not larger than this.
+    /// The largest size of a list of names.
     private static let largestList = 64 << 20
 
     private let paths: Set<[UInt8]>

@@ -9,7 +9,7 @@ import Keybag
 enum DaemonConnection {
     /// Connects to the daemon of a mount.
     ///
-    /// Root reaches the mounts of others as well, by the user that the mount table names.
+    /// Root also reaches the mounts of other users, through the user in the mount table.
     static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
         var reason = ""
         for socket in SystemPaths.controlSockets(of: entry) {
@@ -62,9 +62,9 @@ enum DaemonConnection {
         }
     }
 
-    /// Takes away what a dead daemon left: its socket, and the write protection of the bare mount point.
+    /// Removes the remains of a dead daemon: its socket, and the write protection of the bare mount point.
     static func cleanAfterDead(_ entry: MountEntry) {
-        // Only what the daemon made: anyone can make the directory in /tmp.
+        // Only if the daemon made them, because anyone can make the directory in /tmp.
         let owners = Set([geteuid(), entry.owner ?? geteuid()])
         for socket in SystemPaths.controlSockets(of: entry) where SystemPaths.isSafe(socket.parent, owners: owners) {
             let record = ControlService.modeRecord(socket)
@@ -81,7 +81,7 @@ enum DaemonConnection {
     }
 
     /// When root cleans up for another user, that user could have replaced the mount point by a link or by the directory of a
-    /// third user: neither gets a mode.
+    /// third user. The mode is then not changed.
     private static func restoreMode(_ entry: MountEntry, _ mode: UInt32) throws(SystemError) {
         let directory = try Descriptor(opening: entry.mountPoint, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
         let owner = try directory.status().st_uid

@@ -1,4 +1,4 @@
-// `protectfs erase`: destroys the keys of a volume, so that nobody can read it.
+// `protectfs erase`: destroys the keys of a volume, so that it can never be read again.
 
 import BackingStore
 import Control
@@ -43,21 +43,21 @@ extension Command {
 
 /// The work of `erase`.
 enum Erasing {
-    /// What is known of the volume before anything is destroyed.
+    /// The facts of the volume, collected before anything is destroyed.
     struct Target {
         let path: HostPath
         let directory: HostDirectory
-        /// Nil where a former run, or damage, has left no keybag that names it.
+        /// Nil if an earlier run, or damage, has left no keybag that names it.
         var volume: VolumeID?
-        /// Whether that was shown by a device key, or by what this machine remembers.
+        /// Whether a device key, or this machine's record, has proved that.
         var isProven = false
         /// Device keys that are destroyed, the one in use first.
         var deviceKeys: [HostPath] = []
         /// Links to them, which are removed.
         var links: [HostPath] = []
-        /// What this machine remembers of it.
+        /// This machine's records of it.
         var states: [HostPath] = []
-        /// Device keys that are left alone, and why.
+        /// Device keys that are kept, and the reason.
         var spared: [(HostPath, String)] = []
     }
 
@@ -83,7 +83,7 @@ enum Erasing {
         return report.say(isJSON: arguments.has("json"))
     }
 
-    /// The device key is that of every copy of the volume: one that is mounted would be lost when it is unmounted.
+    /// All copies of the volume use the device key. A copy that is mounted would be lost when it is unmounted.
     private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
         for mount in MountLookup.all() {
@@ -132,11 +132,11 @@ enum Erasing {
 
     // MARK: doing it
 
-    /// The device keys first, the keybag last: as long as there is a keybag that can be read, the rest can be found.
+    /// The device keys first, the keybag last: while the keybag can be read, the rest can be found.
     private static func destroy(_ target: Target, _ report: inout Report) throws(CommandFailure) {
         for path in target.deviceKeys { try destroy(path, &report) }
         for path in target.links { remove(path) }
-        // They hold no key. Another volume's are left alone: they keep an old keybag of that from being accepted.
+        // They contain no key. Another volume's are kept, because they prevent the use of its old keybags.
         for path in target.states { try destroy(path, &report, holdsKeys: false) }
         if let volume = target.volume { removeLocks(of: volume, target) }
         for name in KeybagFile.allNames {
@@ -151,7 +151,7 @@ enum Erasing {
         }
     }
 
-    /// The empty files that lock the others; those of a volume of which something is left are kept.
+    /// The empty lock files of the others. Those of a volume of which something is left are kept.
     private static func removeLocks(of volume: VolumeID, _ target: Target) {
         let isLeft = !target.spared.isEmpty || LocalFile.all(of: volume).contains { $0.isState && isThere($0.path) }
         guard !isLeft else { return }
@@ -187,6 +187,6 @@ enum Erasing {
         }
     }
 
-    /// Whether anything has this name, a link that leads nowhere included.
+    /// Whether anything has this name, including a dangling link.
     static func isThere(_ path: HostPath) -> Bool { (try? FileStatus.read(path)) != nil }
 }

@@ -7,14 +7,14 @@ import ProtectedVolume
 import VolumeFormat
 
 extension Erasing {
-    /// What was done.
+    /// The results.
     struct Report {
         let target: Target
         /// Overwritten and removed.
         private(set) var destroyed: [HostPath] = []
-        /// Those of which the disk may keep the former bytes; whether they were keys.
+        /// Files whose former bytes may still be on the disk, and whether they were keys.
         private var unproven: [(path: HostPath, doubt: OverwriteDoubt, holdsKeys: Bool)] = []
-        /// Names that were removed, and nothing else.
+        /// Names that were only removed.
         private var removed: [(HostPath, String)] = []
         /// Files with keys that are left.
         private var left: [(HostPath, String)]
@@ -40,14 +40,14 @@ extension Erasing {
             }
         }
 
-        /// Whether no key is left, and everything that was one is gone from the disk, as far as that can be checked.
+        /// Whether no key is left, and all key bytes are gone from the disk, as far as that can be checked.
         private var isVerified: Bool {
             target.volume != nil && left.isEmpty && !unproven.contains { $0.holdsKeys }
         }
 
         static func list(_ paths: [HostPath]) -> String { paths.map(\.description).joined(separator: ", ") }
 
-        /// Says it; a key that should have gone and is left is a failure.
+        /// Prints the report. A key that should have been destroyed and is left is a failure.
         func say(isJSON: Bool) -> ExitCode {
             let isWhole = left.count == target.spared.count
             let what = "\(target.path): \(destroyed.isEmpty ? "nothing" : Self.list(destroyed)) destroyed"
@@ -114,7 +114,7 @@ extension Erasing {
                 "Not verified: no file with a key of \(target.path) is left here, but the disk may still hold the old contents. \(files)"
         }
 
-        /// Why overwriting proves nothing.
+        /// The reason why overwriting proves nothing.
         static func reason(_ doubt: OverwriteDoubt) -> String {
             switch doubt.reason {
             case .copyOnWrite: "\(doubt.fileSystem) writes to new blocks and keeps the old ones"

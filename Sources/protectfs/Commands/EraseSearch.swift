@@ -1,4 +1,5 @@
-// Finds what `erase` destroys: the keybags of the volume, whole or damaged, and the key files that certainly belong to it.
+// Finds the files that `erase` destroys: the keybags of the volume, whole or damaged, and the key files that certainly belong
+// to it.
 
 import BackingStore
 import Control
@@ -52,7 +53,8 @@ extension Erasing {
     }
 }
 
-/// Which key files are the volume's. Anybody can write another volume's UUID into a keybag: a name alone proves nothing.
+/// Decides which key files belong to the volume. Anyone can write another volume's UUID into a keybag, so a name alone proves
+/// nothing.
 private struct DeviceKeySearch {
     enum Choice: Equatable {
         case usual
@@ -63,12 +65,12 @@ private struct DeviceKeySearch {
     let choice: Choice
     /// All of one volume, the current one first.
     let remains: [KeybagRemains]
-    /// What has the name of a device key of the volume that is in use.
+    /// Files named like a device key of the volume that is in use.
     private let current: [HostPath]
-    /// What has the name of a device key of the volume that was replaced.
+    /// Files named like a device key of the volume that was replaced.
     private let replaced: [HostPath]
     private var named: [HostPath] { current + replaced }
-    /// The state files that remember this store, with this UUID and public key; those of its copies are not among them.
+    /// The state files of this store, with this UUID and public key. Those of its copies are not included.
     private let states: [HostPath]
 
     init(_ arguments: Arguments, _ found: [KeybagRemains], _ store: StateFileLayout.Store) {
@@ -89,7 +91,7 @@ private struct DeviceKeySearch {
         }
     }
 
-    /// Each path once: a file may be there beside what a former run has left of one with its name.
+    /// Each path once, because a file and its remains from an earlier run may both exist.
     private static func paths(_ files: [LocalFile]) -> [HostPath] {
         files.reduce(into: []) { found, file in if !found.contains(file.path) { found.append(file.path) } }
     }
@@ -110,7 +112,7 @@ private struct DeviceKeySearch {
         if let volume = target.volume { target.states = states + leftovers(of: volume) }
     }
 
-    /// Copies of its keys that lie beside them under any name: only what opens the keybag.
+    /// Copies of its keys beside them under any name, but only those that open the keybag.
     private func takeCopies(_ target: inout Erasing.Target) throws(CommandFailure) {
         for name in (try? FileStatus.names(in: SystemPaths.data)) ?? [] {
             let path = SystemPaths.data.appending(bytes: name.bytes)
@@ -128,7 +130,7 @@ private struct DeviceKeySearch {
         }
     }
 
-    /// State files that a former run has begun with.
+    /// State files that an earlier run has begun to destroy.
     private func leftovers(of volume: VolumeID) -> [HostPath] {
         Self.paths(LocalFile.all(of: volume).filter(\.isState)).filter { !Erasing.isThere($0) }
     }
@@ -138,7 +140,7 @@ private struct DeviceKeySearch {
         return one == other
     }
 
-    /// The device key at `path`, or what a former run has left of it.
+    /// The device key at `path`, or its remains from an earlier run.
     private func take(_ path: HostPath, _ target: inout Erasing.Target, isGiven: Bool) throws(CommandFailure) {
         guard Erasing.isThere(path) else {
             if Erasing.isThere(LocalFile.beingErased(path)) { return target.deviceKeys.append(path) }
@@ -160,7 +162,7 @@ private struct DeviceKeySearch {
         target.spared.append((path, "it does not open this volume's keybag"))
     }
 
-    /// Whether a key that opens nothing here is destroyed all the same.
+    /// Whether a key that opens nothing here is destroyed anyway.
     private func judge(_ path: HostPath, isGiven: Bool) throws(CommandFailure) -> Bool {
         let canTell = remains.contains { $0.isWhole || $0.hasDeviceSlot }
         let isRemembered = !states.isEmpty
@@ -169,7 +171,7 @@ private struct DeviceKeySearch {
             throw .init(
                 .authentication, "device key \(path): it does not open this volume's keybag. Nothing was destroyed")
         }
-        // What a person has named goes, and nothing else with it.
+        // A file that a person has named is destroyed, and nothing else with it.
         if canTell || choice != .usual { return false }
         // Copies of a volume have one UUID and one public key.
         if isRemembered, current.count == 1 { return true }
@@ -179,8 +181,8 @@ private struct DeviceKeySearch {
         )
     }
 
-    /// A key that `recovery use` has replaced, as UUID.key.old: it opens copies of the volume from before, and goes with the
-    /// one that has replaced it.
+    /// A key that `recovery use` has replaced, as UUID.key.old. It opens copies of the volume from before, and is destroyed
+    /// with the key that replaced it.
     private func takeOld(_ path: HostPath, _ target: inout Erasing.Target) throws(CommandFailure) {
         guard Erasing.isThere(path) else {
             if Erasing.isThere(LocalFile.beingErased(path)) { target.deviceKeys.append(path) }

@@ -70,7 +70,7 @@ enum Fsck {
         let report = FsckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
         let confirmed = try ConfirmedNames(arguments, progress: report.progress)
         let access = try CheckedVolume(path, .init(arguments))
-        // Before a passphrase is asked for; the claim is held from here on.
+        // This comes before the passphrase prompt. The claim is held from here on.
         try claim(access, isReadOnly)
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
@@ -105,7 +105,8 @@ enum Fsck {
             isInterrupted: summary.isInterrupted, isSaid: isSaid)
     }
 
-    /// As many as there are processors, within what may be locked: each holds a large buffer, and some one more.
+    /// As many as there are processors, within the limit of locked memory: each holds a large buffer, and some hold a second
+    /// one.
     private static var threads: Int {
         let processors = max(sysconf(Int32(_SC_NPROCESSORS_ONLN)), 1)
         return max(1, min(processors, BufferPool.shared.largeCount / 2, 16))
@@ -145,7 +146,7 @@ enum Fsck {
     }
 }
 
-/// SIGINT, SIGTERM and SIGHUP as a question that the check asks; the second one ends the program, which is safe too.
+/// Turns SIGINT, SIGTERM and SIGHUP into a question that the check asks. A second signal ends the program, which is safe too.
 private final class Interruption: Sendable {
     private let asked = Lock(false)
 

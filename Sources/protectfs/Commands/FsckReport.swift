@@ -1,4 +1,4 @@
-// What `fsck` says: lines as they come, progress with an estimate on a terminal, a summary, or all of it as JSON.
+// The output of `fsck`: findings as they come, progress with an estimate on a terminal, and a summary, or all of it as JSON.
 
 import Control
 import Glibc
@@ -14,7 +14,7 @@ final class FsckReport: Sendable {
     let progress = Progress()
     private let started = monotonicNanoseconds()
     private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
-    /// Why standard output does not take what is found; nothing is written after that, and the check goes on.
+    /// The error of standard output. Nothing is written after it, but the check continues.
     private let failure = Lock<SystemError?>(nil)
 
     init(isJSON: Bool, repairs: Bool) {
@@ -41,7 +41,7 @@ final class FsckReport: Sendable {
         progress.show(estimate(step))
     }
 
-    /// Ends the report; false where standard output did not take all of it, which standard error says.
+    /// Ends the report. False if standard output did not take all of it; the error is then on standard error.
     func end(_ summary: CheckSummary) -> Bool {
         progress.end()
         if isJSON {
@@ -58,7 +58,7 @@ final class FsckReport: Sendable {
         return false
     }
 
-    /// The check does not end, and no repair is left out, because nobody listens.
+    /// The check neither ends nor skips a repair because its output fails.
     private func write(_ text: String) {
         failure.withLock { failure in
             guard failure == nil else { return }
@@ -71,7 +71,7 @@ final class FsckReport: Sendable {
     private func estimate(_ step: CheckProgress) -> String {
         let text = "\(step.objects) objects, \(step.bytes >> 20) MiB"
         guard let total = step.total, total > 0 else { return text }
-        // What comes while it runs can make it more than there was.
+        // Files that appear during the check can raise the count above the total.
         let done = min(step.done, total)
         let percent = Int(Double(done) / Double(total) * 100)
         let now = monotonicNanoseconds()

@@ -5,9 +5,9 @@ import HostSystem
 
 /// Makes help texts from the table of commands.
 enum Help {
-    /// Lines are not longer than this.
+    /// The longest line.
     private static let width = 80
-    /// Where the meanings of options begin.
+    /// The column of the options' meanings.
     private static let indent = 30
 
     /// The help of the whole program.
@@ -65,14 +65,14 @@ enum Help {
         return text
     }
 
-    /// A name with its meaning beside it, or below it where the name is long.
+    /// A name with its meaning beside it, or below it if the name is long.
     private static func item(_ name: String, _ meaning: String, at column: Int) -> String {
         let text = wrapped(meaning, indent: column)
         return name.count + 4 > column
             ? "  \(name)\n\(text)" : "  " + name.padded(to: column - 2) + text.dropFirst(column)
     }
 
-    /// Lines that are not too long, each with its newline.
+    /// Wrapped lines, each with its newline.
     private static func wrapped(_ text: String, indent: Int = 0) -> String {
         var (result, line) = ("", "")
         for word in text.split(separator: " ") {
@@ -87,7 +87,7 @@ enum Help {
 }
 
 extension String {
-    /// Spaces behind it up to `width` characters.
+    /// Padded with spaces to `width` characters.
     func padded(to width: Int) -> String {
         count >= width ? self : self + String(repeating: " ", count: width - count)
     }

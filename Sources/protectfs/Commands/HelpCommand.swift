@@ -28,7 +28,7 @@ extension Command {
 
 /// Finds help by the words that name a command.
 enum HelpLookup {
-    /// The help of the command that `words` name; of the program where there are none.
+    /// The help of the command that `words` name, or of the program if there are none.
     static func text(_ words: [String]) throws(CommandFailure) -> String {
         guard let first = words.first else { return Help.overview }
         if let (command, length) = Command.find(words), length == words.count { return Help.text(command) }
@@ -37,7 +37,7 @@ enum HelpLookup {
         throw unknown(words)
     }
 
-    /// The failure for words that name no command.
+    /// The failure for words that are not a command.
     static func unknown(_ words: [String]) -> CommandFailure {
         guard let first = words.first else { return .init(.usage, "a command is missing; see protectfs --help") }
         let group = Command.subcommands(of: first)

@@ -1,4 +1,4 @@
-// `protectfs info`: shows what a volume is without unlocking it.
+// `protectfs info`: shows the facts of a volume without unlocking it.
 
 import Control
 import Glibc

@@ -103,7 +103,7 @@ enum Initialisation {
         guard suite.isAvailable else {
             throw .init(
                 .unsupported,
-                "this processor has no AES instructions that libsodium can use; take --cipher \(CipherSuite.xChaCha20Poly1305.name)"
+                "this processor has no AES instructions that libsodium can use; use --cipher \(CipherSuite.xChaCha20Poly1305.name)"
             )
         }
         return suite
@@ -151,8 +151,8 @@ enum Initialisation {
         do throws(VolumeError) { try Volume.tryStore(directory) } catch { throw ErrorMessages.volume(error, path) }
     }
 
-    /// The root's record first, the keybag last: what has a keybag is a whole volume. The recovery code is shown in between:
-    /// a volume whose code nobody has seen is not made.
+    /// Writes the root's record first and the keybag last, so that a directory with a keybag is a whole volume. The recovery
+    /// code is shown in between, so that no volume is made whose code was not shown.
     private static func write(
         _ made: borrowing NewKeybag, in directory: HostDirectory, _ path: HostPath, key: HostPath?,
         _ arguments: Arguments
@@ -192,7 +192,7 @@ enum Initialisation {
         }
     }
 
-    /// Shows the recovery code; as JSON with everything else, as a reader expects one object.
+    /// Shows the recovery code. As JSON it comes with all other fields, because a reader expects one object.
     private static func show(
         _ made: borrowing NewKeybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments
     ) throws(CommandFailure) {
@@ -212,7 +212,7 @@ enum Initialisation {
         try Output.show(before, secret: made.recoveryCode, after, kept: "no volume was made")
     }
 
-    /// Says what was made.
+    /// Reports the new volume.
     private static func report(_ bag: Keybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments) -> ExitCode {
         let what = "the volume is made in \(path)"
         if arguments.has("json") { return Output.done(what, "") }

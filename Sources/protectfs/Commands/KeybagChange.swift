@@ -1,4 +1,4 @@
-// What the commands that change a keybag share: opening it, changing a copy, putting that in its place.
+// Code shared by the commands that change a keybag: opening it, changing a copy, and replacing it.
 
 import Control
 import Glibc
@@ -8,13 +8,13 @@ import SodiumKit
 import VolumeFormat
 
 extension Option {
-    /// What the commands that change a keybag share.
+    /// Code shared by the commands that change a keybag.
     static let keybag = credentials + [deviceKey, previousKeybag, acceptKeybag]
 }
 
 /// The work of `passphrase` and `recovery`.
 enum KeybagCommands {
-    /// A volume that a credential has opened, and the device key where it is here.
+    /// A volume that a credential has opened, and the device key if it is here.
     final class Opened {
         let access: CheckedVolume
         let deviceKey: FoundDeviceKey
@@ -32,11 +32,10 @@ enum KeybagCommands {
         }
     }
 
-    /// Opens the volume and keeps other changes of its keybag out meanwhile.
+    /// Opens the volume and prevents other changes of its keybag meanwhile.
     ///
-    /// The keybag that is used is read and compared once more when other changes are kept out: a command may have changed
-    /// it while a person was typing.
-    /// - Parameter look: sees the credential, and the volume with the keybag that is used.
+    /// The keybag is read and compared again under the lock, because a command may have changed it while a person was typing.
+    /// - Parameter look: gets the credential, and the volume with the current keybag.
     static func open(
         _ arguments: Arguments, _ path: HostPath, prompt: String? = nil, isRecovery: Bool = false,
         _ look: (borrowing Credential, CheckedVolume, borrowing FoundDeviceKey) throws(CommandFailure) -> Void = {
@@ -46,7 +45,7 @@ enum KeybagCommands {
         let before = try CheckedVolume(path, .init(arguments))
         if let note = try before.found.place().note(path) { Output.note(note) }
         let choice = isRecovery ? .none : VolumeAccess.DeviceKeyChoice(arguments)
-        // Before anything is asked.
+        // This comes before any prompt.
         _ = try before.found.deviceKey(choice)
         let offered: Credential
         if isRecovery, !arguments.has("recovery-file") {
@@ -55,25 +54,25 @@ enum KeybagCommands {
         } else {
             offered = try CredentialInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
         }
-        // Locked after the person has typed: a prompt must not hold up another command.
+        // The lock is taken after the person has typed, because a prompt must not delay another command.
         let lock = try KeybagLock(before.bag.volumeID)
         let access = try before.readAgain()
         let deviceKey = try access.found.deviceKey(choice)
         let keys = try access.unlock(offered, deviceKey)
         try look(offered, access, deviceKey)
-        // What cannot be destroyed is met, and said, by the change.
+        // If something cannot be destroyed here, the change meets the same problem and reports it.
         _ = access.endChange(isAlone: true)
         return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock)
     }
 
-    /// Makes the changed keybag, translating what is wrong with it.
+    /// Makes the changed keybag and translates its errors.
     static func edit<Result: ~Copyable>(
         _ path: HostPath, _ change: () throws(KeybagError) -> Result
     ) throws(CommandFailure) -> Result {
         do throws(KeybagError) { return try change() } catch { throw ErrorMessages.keybag(error, path) }
     }
 
-    /// Replaces the keybag. Where that fails, the keybag is as it was, and the message says what that means.
+    /// Replaces the keybag. If that fails, the keybag is unchanged, and the message says what that means.
     static func replace(
         _ opened: Opened, by next: Keybag, _ undone: String
     ) throws(CommandFailure) -> ExitCode {

@@ -12,7 +12,7 @@ extension Command {
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
             let entry = try MountLookup.at(path)
-            // Tried before a person types; not kept, as the daemon does not wait for typing.
+            // Connects before a person types. The connection is not kept, because the daemon does not wait for typing.
             _ = try DaemonConnection.connect(entry, path)
             let credential = try CredentialInput.credential(arguments, prompt: "Passphrase for \(path): ")
             let client = try DaemonConnection.connect(entry, path)
@@ -94,7 +94,7 @@ extension Command {
                 if let deadline, now >= deadline {
                     throw .init(.timeout, "\(path): not \(wanted[0]) after \(timeout ?? 0) s")
                 }
-                // An hour at most, so that the clock is looked at again.
+                // At most an hour, so that the clock is checked again.
                 let left = min(deadline.map { Double($0 - now) / 1e9 } ?? 3600, 3600)
                 do throws(ControlError) {
                     switch try client.nextEvent(timeout: left) {

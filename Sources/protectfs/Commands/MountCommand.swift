@@ -34,7 +34,7 @@ extension Command {
                 guard DaemonStart.isStarted else {
                     throw .init(.usage, "--started-by-mount is only for the daemon that protectfs mount starts")
                 }
-                // A shell's lock file, say, which the mount would keep locked.
+                // For example a shell's lock file, which the mount would keep locked.
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
             }
             let request = try MountRequest(arguments)
@@ -79,7 +79,7 @@ extension Command {
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
             let watch = try? ProcessWatch(process)
             try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
-            // The epoch is closed and everything on disk when the process has ended.
+            // When the process has ended, the epoch is closed and everything is on disk.
             let isGone: Bool
             switch consume watch {
             case .some(let watch): isGone = watch.waitForEnd(seconds: 600)

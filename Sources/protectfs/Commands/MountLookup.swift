@@ -5,7 +5,7 @@ import HostSystem
 
 /// Lookups in the mount table.
 enum MountLookup {
-    /// All mounts of this program, or none when the table cannot be read.
+    /// All mounts of this program. Empty if the table cannot be read.
     static func all() -> [MountEntry] { ((try? MountTable.read()) ?? []).filter(\.isProtectfs) }
 
     /// The mounts of the volume at `path`.
@@ -42,7 +42,7 @@ enum MountLookup {
         return (entry, HostPath(bytes: rest))
     }
 
-    /// The absolute forms that a path can have in the table: by its text first, then with its parent resolved.
+    /// The absolute forms that a path can have in the table: first its text, then with its parent resolved.
     private static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
         do throws(SystemError) {
             let absolute = simplified(try path.absolute())
@@ -67,7 +67,7 @@ enum MountLookup {
         return HostPath(bytes: [UInt8(ascii: "/")] + parts.joined(separator: [UInt8(ascii: "/")]))
     }
 
-    /// Whether the mount's daemon has died: the kernel then answers what it has not cached with ENOTCONN.
+    /// Whether the mount's daemon has died. The kernel then answers uncached requests with ENOTCONN.
     static func isDead(_ entry: MountEntry) -> Bool {
         var statistics = statvfs()
         return unsafe entry.mountPoint.withCString { unsafe statvfs($0, &statistics) } != 0

@@ -164,7 +164,7 @@ extension KeybagCommands {
         ])
     }
 
-    /// What a kind of slot is called.
+    /// The name of a kind of slot.
     static func kindName(_ kind: SlotLayout.Kind) -> String {
         switch kind {
         case .device: "device key"

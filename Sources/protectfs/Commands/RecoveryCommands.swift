@@ -42,7 +42,7 @@ extension KeybagCommands {
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
         }
-        // Written before the old one dies: one that nobody has seen is lost.
+        // The new code is shown before the old one becomes invalid, because a code that was never shown is lost.
         let isJSON = arguments.has("json")
         try Output.show(
             isJSON
@@ -89,7 +89,7 @@ extension KeybagCommands {
         } else {
             keyPath = try opened.access.found.newDeviceKeyPath()
         }
-        // The old key stays under another name: copies of the volume that were made before need it.
+        // The old key is kept under another name, because older copies of the volume need it.
         let old = try DeviceKeyFile.setAside(keyPath)
         let code: ExitCode
         do throws(CommandFailure) {

@@ -150,7 +150,7 @@ enum SecretCommands {
 
     // MARK: What was asked for
 
-    /// The attributes given, with the account among them, and those that are given as none.
+    /// The given attributes, including the account, and those that are given as none.
     private static func query(_ arguments: Arguments, _ account: HostPath?) throws(CommandFailure) -> SecretQuery {
         var found: [String: SecretAttribute] = [:]
         var absent: Set<String> = []
@@ -216,7 +216,7 @@ enum SecretCommands {
         }
     }
 
-    /// Text as it is, other bytes in hexadecimal digits.
+    /// Text unchanged, other bytes as hexadecimal digits.
     private static func text(_ attribute: SecretAttribute) -> String {
         switch attribute {
         case .text(let text): text

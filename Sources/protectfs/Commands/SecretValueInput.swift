@@ -9,7 +9,7 @@ import VolumeFormat
 
 /// Reads a secret for `secret set` straight into locked memory.
 enum SecretValueInput {
-    /// By the options, or the terminal where standard input is one.
+    /// Reads from the source in the options, or from the terminal if standard input is one.
     static func read(_ arguments: Arguments, account: HostPath) throws(CommandFailure) -> SecretBytes {
         let source: String
         var secret: SecretBytes
@@ -39,10 +39,10 @@ enum SecretValueInput {
         }
     }
 
-    /// Bytes that are read at first: most secrets are shorter.
+    /// The bytes of the first read. Most secrets are shorter.
     private static let firstRoom = 4096
 
-    /// Everything up to the end. Read a little at first, as locked memory is scarce.
+    /// Reads to the end. The first buffer is small, because locked memory is scarce.
     private static func all(
         of input: borrowing Descriptor, _ source: String
     ) throws(CommandFailure) -> SecretBytes {

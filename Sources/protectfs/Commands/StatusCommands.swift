@@ -122,7 +122,7 @@ enum Statuses {
         }
     }
 
-    /// What `sweeping` means for a person.
+    /// The meaning of `sweeping` for a person.
     static func plaintext(_ files: Int) -> String {
         "the kernel still holds plaintext of \(files == 1 ? "1 file" : "\(files) files")"
     }

@@ -3,7 +3,7 @@
 import Control
 import HostSystem
 
-/// The version of the program; that of the format is in its keybag.
+/// The version of the program. The version of the format is in the keybag.
 let programVersion = "0.3.0"
 
 extension Command {

@@ -1,4 +1,4 @@
-// Reads passphrases and recovery codes from the terminal, a file or a command; never from arguments or the environment.
+// Reads passphrases and recovery codes from the terminal, a file or a command, but never from arguments or the environment.
 
 import Glibc
 import HostSystem
@@ -8,10 +8,10 @@ import SodiumKit
 
 /// Reads secrets straight into locked memory.
 enum CredentialInput {
-    /// A file that holds a passphrase is not larger than this.
+    /// The largest size of a passphrase file.
     static let largestFile: off_t = 65536
 
-    /// What unlocks an existing volume, by the options or the terminal.
+    /// The credential for an existing volume, from the source in the options or the terminal.
     static func credential(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> Credential {
         let given = ["passphrase-file", "passphrase-command", "recovery-file"].filter { arguments.has($0) }
         if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
@@ -27,9 +27,9 @@ enum CredentialInput {
         return .passphrase(try secret(prompt: prompt, option: "passphrase-file"))
     }
 
-    /// A passphrase that is to be set; asked for twice on the terminal, and again where it is too easy to guess.
+    /// A new passphrase. The terminal asks for it twice, and again if it is too easy to guess.
     ///
-    /// - Parameter isBound: it works only together with a device key, so a copy of the volume is not enough to guess it.
+    /// - Parameter isBound: it works only together with a device key, so a copy of the volume is not enough to brute-force it.
     static func newPassphrase(
         _ arguments: Arguments, isBound: Bool, prompt: String = "New passphrase: ", orPlain: Bool = false
     ) throws(CommandFailure) -> SecretBytes {
@@ -86,7 +86,7 @@ enum CredentialInput {
         return passphrase
     }
 
-    /// Asks twice on the terminal for something new.
+    /// Asks twice on the terminal for a new secret.
     static func twice(prompt: String, option: String, what: String) throws(CommandFailure) -> SecretBytes {
         let first = try secret(prompt: prompt, option: option, what: what)
         let second = try secret(prompt: "Once more: ", option: option, what: what)
@@ -95,7 +95,7 @@ enum CredentialInput {
         return first
     }
 
-    /// Asks on the terminal. Without one the error names `option`, and the command beside it.
+    /// Asks on the terminal. Without one the error names `option` and its command variant.
     static func secret(
         prompt: String, option: String, what: String = "passphrase"
     ) throws(CommandFailure) -> SecretBytes {
@@ -180,7 +180,7 @@ enum CredentialInput {
     /// Bytes that `drain` reads at a time.
     private static let drainedAtOnce = 4096
 
-    /// Reads what a command prints after its first line, which may be secret too, so that it does not die of SIGPIPE.
+    /// Reads a command's output after its first line, so that it does not die of SIGPIPE. That output may be secret too.
     private static func drain(_ reading: borrowing Descriptor) throws {
         var rest: SecretBytes
         do throws(SodiumError) { rest = try SecretBytes(byteCount: Self.drainedAtOnce) } catch {
@@ -194,7 +194,7 @@ enum CredentialInput {
         }
     }
 
-    /// Runs `read` on locked memory and keeps as many bytes as it says; empty and too long are refused.
+    /// Runs `read` on locked memory and keeps as many bytes as it returns. Empty and too long secrets are refused.
     private static func fill(
         source: String, what: String = "passphrase", _ read: (inout MutableSpan<UInt8>) throws(SystemError) -> Int
     ) throws -> SecretBytes {

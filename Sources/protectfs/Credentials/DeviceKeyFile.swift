@@ -7,7 +7,7 @@ import VolumeFormat
 
 /// Reading and writing of device key files.
 enum DeviceKeyFile {
-    /// Reads a device key; nil when the file is not there and `isOptional`.
+    /// Reads a device key. Nil if the file is missing and `isOptional`.
     static func read(_ path: HostPath, isOptional: Bool) throws(CommandFailure) -> SecretKey? {
         if isOptional, unsafe path.withCString({ unsafe access($0, F_OK) }) != 0, errno == ENOENT { return nil }
         let file = try openFile(path)
@@ -35,7 +35,7 @@ enum DeviceKeyFile {
         do throws(SodiumError) { return try SecretKey() } catch { throw ErrorMessages.memory(error) }
     }
 
-    /// Opens what can be a device key: a regular file of 32 bytes.
+    /// Opens a file that can be a device key: a regular file of 32 bytes.
     private static func openFile(_ path: HostPath) throws(CommandFailure) -> Descriptor {
         do throws(SystemError) {
             let file = try Descriptor(opening: path, O_RDONLY | O_NOCTTY | O_NONBLOCK)
@@ -47,7 +47,7 @@ enum DeviceKeyFile {
         throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
     }
 
-    /// Writes a new device key durably with mode 0600; an existing file is never overwritten.
+    /// Writes a new device key durably with mode 0600. It never overwrites an existing file.
     static func write(_ key: borrowing SecretKey, to path: HostPath) throws(CommandFailure) {
         do throws(SystemError) {
             try makeDirectories(path.parent)
@@ -66,10 +66,10 @@ enum DeviceKeyFile {
         }
     }
 
-    /// A device key inside of the volume would travel with every copy of it.
+    /// Every copy of the volume would include a device key that is inside it.
     static func refuseInside(_ key: HostPath, _ volume: HostPath) throws(CommandFailure) {
         guard let volume = try? volume.resolved(), var directory = (try? key.absolute())?.parent else { return }
-        // Directories on the way that are missing would be made.
+        // Missing directories on the way would be made.
         while true {
             if let found = try? directory.resolved() {
                 guard found.isInside(volume) else { return }
@@ -87,7 +87,7 @@ enum DeviceKeyFile {
 
     /// Renames a key that is about to be replaced to a free name: copies of the volume may need it.
     ///
-    /// - Returns: its new name; nil where there was none.
+    /// - Returns: its new name. Nil if there was none.
     static func setAside(_ path: HostPath) throws(CommandFailure) -> HostPath? {
         for number in 1...1000 {
             let old = LocalFile.replacedKey(path, attempt: number)

@@ -1,4 +1,4 @@
-// Finds the device key of a volume: of the keys on this machine, the one that opens its keybag.
+// Finds the device key of a volume: the key on this machine that opens its keybag.
 
 import Glibc
 import HostSystem
@@ -8,11 +8,11 @@ import VolumeFormat
 
 /// The device key that opens a keybag, or the reason why it is missing.
 struct FoundDeviceKey: ~Copyable {
-    /// Nil where the volume has none, or it is not here.
+    /// Nil if the volume has none, or it is not here.
     let key: SecretKey?
-    /// Its path; nil without a key.
+    /// Its path. Nil without a key.
     let path: HostPath?
-    /// Why a key on this machine does not open the keybag; that key is ignored.
+    /// The reason why a key on this machine does not open the keybag. That key is ignored.
     let problem: CommandFailure?
 
     /// No device key.
@@ -29,7 +29,7 @@ struct FoundDeviceKey: ~Copyable {
         problem = nil
     }
 
-    /// The failure of a command that needs the device key; nil where it is here.
+    /// The failure of a command that needs the device key. Nil if it is here.
     func missing(_ what: String) -> CommandFailure? {
         guard path == nil else { return nil }
         return problem
@@ -38,13 +38,13 @@ struct FoundDeviceKey: ~Copyable {
 }
 
 extension VolumeAccess {
-    /// What a command takes to find the device key.
+    /// The choice of the device key for a command.
     enum DeviceKeyChoice {
-        /// Where device keys lie by default, if it is there.
+        /// The default directory, if the key is there.
         case usual
-        /// In this file, which must be there.
+        /// This file, which must exist.
         case file(HostPath)
-        /// Not at all.
+        /// No device key.
         case none
 
         /// By `--device-key FILE|none`.
@@ -52,14 +52,14 @@ extension VolumeAccess {
             switch arguments.path("device-key") {
             case nil: self = .usual
             case HostPath("none"): self = .none
-            // Absolute, as the daemon changes its directory.
+            // Absolute, because the daemon changes its directory.
             case .some(let path): self = .file((try? path.absolute()) ?? path)
             }
         }
     }
 
-    /// The device key. Of those that lie in the usual place, one that does not open the keybag is set aside: it may be
-    /// damaged, or belong to a copy of the volume, and a recovery code or portable passphrase needs none.
+    /// The device key. A key in the default directory that does not open the keybag is ignored: it may be damaged, or belong to
+    /// a copy of the volume, and a recovery code or portable passphrase does not need one.
     func deviceKey(_ choice: DeviceKeyChoice) throws(CommandFailure) -> FoundDeviceKey {
         guard bag.hasDeviceKey else { return FoundDeviceKey() }
         switch choice {
@@ -91,8 +91,8 @@ extension VolumeAccess {
         return FoundDeviceKey(problem: problem)
     }
 
-    /// Where a new device key of this store is written by default: in place of the one that opens the keybag now, or of a file
-    /// that is not a key; never in place of another store's key.
+    /// The default path of a new device key of this store. It replaces the key that opens the keybag now, or a file that is not
+    /// a key, but never another store's key.
     func newDeviceKeyPath() throws(CommandFailure) -> HostPath {
         let (volume, place) = (bag.volumeID, try place())
         let own = place.deviceKey(volume)

@@ -1,4 +1,4 @@
-// Makes sure that programs get errors and do not hang when the daemon dies.
+// Ensures that programs get errors and do not hang when the daemon dies.
 
 import CConnectionGuard
 import HostSystem
@@ -19,7 +19,7 @@ struct ConnectionGuard: ~Copyable {
         messages = Descriptor(taking: number)
     }
 
-    /// From here on there is a mount to guard. False if the guard is gone.
+    /// Tells the guard the mount to guard. False if the guard is gone.
     borrowing func watch(_ entry: MountEntry) -> Bool {
         let path = entry.mountPoint.bytes
         var mount = pfs_guarded()

@@ -8,7 +8,7 @@ import Keybag
 import ProtectedVolume
 import VolumeFormat
 
-/// The socket, from its making to its end.
+/// The control socket from its creation to its removal.
 final class ControlService: Sendable {
     private let server: ControlServer
     private let socket: HostPath
@@ -38,7 +38,7 @@ final class ControlService: Sendable {
         }
     }
 
-    /// The bounds of the protocol, as far as descriptors are kept for them.
+    /// The limits of the protocol, reduced to the available descriptors.
     private static var limits: ControlLimits {
         let plan = DescriptorPlan.ofThisProcess
         var limits = ControlLimits.standard
@@ -52,7 +52,7 @@ final class ControlService: Sendable {
     /// The file that keeps the mode of the bare mount point in case the daemon dies.
     static func modeRecord(_ socket: HostPath) -> HostPath { socket.parent.appending("mode-\(socket.lastComponent)") }
 
-    /// Ends all connections and takes the socket away.
+    /// Ends all connections and removes the socket.
     func stop() {
         server.stop()
         let record = Self.modeRecord(socket)
@@ -60,7 +60,7 @@ final class ControlService: Sendable {
     }
 }
 
-/// Answers what other programs ask of the daemon.
+/// Answers the requests of other programs.
 private final class MountHandler: ControlHandler {
     private let mount: RunningMount
 

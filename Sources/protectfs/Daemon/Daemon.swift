@@ -51,13 +51,13 @@ enum Daemon {
                 mount.end { _ = signals.wait(timeout: $0) }
             }
         }
-        // Not kept: it ends with the process.
+        // Not kept, because it ends with the process.
         _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
         if watcher == nil {
             log.write("cannot start the thread for signals: SIGTERM will neither lock nor unmount", .warning)
         }
         let code = mount.serve(control)
-        // Not earlier: the guard takes the end of the pipe for the end of the daemon.
+        // Not earlier, because the guard takes the end of the pipe for the end of the daemon.
         _ = consume connectionGuard
         return code
     }
@@ -117,7 +117,7 @@ enum Daemon {
         }
     }
 
-    /// Checked now, so that programs are not refused memory in the middle of their work.
+    /// Checked now, so that programs do not run out of memory in the middle of their work.
     private static func checkLockedMemory() throws(CommandFailure) {
         let (least, limit) = (WorkerLimits.leastLockedMemory, lockableMemory())
         guard limit < least else { return }
@@ -137,7 +137,7 @@ enum Daemon {
         )
     }
 
-    /// Finds out now, and not at the first save, whether a writable mount can write.
+    /// Checks now, and not at the first save, whether a writable mount can write.
     private static func checkWritable(_ access: CheckedVolume) throws(CommandFailure) {
         do throws(VolumeError) {
             try Volume.tryStore(access.directory)
@@ -154,7 +154,7 @@ enum Daemon {
         }
     }
 
-    /// Opens the class keys: those of before first unlock with the device key alone, all of them with a credential.
+    /// Opens the class keys: with the device key alone those of before first unlock, with a credential all of them.
     static func openKeys(
         _ access: CheckedVolume, _ choice: VolumeAccess.DeviceKeyChoice, _ credential: consuming Credential?
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
@@ -178,7 +178,7 @@ enum Daemon {
         return (ring, true)
     }
 
-    /// The keys of before first unlock; nil without a device key.
+    /// The keys of before first unlock. Nil without a device key.
     private static func deviceRing(
         _ access: CheckedVolume, _ key: borrowing SecretKey?
     ) throws(CommandFailure) -> KeyRing? {
@@ -198,7 +198,7 @@ enum Daemon {
         }
     }
 
-    /// Where the open epochs are kept. A writable mount must be able to write it, unless it was made with `-o recover`.
+    /// The state file, which keeps the open epochs. A writable mount must be able to write it, unless it uses `-o recover`.
     private static func stateStore(
         _ access: CheckedVolume, _ request: MountRequest
     ) throws(CommandFailure) -> StateFileStore? {
@@ -218,7 +218,7 @@ enum Daemon {
         }
     }
 
-    /// Leaves the terminal, and the directory, which could not be unmounted as long as we are in it.
+    /// Leaves the terminal, and the current directory, which could not be unmounted while we are in it.
     private static func detach(_ log: DaemonLog) {
         log.moveToSystem()
         if let null = try? Descriptor(opening: HostPath("/dev/null"), O_RDWR) {
@@ -237,7 +237,7 @@ enum Daemon {
         case .crashEvidence(let evidence):
             "crash damage tolerated in backing inode \(evidence.inode), page \(evidence.page): \(evidence.kind.rawValue)"
         case .undecryptable(let inode, let name):
-            // It may be the name of a file that somebody has put into the volume's directory by mistake.
+            // It may be the name of a file that someone has put into the volume's directory by mistake.
             "an entry of backing directory \(inode) does not decrypt\(withNames ? ": \(HostPath(bytes: name))" : "")"
         case .missingRecord(let inode):
             "backing directory \(inode) has no record: nothing can be created in it; protectfs fsck --repair makes one"

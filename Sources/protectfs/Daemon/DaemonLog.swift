@@ -3,7 +3,7 @@
 import Glibc
 import HostSystem
 
-/// Where lines of the daemon go.
+/// The destination of the daemon's log lines.
 final class DaemonLog: Sendable {
     private let toSystem = Lock(false)
     private let subject: String
@@ -11,10 +11,10 @@ final class DaemonLog: Sendable {
     /// A log about one volume, on standard error.
     init(_ subject: String) { self.subject = subject }
 
-    /// Sends further lines to syslog, because there is no terminal any more.
+    /// Sends further lines to syslog, because the terminal is gone.
     func moveToSystem() { toSystem.withLock { $0 = true } }
 
-    /// One line.
+    /// Writes one line.
     func write(_ line: String, _ level: SystemLog.Level = .notice) {
         let text = Output.oneLine(line)
         if toSystem.withLock({ $0 }) {
@@ -25,10 +25,10 @@ final class DaemonLog: Sendable {
     }
 }
 
-/// The output of `--trace`: standard error as it is now, also while `ErrorCapture` holds the stream.
+/// The output of `--trace`: the current standard error, also while `ErrorCapture` holds the stream.
 final class TraceOutput: Sendable {
     private let stream = Descriptor(taking: fcntl(2, F_DUPFD_CLOEXEC, 10))
 
-    /// One line.
+    /// Writes one line.
     func write(_ line: String) { try? stream.write(Output.oneLine(line) + "\n") }
 }

@@ -1,18 +1,18 @@
-// The daemon's report to the command that started it: one line through a pipe, ready or the reason why not.
+// The daemon's report to the command that started it: one line through a pipe, either ready or the reason of the failure.
 
 import Glibc
 import HostSystem
 
-/// The daemon's end of the report pipe; empty in the foreground.
+/// The daemon's end of the report pipe. Empty in the foreground.
 struct DaemonReport: ~Copyable {
-    /// Where the command that starts it puts the pipes (descriptors of the child).
+    /// The descriptors of the pipes in the child, as its starter sets them.
     static let reportNumber: Int32 = 3
     /// The secret's pipe.
     static let secretNumber: Int32 = 4
 
     private let pipe: Descriptor?
 
-    /// Takes the descriptor that the starter left; nil in the foreground.
+    /// Takes the descriptor from the starter. Nil in the foreground.
     init(isStarted: Bool) {
         pipe = isStarted ? Descriptor(taking: Self.reportNumber) : nil
         if isStarted { _ = fcntl(Self.reportNumber, F_SETFD, FD_CLOEXEC) }
@@ -26,7 +26,7 @@ struct DaemonReport: ~Copyable {
         }
     }
 
-    /// Reports why there is no mount.
+    /// Reports the reason why the mount failed.
     consuming func failed(_ failure: CommandFailure) {
         switch consume pipe {
         case .some(let pipe): try? pipe.write("error \(failure.code.number) \(Output.oneLine(failure.message))\n")

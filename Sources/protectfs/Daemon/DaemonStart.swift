@@ -7,7 +7,7 @@ import SodiumKit
 
 /// The starter's side.
 enum DaemonStart {
-    /// Starts the daemon with this program's own arguments and gives back when the mount answers.
+    /// Starts the daemon with this program's own arguments. Returns when the mount answers.
     static func run(_ words: [HostPath], _ credential: borrowing Credential?) throws(CommandFailure) {
         do {
             var report = try Pipe()
@@ -44,7 +44,7 @@ enum DaemonStart {
         }
     }
 
-    /// The program's own file; /proc/self/exe itself would give the daemon the name "exe".
+    /// The path of the program's file. Starting /proc/self/exe itself would give the daemon the name "exe".
     private static func ownPath() throws(SystemError) -> HostPath {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
@@ -52,7 +52,7 @@ enum DaemonStart {
         return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })
     }
 
-    /// Sends one byte for the kind, then the secret: at most 4 KiB, which a pipe holds without a reader.
+    /// Sends one byte for the kind, then the secret of at most 4 KiB, which a pipe holds without a reader.
     private static func send(_ credential: borrowing Credential?, _ pipe: borrowing Descriptor) throws(SystemError) {
         switch credential {
         case .none: break
@@ -73,7 +73,7 @@ enum DaemonStart {
         }
     }
 
-    /// The daemon's side: the credential from the pipe; nil when none was sent.
+    /// The daemon's side: reads the credential from the pipe. Nil if none was sent.
     static func receive() throws(CommandFailure) -> Credential? {
         let pipe = Descriptor(taking: DaemonReport.secretNumber)
         do {

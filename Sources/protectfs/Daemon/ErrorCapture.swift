@@ -1,4 +1,4 @@
-// Keeps what libfuse and fusermount3 print on standard error while mounting, for our own one line.
+// Captures the standard error of libfuse and fusermount3 while mounting, for our own one-line message.
 
 import Glibc
 import HostSystem
@@ -8,7 +8,7 @@ final class ErrorCapture {
     private let original: Int32
     private let reading: Int32
 
-    /// Begins. If descriptors are short, nothing is redirected.
+    /// Begins. If there are not enough descriptors, nothing is redirected.
     init() {
         original = fcntl(2, F_DUPFD_CLOEXEC, 10)
         var ends: (Int32, Int32) = (-1, -1)
@@ -17,17 +17,17 @@ final class ErrorCapture {
         }
         reading = ends.0
         guard original >= 0, ends.1 >= 0 else { return }
-        // A full pipe must not block the mount, so what does not fit is lost.
+        // A full pipe must not block the mount, so the rest is lost.
         _ = fcntl(ends.0, F_SETFL, O_NONBLOCK)
         _ = fcntl(ends.1, F_SETFL, O_NONBLOCK)
         dup2(ends.1, 2)
         close(ends.1)
     }
 
-    /// Bytes that are read of what was written.
+    /// The most bytes that are read.
     private static let longestText = 4096
 
-    /// Ends and gives the first line that was written, without the program's name.
+    /// Ends and gives the first captured line, without the program's name.
     func end() -> String? {
         guard original >= 0, reading >= 0 else { return nil }
         dup2(original, 2)

@@ -1,4 +1,4 @@
-// What happens to a mount, on its way from the front end to subscribers and to the idle lock.
+// Passes a mount's events from the front end to subscribers and to the idle lock.
 
 import Control
 import FuseFrontend
@@ -37,8 +37,8 @@ final class MountEvents: Sendable {
         hub.publish(event)
     }
 
-    /// Runs `lock` each time that the mount has been idle, until `end`. For a thread of its own. Idle time that ends during
-    /// a lock asks for no second one.
+    /// Runs `lock` each time the mount becomes idle, until `end`. Needs its own thread. Idle time that ends during a lock does
+    /// not start a second one.
     func locksWhenIdle(_ lock: () -> Void) {
         while state.wait(on: woken, { $0.hasEnded ? false : $0.isIdle ? true : nil }) == true {
             lock()
@@ -46,20 +46,20 @@ final class MountEvents: Sendable {
         }
     }
 
-    /// The mount has ended.
+    /// Called when the mount has ended.
     func end() {
         state.withLock { $0.hasEnded = true }
         woken.broadcast()
     }
 }
 
-/// How many places of crash damage or tampering were met.
+/// Counts crash damage and tampering.
 final class DamageCount: Sendable {
     private let count = Lock(0)
 
-    /// One more.
+    /// Adds one.
     func add() { count.withLock { $0 += 1 } }
 
-    /// So many.
+    /// The count.
     var value: Int { count.withLock { $0 } }
 }

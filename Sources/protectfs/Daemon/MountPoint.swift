@@ -1,4 +1,4 @@
-// The bare mount point: checks whether it can be used, and makes it unwritable while it is mounted on.
+// The bare mount point. Checks whether it can be used, and makes it unwritable while it is mounted on.
 
 import Glibc
 import HostSystem
@@ -71,21 +71,21 @@ final class MountPoint: Sendable {
             directory = try Descriptor(opening: self.path, O_RDONLY | O_DIRECTORY)
             let status = try directory.status()
             mode = status.st_mode & 0o7777
-            // A daemon that was killed has left it so, and fusermount3 refuses what its user may not write to.
+            // A killed daemon has left it unwritable, and fusermount3 refuses a directory that its user may not write to.
             if mode & 0o200 == 0, status.st_uid == geteuid() { _ = fchmod(directory.number, mode | 0o200) }
         } catch {
             throw .init(.mountPoint, "\(path): the mount point cannot be used: \(error.reason)")
         }
     }
 
-    /// Takes the write permission from the covered directory, so that a save after an unmount does not land in it;
-    /// fusermount3 wants it writable, so this comes after mounting. Gives the mode before for the record.
+    /// Removes the write permission of the covered directory, so that a save after an unmount does not end up in it.
+    /// fusermount3 needs it writable, so this comes after mounting. Returns the previous mode for the record.
     func makeUnwritable() -> mode_t {
         _ = fchmod(directory.number, mode & ~0o222)
         return mode
     }
 
-    /// Puts the mode back.
+    /// Restores the mode.
     func restore() { _ = fchmod(directory.number, mode) }
 
     deinit { restore() }

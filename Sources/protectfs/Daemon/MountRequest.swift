@@ -13,13 +13,13 @@ struct MountRequest {
     let volume: HostPath
     /// The mount point as typed.
     let mountPoint: HostPath
-    /// What follows `-o`.
+    /// The options after `-o`.
     private(set) var options: MountOptions
-    /// Each request becomes a line on standard error.
+    /// Writes a line for each request to standard error.
     let traces: Bool
     /// The volume stays in the state before first unlock.
     let noUnlock: Bool
-    /// Where the device key is.
+    /// The location of the device key.
     let deviceKey: VolumeAccess.DeviceKeyChoice
     /// `--accept-keybag` and `--previous-keybag`.
     let terms: CheckedVolume.Terms
@@ -69,7 +69,7 @@ struct MountRequest {
         }
     }
 
-    /// Checks what needs no secret: that the volume is one, the mount point can be used, and the machine can mount.
+    /// Makes the checks that need no secret: the volume, the mount point, and whether the machine can mount.
     func check() throws(CommandFailure) -> CheckedVolume {
         let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)

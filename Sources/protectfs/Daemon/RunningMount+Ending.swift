@@ -8,7 +8,7 @@ import ProtectedVolume
 import VolumeFormat
 
 extension RunningMount {
-    /// Unmounts; a mount that is in use says so.
+    /// Unmounts. Fails if the mount is in use.
     func unmount() throws(CommandFailure) {
         var reason: Int32 = 0
         // A file just closed, or the daemon's own helper, may hold the mount for a moment.
@@ -44,7 +44,7 @@ extension RunningMount {
         )
     }
 
-    /// Why an unlock is refused at the end.
+    /// The error of an unlock while the mount is ending.
     static func isEnding(_ path: HostPath) -> CommandFailure {
         .init(
             .busy,
@@ -52,8 +52,8 @@ extension RunningMount {
         )
     }
 
-    /// Ends after SIGTERM: locks at once although files are open, takes no keys any more, and unmounts as soon as the mount is
-    /// not in use. Until then the mount stays, locked, and answers its socket. No command could reach a detached mount.
+    /// Ends after SIGTERM: locks at once even if files are open, takes no more keys, and unmounts as soon as the mount is not
+    /// in use. Until then it stays mounted and locked, and answers its socket. No command could reach a detached mount.
     ///
     /// - Parameter pause: waits this many seconds, or until the next signal.
     func end(pause: (Int) -> Void) {
@@ -71,7 +71,7 @@ extension RunningMount {
         }
     }
 
-    /// Unmounts if the mount is not in use; true if nothing is left to do.
+    /// Unmounts if the mount is not in use. True if nothing is left to do.
     private func tryToEnd(_ attempts: Int) -> Bool {
         // By now another mount may have its path.
         guard let table = try? MountTable.read() else { return false }
@@ -89,10 +89,10 @@ extension RunningMount {
         serving.withReadLock { if $0 { _ = lock(grace: 0) } }
     }
 
-    /// Takes in keys that a credential gave; nil if the mount has been told to end meanwhile.
+    /// Takes in the keys of a credential. Nil if the mount has been told to end meanwhile.
     func takeIn(_ keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome? {
         var given: VolumeKeys? = consume keys
-        // Under the lock, `lockForGood` comes either before this, which then refuses, or after it, and locks.
+        // Under the lock, `lockForGood` comes either before this call, which then refuses, or after it, and locks.
         return try ending.withLock { (isEnding) throws(KeyError) in
             guard !isEnding, let keys = given.take() else { return nil }
             if volume.keys.state != .unlocked { announceUnlock() }
@@ -100,15 +100,15 @@ extension RunningMount {
         }
     }
 
-    /// Locks a mount that someone detaches while it is in use (umount -l), because no command finds it any more. For a thread of
-    /// its own.
+    /// Locks a mount that someone detaches while it is in use (umount -l), because commands cannot find it any more. Needs its
+    /// own thread.
     func watchMountTable() {
         guard let watch = try? MountTableWatch() else {
             log.write("the mount table cannot be watched: a mount that is detached in use will not lock", .warning)
             return
         }
         while watch.wait() {
-            // One look for all changes of a second. A mount that was unmounted has ended by then.
+            // Looks once for all changes of a second. A mount that was unmounted has ended by then.
             sleep(1)
             guard serving.withReadLock({ $0 }) else { return }
             guard let table = try? MountTable.read(), !table.contains(where: { $0.device == entry.device }) else {
@@ -120,7 +120,7 @@ extension RunningMount {
         }
     }
 
-    /// Detaches the mount although it is in use.
+    /// Detaches the mount even if it is in use.
     static func detach(_ path: HostPath) {
         if geteuid() == 0 {
             _ = unsafe path.withCString { unsafe umount2($0, Int32(MNT_DETACH | UMOUNT_NOFOLLOW)) }

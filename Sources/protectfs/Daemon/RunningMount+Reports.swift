@@ -33,7 +33,7 @@ extension RunningMount {
         return report
     }
 
-    /// Facts beyond the state.
+    /// Facts that `status` does not report.
     func info() -> JSONValue {
         let epochs = volume.content.epochs
         return .fields([
@@ -47,7 +47,7 @@ extension RunningMount {
         ])
     }
 
-    /// Changes a file's class, with a new key, or without one as setxattr(2) does.
+    /// Changes a file's class, with a new key or, as setxattr(2) does, with the same key.
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(CommandFailure) {
         let path = HostPath(bytes: request.path)
         let components = request.path.split(separator: UInt8(ascii: "/")).map { Array($0) }

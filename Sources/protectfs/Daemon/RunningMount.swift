@@ -1,4 +1,4 @@
-// A mount that answers, and what the control socket, signals and the idle lock can do with it.
+// A mount that answers, and its operations for the control socket, signals and the idle lock.
 
 import Control
 import FuseBridge
@@ -10,9 +10,9 @@ import ProtectedVolume
 import SodiumKit
 import VolumeFormat
 
-/// The mounted volume with everything around it.
+/// The mounted volume with its front end, log and events.
 final class RunningMount: Sendable {
-    /// How it was asked for.
+    /// The request that made it.
     let request: MountRequest
     /// The volume's directory and the keybag it was mounted with.
     let access: CheckedVolume
@@ -25,21 +25,21 @@ final class RunningMount: Sendable {
     let point: MountPoint
     /// Delays after wrong credentials.
     let throttle = UnlockThrottle()
-    /// Takes what happens to the mount.
+    /// Takes the mount's events.
     let events: MountEvents
-    /// Departures and damage reported since mounting.
+    /// The damage reported since mounting.
     let damage: DamageCount
     /// The mount's line in the mount table.
     let entry: MountEntry
-    /// Whether the session still serves. A lock or unmount that was not asked for over the socket holds the shared side, so that
-    /// the session is not freed meanwhile.
+    /// Whether the session still serves. A lock or unmount that the socket did not ask for holds the shared side, so that the
+    /// session is not freed meanwhile.
     let serving = RWLock(true)
     /// Held while the keybag and the device key are read.
     private let reading = Lock(())
     /// Whether the mount has been told to end. Keys that are wiped then stay wiped.
     let ending = Lock(false)
 
-    /// Mounts, and returns when the mount answers.
+    /// Mounts. Returns when the mount answers.
     init(
         _ request: MountRequest, _ access: CheckedVolume, _ volume: Volume, _ damage: DamageCount, _ log: DaemonLog,
         _ events: MountEvents
@@ -50,7 +50,7 @@ final class RunningMount: Sendable {
         self.log = log
         self.damage = damage
         self.events = events
-        // A record that cannot be read is reported at its first use.
+        // A record that cannot be read is reported when it is first used.
         try? volume.readUsualClass()
         point = try MountPoint(request.mountPoint)
         let source: HostPath
@@ -58,7 +58,7 @@ final class RunningMount: Sendable {
         frontend = Frontend(
             volume: volume, options: request.options, source: MountLookup.simplified(source).description,
             log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
-        // Not the description, which replaces bytes that are not text.
+        // Not the description, because that replaces bytes that are not text.
         let place = try VolumeAccess.text(point.path)
         let capture = ErrorCapture()
         let failure: SessionError?
@@ -101,11 +101,11 @@ final class RunningMount: Sendable {
         }
     }
 
-    /// Takes away a mount that could not be completed.
+    /// Removes a mount that could not be completed.
     func abandon() { Self.abandon(frontend, point) }
 
     private static func abandon(_ frontend: Frontend, _ point: MountPoint) {
-        // A program may have opened files already, and would keep an unreachable mount alive.
+        // A program may already have opened files, which would keep an unreachable mount alive.
         _ = frontend.lock()
         detach(point.path)
         frontend.wait()
@@ -130,12 +130,12 @@ final class RunningMount: Sendable {
         serving.withWriteLock { $0 = false }
         // Unlock attempts still waiting would delay shutdown.
         throttle.close()
-        // Waiting commands take the end of the process for the end of the mount, so the socket goes first.
+        // Waiting commands take the end of the process for the end of the mount, so the socket is removed first.
         control.stop()
         events.end()
         idleLock?.join()
         frontend.close()
-        // An aborted connection leaves a dead mount in the table. Another mount may be there by now.
+        // An aborted connection leaves a dead mount in the table. Another mount may be at its path by now.
         if MountLookup.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
             MountLookup.isDead(entry)
         {
@@ -155,19 +155,19 @@ final class RunningMount: Sendable {
         return code
     }
 
-    /// Locks after the grace; the caller's thread is blocked meanwhile.
+    /// Locks after the grace. The caller's thread is blocked meanwhile.
     func lock(grace: Double?) -> LockReport {
         if volume.keys.state == .unlocked { _ = events.hub.announceLock(grace: grace) }
         return frontend.lock()
     }
 
-    /// Tells subscribers that an unlock comes.
+    /// Announces an unlock to subscribers.
     func announceUnlock() { events.hub.publish(.willUnlock) }
 
     /// Unlocks by a credential, with growing delays after wrong ones.
     func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
-        // Read again, because a passphrase may have been changed beside the mount. One at a time, because descriptors are kept
-        // for one.
+        // Read again, because a command may have changed a passphrase since. One at a time, because the descriptors suffice for
+        // one.
         let current = try reading.withLock { (_) throws(CommandFailure) in try access.readAgain() }
         let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
             try current.found.deviceKey(request.deviceKey)
@@ -199,7 +199,7 @@ final class RunningMount: Sendable {
         }
     }
 
-    /// Pins what the unlock has verified, and completes a change of the keybag that was cut off.
+    /// Pins the keybag that the unlock has verified, and completes an interrupted change of it.
     private func remember(_ current: CheckedVolume) {
         reading.withLock { _ in
             do throws(CommandFailure) { try current.pin() } catch {

@@ -15,7 +15,7 @@ enum ErrorMessages {
         .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")
     }
 
-    /// A word that names no protection class.
+    /// A word that is not a protection class.
     static func unknownClass(_ word: HostPath) -> CommandFailure {
         let names = ProtectionClass.allCases.map(\.shortName).joined(last: "or")
         let letters = ProtectionClass.allCases.map { String($0.letter) }.joined(separator: ", ")
@@ -53,7 +53,7 @@ enum ErrorMessages {
         }
     }
 
-    /// No locked memory, or no memory.
+    /// Not enough memory, or not enough locked memory.
     static func memory(_ error: SodiumError) -> CommandFailure {
         switch error {
         case .lockLimit(let bytes):
@@ -71,7 +71,7 @@ enum ErrorMessages {
         }
     }
 
-    /// An errno of the backing store, met while doing something with `path`.
+    /// An errno of the backing store from an operation on `path`.
     static func store(_ error: Errno, _ path: HostPath) -> CommandFailure {
         switch error {
         case .EROFS:
@@ -156,7 +156,7 @@ enum ErrorMessages {
         }
     }
 
-    /// What is wrong with bytes.
+    /// The error in bytes.
     static func reason(_ error: FormatError) -> String {
         switch error {
         case .length: "wrong length"
@@ -170,7 +170,7 @@ enum ErrorMessages {
         }
     }
 
-    /// An operation on the volume.
+    /// An error of an operation on the volume.
     static func volume(_ error: VolumeError, _ path: HostPath) -> CommandFailure {
         switch error {
         case .locked(let protectionClass):

@@ -1,20 +1,20 @@
-// Whether the kernel wipes memory when it is freed, and the note where it does not.
+// Whether the kernel wipes memory when it is freed, and the note if it does not.
 
 import Glibc
 import HostSystem
 
-/// A lock cannot wipe freed memory: frames of the page cache that the kernel has dropped keep their bytes until they are used
-/// again. No program can reach them; the kernel wipes them itself with `init_on_free=1`.
+/// A lock cannot wipe freed memory. Page cache frames that the kernel has dropped keep their bytes until they are used again.
+/// No program can reach them, and with `init_on_free=1` the kernel wipes them itself.
 enum FreedMemory {
-    /// What a kernel does with memory that is freed.
+    /// The kernel's treatment of freed memory.
     enum Wiping: Equatable {
         case on
         case off
-        /// Its command line does not say, and what it was built with cannot be read.
+        /// Its command line does not tell, and its build configuration cannot be read.
         case unknown
     }
 
-    /// Tells each user once, until the next boot or login, that freed memory is not wiped; on standard error.
+    /// Tells each user once per boot or login, on standard error, that freed memory is not wiped.
     static func noteOnce() {
         let text: String
         switch wiping() {
@@ -22,7 +22,7 @@ enum FreedMemory {
         case .off: text = "this kernel does not wipe memory when it is freed"
         case .unknown: text = "protectfs cannot tell whether this kernel wipes memory when it is freed"
         }
-        // If this cannot be remembered, the note would come at every lock: then only the manual has it.
+        // If this cannot be recorded, the note would come at every lock. Then only the manual has it.
         guard isFirst() else { return }
         Output.note(
             "protectfs: note: \(text). Plaintext of locked files can stay in unused memory for a while, where only the kernel and root can read it. The kernel option init_on_free=1 prevents that (see LIMITS in protectfs(1)). This note appears once after each boot or login."
@@ -30,7 +30,7 @@ enum FreedMemory {
     }
 
     private static func isFirst() -> Bool {
-        // In memory, and not beside the state file: a lock must not wait for a disk that does not answer.
+        // The record is in memory and not beside the state file, because a lock must not wait for a disk that does not answer.
         guard let directory = try? SystemPaths.makeRuntime() else { return false }
         let marker = directory.appending("init-on-free.told")
         return (try? Descriptor(opening: marker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)) != nil
@@ -54,7 +54,7 @@ enum FreedMemory {
         let option = Array("init_on_free=".utf8)
         var result: Wiping?
         for word in line.split(whereSeparator: { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\n") }) {
-            // What follows is for the first program, and not for the kernel.
+            // The rest is for the first program, not for the kernel.
             if word.elementsEqual("--".utf8) { break }
             guard word.starts(with: option) else { continue }
             let value = word.dropFirst(option.count).prefix(2).map { Character(Unicode.Scalar($0 | 0x20)) }
@@ -67,7 +67,7 @@ enum FreedMemory {
         return result
     }
 
-    /// What the kernel does where its command line says nothing; nil if the configuration is incomplete.
+    /// The kernel's default if its command line does not tell. Nil if the configuration is incomplete.
     static func fromConfiguration(_ text: [UInt8]) -> Wiping? {
         var isWhole = false
         for line in text.split(separator: UInt8(ascii: "\n")) {

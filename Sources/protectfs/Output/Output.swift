@@ -1,4 +1,4 @@
-// Standard output and standard error: the only place that writes to them.
+// Standard output and standard error. Only this file writes to them.
 
 import Glibc
 import HostSystem
@@ -6,16 +6,16 @@ import SodiumKit
 
 /// The program's two streams.
 enum Output {
-    /// Writes text as it is; a reader that went away, or a stream that is closed, ends the program. For commands that have
-    /// changed nothing; others say what they have done with `done`.
+    /// Writes text unchanged. If the reader is gone or the stream is closed, the program ends. For commands that have changed
+    /// nothing; others report their changes with `done`.
     static func print(_ text: String) {
         do throws(SystemError) { try write(text) } catch { end(error) }
     }
 
-    /// Writes text as it is.
+    /// Writes text unchanged.
     static func write(_ text: String) throws(SystemError) {
         let bytes = Array(text.utf8)
-        // The array owns the bytes for the length of the call.
+        // The array owns the bytes during the call.
         try write(bytes.span)
     }
 
@@ -28,15 +28,15 @@ enum Output {
         if let failure { throw failure }
     }
 
-    /// Makes what was written reach its file: some file systems report only now that it does not fit.
+    /// Flushes written text to its file, because some file systems report only now that it does not fit.
     static func flush() throws(SystemError) {
         guard fsync(1) != 0 else { return }
-        // Terminals, pipes and sockets have nothing to be synchronised.
+        // Terminals, pipes and sockets cannot be synchronised.
         if ![EINVAL, ENOTSUP, EROFS].contains(errno) { throw .last("fsync", "standard output") }
     }
 
-    /// Ends a command that has changed something: writes `text`. If that fails, standard error says what was done, and the exit
-    /// code says that it was done.
+    /// Ends a command that has changed something by writing `text`. If that fails, standard error reports the changes, and the
+    /// exit code says that they were made.
     static func done(_ what: String, _ text: String, _ code: ExitCode = .success) -> ExitCode {
         do throws(SystemError) {
             try write(text)
@@ -49,15 +49,14 @@ enum Output {
     }
 
     private static func end(_ error: SystemError) -> Never {
-        // A reader that closed the pipe has read what it wanted.
+        // A reader that closed the pipe has read enough.
         if error.code != EPIPE { Self.error("cannot write to standard output: \(error.reason)") }
         exit(ExitCode.failure.number)
     }
 
-    /// Shows a recovery code, before it becomes valid: text around a secret that goes from locked memory to the stream and
-    /// nowhere else.
+    /// Shows a recovery code before it becomes valid. The secret goes from locked memory to the stream and nowhere else.
     ///
-    /// - Throws: where it cannot be written; `kept` says what stays as it was.
+    /// - Throws: if it cannot be written. `kept` says what was not changed.
     static func show(
         _ before: String, secret: borrowing SecretBytes, _ after: String, kept: String
     ) throws(CommandFailure) {
@@ -74,7 +73,7 @@ enum Output {
         }
     }
 
-    /// Refuses early if standard output is closed: for text that is shown only once.
+    /// Refuses early if standard output is closed, for text that is shown only once.
     static func requireOpen() throws(CommandFailure) {
         let flags = fcntl(1, F_GETFL)
         guard flags < 0 || flags & O_ACCMODE == O_RDONLY else { return }
@@ -94,7 +93,7 @@ enum Output {
         _ = stream.release()
     }
 
-    /// Control characters out, so that a hostile name cannot write to the terminal or make a second line.
+    /// Removes control characters, so that a hostile name cannot control the terminal or make a second line.
     static func oneLine(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {

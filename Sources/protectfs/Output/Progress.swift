@@ -3,12 +3,12 @@
 import Glibc
 import HostSystem
 
-/// One line that is overwritten, at most ten times a second; shows nothing if standard error is not a terminal.
+/// One line that is overwritten, at most ten times a second. It shows nothing if standard error is not a terminal.
 final class Progress: Sendable {
     private let isShown = Terminal.isTerminal(2)
     private let last = Lock<UInt64>(0)
 
-    /// Shows `text` in place of what was shown before.
+    /// Replaces the shown text by `text`.
     func show(_ text: @autoclosure () -> String) {
         guard isShown else { return }
         let isDue = last.withLock { last in
@@ -20,7 +20,7 @@ final class Progress: Sendable {
         if isDue { write("\r\u{1B}[K" + Output.oneLine(text())) }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     func end() {
         guard isShown else { return }
         write("\r\u{1B}[K")

@@ -6,7 +6,7 @@ import VolumeFormat
 
 /// Such a volume works, so this is only a warning: it can lose a page when power fails.
 enum StoreWarning {
-    /// The warning if a power cut can tear pages of the volume; nil if it cannot, or if that is unknown.
+    /// The warning if a power cut can tear pages of the volume. Nil if it cannot, or if that is unknown.
     ///
     /// The block size of a file system that is not local proves nothing.
     static func smallBlocks(below directory: HostDirectory, _ path: HostPath) -> String? {

@@ -1,11 +1,11 @@
-// Tables for people: columns as wide as they have to be.
+// Tables for people, with columns as wide as their cells.
 
 /// Rows under a heading, all cells text.
 struct Table {
     private let heading: [String]
     private var rows: [[String]] = []
 
-    /// A table with these columns; an empty heading is not shown.
+    /// A table with these columns. An empty heading is not shown.
     init(_ heading: String...) { self.heading = heading }
 
     /// Adds a row with as many cells as there are columns.

@@ -1,4 +1,4 @@
-// A volume whose keybag has been compared with what this machine remembers. Commands use the bytes that were compared.
+// A volume whose keybag has been compared with this machine's record. Commands use the compared bytes.
 
 import BackingStore
 import HostSystem
@@ -9,7 +9,7 @@ import VolumeFormat
 
 /// A volume and its keybag, which this machine accepts. All keys come from this keybag.
 struct CheckedVolume {
-    /// Which keybags the user accepts.
+    /// The keybags that the user accepts.
     struct Terms {
         /// `--previous-keybag`: the one from before the last change.
         var usePrevious: Bool
@@ -27,7 +27,7 @@ struct CheckedVolume {
     let found: VolumeAccess
     /// Whether the keybag is the one from before the last change.
     let isPrevious: Bool
-    /// The result of comparing the keybag with what this machine remembers.
+    /// The result of comparing the keybag with this machine's record.
     let outcome: StateFile.Outcome
     /// Whether the keybag's public key is the one that this machine has pinned.
     let isPublicKeyPinned: Bool
@@ -37,7 +37,7 @@ struct CheckedVolume {
     var path: HostPath { found.path }
     /// The volume's directory.
     var directory: HostDirectory { found.directory }
-    /// The keybag: these bytes, and no others, were compared.
+    /// The keybag that was compared.
     var bag: Keybag { found.bag }
 
     /// Reads the keybag and compares it.
@@ -52,10 +52,10 @@ struct CheckedVolume {
         (outcome, isPublicKeyPinned) = try LocalState.standing(of: found, accept: terms.accept)
     }
 
-    /// Reads and compares the keybag anew, through the same directory: it may have been changed meanwhile.
+    /// Reads and compares the keybag again, through the same directory, because it may have been changed meanwhile.
     ///
-    /// What a person has accepted is accepted again, and nothing else. Where the keybag from before the last change is not
-    /// there any more, a command has put its successor in place.
+    /// Only a keybag that a person has accepted before is accepted again. If the keybag from before the last change is gone, a
+    /// command has replaced it by its successor.
     func readAgain() throws(CommandFailure) -> CheckedVolume {
         let isPrevious = isPrevious && KeybagFile.hasPrevious(in: directory)
         let now = try VolumeAccess(
@@ -68,7 +68,7 @@ struct CheckedVolume {
         return try CheckedVolume(now, terms, isPrevious: isPrevious)
     }
 
-    /// All keys, by a credential and the device key where it is here.
+    /// All keys, by a credential, and the device key if it is here.
     func unlock(
         _ credential: borrowing Credential, _ deviceKey: borrowing FoundDeviceKey
     ) throws(CommandFailure) -> VolumeKeys {
@@ -90,11 +90,11 @@ struct CheckedVolume {
         try LocalState.pin(found, accept: outcome == .accepted)
     }
 
-    /// Ends a change of the keybag that was cut off: this one has been unlocked, so what that has left is destroyed. Where a
-    /// command is just changing the keybag, it is left to that.
+    /// Completes an interrupted change of the keybag. This keybag has been unlocked, so the remains of the other are destroyed,
+    /// unless a command is changing the keybag right now.
     ///
     /// - Parameter isAlone: whether the caller keeps other commands from changing the keybag.
-    /// - Returns: what a person should know; nil where nothing is left, or the store is read-only.
+    /// - Returns: a message for the user. Nil if nothing is left, or the store is read-only.
     func endChange(isAlone: Bool = false) -> String? {
         guard !isPrevious, KeybagFile.hasLeftovers(in: directory) else { return nil }
         let lock = isAlone ? nil : KeybagLock(ifFree: bag.volumeID)
@@ -108,10 +108,10 @@ struct CheckedVolume {
         }
     }
 
-    /// Replaces the keybag by `next`, pins it, and destroys the one before it.
+    /// Replaces the keybag by `next`, pins it, and destroys the previous one.
     ///
-    /// - Throws: when the keybag is as it was.
-    /// - Returns: success; or failure, which has been said, where the keybag is replaced and more should have been done.
+    /// - Throws: if the keybag is unchanged.
+    /// - Returns: success, or failure if the keybag is replaced but a later step failed. That failure has been reported.
     func replaceKeybag(by next: Keybag) throws(CommandFailure) -> ExitCode {
         let left: Errno?
         do throws(Errno) {

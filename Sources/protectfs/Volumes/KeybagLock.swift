@@ -15,7 +15,7 @@ final class KeybagLock {
         self.file = file
     }
 
-    /// Takes the lock; nil where a command has it, or it cannot be had.
+    /// Takes the lock. Nil if a command has it, or it is not available.
     init?(ifFree volume: VolumeID) {
         guard let file = try? Self.open(Self.path(volume)), flock(file.number, LOCK_EX | LOCK_NB) == 0 else {
             return nil

@@ -1,13 +1,13 @@
-// The files that this machine keeps for a volume beside its device keys: their names are made and read here alone.
+// The files that this machine keeps for a volume beside its device keys. Only this file makes and reads their names.
 
 import HostSystem
 import ProtectedVolume
 import VolumeFormat
 
-/// A file of `SystemPaths.data` that is called after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
+/// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
 /// `UUID.2.state`, `UUID.lock`, `UUID.keybag.lock`.
 struct LocalFile {
-    /// Its path; without what `erase` appends while it destroys the file.
+    /// Its path, without the suffix that `erase` appends while it destroys the file.
     let path: HostPath
     /// The words between the dots, without the UUID.
     private let words: [String]
@@ -21,7 +21,7 @@ struct LocalFile {
     /// Whether it is a state file: `UUID.state` or `UUID.N.state`.
     var isState: Bool { words.last == "state" }
 
-    /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to; nil for any other name.
+    /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to. Nil for any other name.
     private func number(suffix: String) -> Int? {
         guard !isBeingErased, words.last == suffix else { return nil }
         if words.count == 1 { return 1 }
@@ -31,10 +31,10 @@ struct LocalFile {
 
     private static let erasing = Array(".erasing".utf8)
 
-    /// The name that a file has while it is being destroyed.
+    /// The name of a file while it is being destroyed.
     static func beingErased(_ path: HostPath) -> HostPath { HostPath(bytes: path.bytes + erasing) }
 
-    /// All files of a volume, by name. Without the directory there are none.
+    /// All files of a volume, by name. Empty if the directory is missing.
     static func all(of volume: VolumeID) -> [LocalFile] {
         let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
         return names.compactMap { (name: HostPath) -> LocalFile? in

@@ -1,4 +1,4 @@
-// What this machine remembers of a volume: the state file beside the device keys.
+// This machine's record of a volume: the state file beside the device keys.
 
 import BackingStore
 import Glibc
@@ -9,12 +9,12 @@ import VolumeFormat
 
 /// The state file as commands and the daemon use it.
 enum LocalState {
-    /// Where the state file of a volume's store is kept.
+    /// The path of the state file of a volume's store.
     static func store(_ access: VolumeAccess) throws(CommandFailure) -> StateFileStore {
         try store(access.bag.volumeID, access.place().number)
     }
 
-    /// Where the state file of a volume with this number is kept.
+    /// The path of the state file of a volume with this number.
     static func store(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFileStore {
         let path = SystemPaths.data
         do throws(SystemError) { try makeDirectories(path) } catch { throw ErrorMessages.system(error) }
@@ -27,24 +27,24 @@ enum LocalState {
         }
     }
 
-    /// The state file of a volume's store; nil when there is none.
+    /// The state file of a volume's store. Nil if there is none.
     static func load(_ access: VolumeAccess) throws(CommandFailure) -> StateFile? {
         try load(access.bag.volumeID, access.place().number)
     }
 
-    /// The state file of a volume with this number; nil when there is none.
+    /// The state file of a volume with this number. Nil if there is none.
     static func load(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFile? {
-        // Asking must not make the directory.
+        // Reading must not make the directory.
         guard unsafe SystemPaths.data.withCString({ unsafe access($0, F_OK) }) == 0 else { return nil }
         let store = try store(volume, number)
         do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
     }
 
-    /// Compares a keybag with what this machine remembers, and says whether its public key is the pinned one. Refuses a
-    /// keybag that is older than, or differs from, the pinned one, unless `accept`.
+    /// Compares a keybag with this machine's record, and returns whether its public key is the pinned one. Refuses a keybag
+    /// that is older than, or differs from, the pinned one, unless `accept`.
     ///
-    /// A copy for which nothing is pinned is compared with the highest serial pinned for any store of its UUID: an attacker who
-    /// can change the store can make it look like a new copy.
+    /// A copy without a pin is compared with the highest serial pinned for any store of its UUID, because an attacker who can
+    /// change the store can make it look like a new copy.
     static func standing(
         of access: VolumeAccess, accept: Bool
     ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
@@ -53,21 +53,21 @@ enum LocalState {
         let state = isPinned ? own : try highestPin(access.bag)
         do throws(StateFileError) {
             let outcome = try StateFile.check(access.bag, against: state, acceptingKeybag: accept)
-            // What is pinned for another store has still to be pinned for this one.
+            // A pin of another store does not count as a pin of this one.
             return (outcome == .current && !isPinned ? .newer : outcome, state?.pins(publicKeyOf: access.bag) ?? false)
         } catch {
             throw explain(error, access.path)
         }
     }
 
-    /// The state file with the highest serial that is pinned for a volume; of several the one that pins this keybag.
+    /// The state file with the highest pinned serial of a volume. Of several, the one that pins this keybag.
     private static func highestPin(_ bag: Keybag) throws(CommandFailure) -> StateFile? {
         let pinned = try StorePlace.states(of: bag.volumeID).map(\.state).filter(\.layout.isPinned)
         let highest = pinned.filter { state in pinned.allSatisfy { $0.layout.serial <= state.layout.serial } }
         return highest.first { (try? StateFile.check(bag, against: $0)) == .current } ?? highest.first
     }
 
-    /// Pins a keybag that has been unlocked or made here. A pin goes down only where a person has accepted the keybag.
+    /// Pins a keybag that has been unlocked or made here. A pin goes back only if a person has accepted the keybag.
     static func pin(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) {
         var refusal: StateFileError?
         try update(access) { state in
@@ -76,18 +76,18 @@ enum LocalState {
         if let refusal { throw explain(refusal, access.path) }
     }
 
-    /// What this machine remembers of a volume that it has not seen before: nothing is pinned, crash damage is tolerated,
-    /// and every late file in the volume's root believed.
+    /// The record of a volume that this machine has not seen before: nothing is pinned, crash damage is tolerated, and every
+    /// late file in the volume's root is believed.
     private static func anew(_ access: VolumeAccess) -> StateFile {
         var state = StateFile(unpinned: access.bag.volumeID)
         state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
 
-    /// Finds out that the state file can be written; one that is missing is made, and pins nothing.
+    /// Checks that the state file can be written. A missing file is made, and pins nothing.
     static func touch(_ access: VolumeAccess) throws(CommandFailure) { try update(access) { _ in } }
 
-    /// Changes the state file of a volume's store; one that is missing is made.
+    /// Changes the state file of a volume's store. A missing file is made.
     private static func update(
         _ access: VolumeAccess, _ change: (inout StateFile) -> Void
     ) throws(CommandFailure) {
@@ -96,7 +96,7 @@ enum LocalState {
         var isTaken = false
         do throws(VolumeError) {
             _ = try store.update { found in
-                // Another store seen for the first time may have got this number meanwhile.
+                // Another store, seen for the first time, may have got this number meanwhile.
                 if let owner = found?.layout.store, !owner.isSameDirectory(as: place.store),
                     owner.path != place.store.path
                 {

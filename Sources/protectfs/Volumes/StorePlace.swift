@@ -8,21 +8,21 @@ import VolumeFormat
 
 /// A store among those of one UUID that this machine has seen (docs/volume-format.md 4.1).
 struct StorePlace {
-    /// 1 for the store that was seen first, whose files are `UUID.state` and `UUID.key`; those of others have the number in
-    /// their names.
+    /// 1 for the store that was seen first, whose files are `UUID.state` and `UUID.key`. The files of other stores have the
+    /// number in their names.
     let number: Int
     /// The store as it is now.
     let store: StateFileLayout.Store
-    /// Where the store that was seen first was, if this is another.
+    /// The path of the store that was seen first, if this is another one.
     let original: HostPath?
-    /// Whether this machine sees the store for the first time, and knows another of its UUID.
+    /// Whether this machine sees the store for the first time, and knows another one of its UUID.
     let isNewCopy: Bool
 
-    /// Finds a store's place: by the directory itself, else by its path, else the first that is free.
+    /// Finds a store's place: by the directory itself, or by its path, or the first free place.
     ///
-    /// A damaged state file may be this store's own, unless another one names the store.
-    /// - Parameter typedPath: the absolute path with its links. A link in the place of a store that was seen there leads to
-    ///   what is measured by that store's state, as another directory in its place is.
+    /// A damaged state file may be this store's own, unless another state file names the store.
+    /// - Parameter typedPath: the absolute path with its links. A link that replaces a store's directory is checked by that
+    ///   store's state, like any other directory at its path.
     init(_ volume: VolumeID, _ store: StateFileLayout.Store, _ typedPath: HostPath?) throws(CommandFailure) {
         var store = store
         let (known, damage) = Self.readableStates(of: volume)
@@ -44,7 +44,7 @@ struct StorePlace {
     /// The path of a new device key for this store.
     func deviceKey(_ volume: VolumeID) -> HostPath { LocalFile.deviceKey(of: volume, number: number) }
 
-    /// A note for the user before this store's keys are changed; nil for the store seen first.
+    /// A note for the user before this store's keys are changed. Nil for the store that was seen first.
     func note(_ path: HostPath) -> String? {
         guard let original else { return nil }
         return """
@@ -53,7 +53,7 @@ struct StorePlace {
             """
     }
 
-    /// A warning for the user when a copy is mounted for the first time; nil otherwise.
+    /// A warning for the user when a copy is mounted for the first time. Nil otherwise.
     func warning(_ path: HostPath) -> String? {
         guard isNewCopy else { return nil }
         let place = original.map { "at \($0)" } ?? "seen before"
@@ -70,7 +70,7 @@ struct StorePlace {
         return known
     }
 
-    /// Those that can be read, and what is wrong with another.
+    /// The readable ones, and the error of another one.
     private static func readableStates(
         of volume: VolumeID
     ) -> (known: [(number: Int, state: StateFile)], damage: CommandFailure?) {

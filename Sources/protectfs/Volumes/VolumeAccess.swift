@@ -7,15 +7,15 @@ import ProtectedVolume
 import SodiumKit
 import VolumeFormat
 
-/// The directory and the keybag of a volume as they were found; to use the keybag, `CheckedVolume` reads it.
+/// The directory and the unverified keybag of a volume. To use the keybag, read it with `CheckedVolume`.
 struct VolumeAccess {
     /// The path as typed.
     let path: HostPath
     /// The volume's directory.
     let directory: HostDirectory
-    /// What tells the directory from its copies.
+    /// Distinguishes the directory from its copies.
     let store: StateFileLayout.Store
-    /// Its path without following what may be a link that somebody has put in its place.
+    /// Its path, without following a link that someone may have put in its place.
     let typedPath: HostPath?
     /// Its keybag, unverified.
     let bag: Keybag
@@ -74,14 +74,14 @@ struct VolumeAccess {
         return "not a protectfs volume (\(ReservedName.keybag) is missing); make one with protectfs init"
     }
 
-    /// An absolute path in its shortest form, links left alone.
+    /// An absolute path in its shortest form, with links unresolved.
     private static func plainAbsolute(_ path: HostPath) -> HostPath? {
         guard let absolute = try? path.absolute() else { return nil }
         let parts = absolute.bytes.split(separator: UInt8(ascii: "/")).filter { !$0.elementsEqual(".".utf8) }
         return HostPath(bytes: parts.flatMap { [UInt8(ascii: "/")] + $0 })
     }
 
-    /// A path as libfuse and the store take it.
+    /// A path in the form for libfuse and the store.
     static func text(_ path: HostPath) throws(CommandFailure) -> String {
         guard let text = String(validating: path.bytes, as: UTF8.self) else {
             throw .init(.usage, "\(path): the path is not UTF-8 text; rename the directory")
