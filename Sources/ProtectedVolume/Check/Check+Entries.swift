@@ -38,7 +38,7 @@ extension Check {
         return try volume.entry(status, in: place.parent, place.name).node
     }
 
-    /// The directory's ID; nil where the record is missing or wrong, which is reported.
+    /// The directory's ID. Reports a missing or wrong record and returns nil.
     private func checkRecord(of node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths) throws(VolumeError)
         -> ObjectID?
     {
@@ -57,7 +57,7 @@ extension Check {
         return nil
     }
 
-    /// Whether an entry is the format's own; leftovers are reported.
+    /// Whether an entry has a reserved name. Reports leftovers.
     private func isReserved(
         _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Bool {
@@ -86,7 +86,7 @@ extension Check {
             return true
         case .temporary:
             found(.temporary, .note, shown)
-            // A keybag is not kept: what it opens with may be revoked. The next unlock destroys it.
+            // An unfinished keybag is not kept, because a revoked credential may open it. The next unlock destroys it.
             if node !== volume.root || entry.name != BackingName.temporaryKeybag { tidy(entry.name, directory, shown) }
             return true
         case .aside:
@@ -94,7 +94,7 @@ extension Check {
             case .needed: break
             case .stale:
                 found(.staleAside, .note, shown)
-                // A mount would remove it; repair removes nothing.
+                // A mount would remove it, but repair removes nothing.
                 if options.repairs {
                     tidy(entry.name, directory, shown)
                 } else if mends {
@@ -112,12 +112,12 @@ extension Check {
                 found(.orphanCompanion, .note, shown)
                 tidy(entry.name, directory, shown)
             } catch {
-                // Not to be taken for an orphan: the name of its entry is nowhere else.
+                // It does not count as an orphan, because it has the only copy of its entry's name.
                 found(error, shown)
             }
             return true
         case .foreign:
-            // A file system's own directory, where the volume is the root of one.
+            // The file system's own directory, if the volume is the root of a file system.
             guard node === volume.root, entry.name.bytes.elementsEqual("lost+found".utf8) else { return false }
             found(.foreign, .note, shown)
             return true
@@ -129,8 +129,8 @@ extension Check {
         case needed, stale, damaged
     }
 
-    /// A record set aside is stale when no directory is left to which it belongs; one that is gets it back when it is
-    /// looked at.
+    /// A record set aside is stale if its directory no longer exists. An existing directory gets its record back when
+    /// it is checked.
     private func judge(
         aside: EntryName, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Aside {
@@ -173,8 +173,8 @@ extension Check {
                 return
             }
             if kind == .directory {
-                // Each write removes its staging directory, and no program writes now: one that is left is of a program
-                // that was killed.
+                // Each write removes its staging directory, and no program writes now. So a killed program has left
+                // this one.
                 if id != nil, case .name(let name) = decoded, StagingName.matches(name.span) {
                     found(.staging, .note, paths)
                     if tidy(place.name, directory, paths) { return }
@@ -208,7 +208,7 @@ extension Check {
         case gone
     }
 
-    /// Reports a name that does not verify, and gives the entry another one or moves it away, where that was asked for.
+    /// Reports a name that does not verify. If the options ask for it, renames the entry or moves it away.
     private func judge(
         _ decoded: DecodedName, _ entry: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory,
         _ id: ObjectID?, _ above: ObjectPaths
@@ -226,7 +226,7 @@ extension Check {
             return .stays(paths)
         case .undecryptable, .reserved:
             var paths = above.appending(Volume.nameShown(for: entry), entry)
-            // Told at the directory, whose record was made anew a moment ago.
+            // Reported with the directory, whose record this run has made.
             let isExpected = state.withLock { $0.rebuilt.contains(parent.inode) }
             if isExpected, case .unverified(let name) = volume.decode(entry, in: directory, nil) {
                 paths = above.appending(UnverifiedName.bytes(for: entry, name), entry)
@@ -246,7 +246,7 @@ extension Check {
         switch ReservedName.kind(of: name.bytes.span) {
         case .long: .companion
         case .foreign: .foreign
-        // By its length alone it could be one.
+        // Its length alone would allow it.
         case .encoded where Base64URL.decode(Array(name.bytes).span) == nil: .foreign
         default: .name
         }
@@ -262,7 +262,7 @@ extension Check {
         }
     }
 
-    /// Names and values of the attributes of a file or directory.
+    /// Checks names and values of the attributes of a file or directory.
     func checkAttributes(of node: Node, _ paths: ObjectPaths) {
         do throws(VolumeError) {
             let object = try volume.backing(node)

@@ -7,14 +7,14 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension Check {
-    /// Blocks reported for one file before the rest is left out.
+    /// The limit of blocks reported for one file.
     private static var mostBlocks: Int { 64 }
 
-    /// One file, hard-linked ones once.
+    /// Checks one file; a hard-linked file once.
     func look(atFile node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths) {
         count { $0.files += 1 }
         var errors = 0
-        // Those of them that the store could not read.
+        // The number of errors that are read errors of the store.
         var unread = 0
         var advanced: UInt64 = 0
         defer { advance(max(Self.weight(of: status), advanced) - advanced) }
@@ -49,7 +49,7 @@ extension Check {
         }
     }
 
-    /// - Returns: how many errors were reported.
+    /// - Returns: the number of errors reported.
     private func checkContent(
         _ content: FileContent, _ paths: ObjectPaths, _ advanced: inout UInt64, _ unread: inout Int
     ) throws(VolumeError) -> Int {
@@ -85,7 +85,7 @@ extension Check {
         return 0
     }
 
-    /// Whether an error is one of the bytes themselves: others of the file can be read.
+    /// Whether an error affects only some bytes, so that others of the file can be read.
     private static func isOfContent(_ error: VolumeError) -> Bool {
         switch error {
         case .damaged, .store(.EIO): true
@@ -93,7 +93,7 @@ extension Check {
         }
     }
 
-    /// Block by block through a megabyte that does not verify; gives where to go on.
+    /// Checks block by block through a megabyte that does not verify. Returns the position at which to continue.
     private func locate(
         _ content: FileContent, from offset: UInt64, _ damaged: inout Int, _ unread: inout Int,
         _ buffer: inout LockedBuffer,

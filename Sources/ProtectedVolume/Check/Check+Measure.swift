@@ -1,21 +1,21 @@
-// Counts how much a volume holds while the check runs, for an estimate of the remaining time.
+// Measures a volume while the check runs, for an estimate of the remaining time.
 
 internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
-    /// The weight of an object besides its bytes: about the cost of a lookup.
+    /// The weight of an object besides its bytes, about the cost of a lookup.
     static var objectWeight: UInt64 { 16384 }
 
-    /// Counts the whole tree and reports the total; gives up without a total on an error.
+    /// Measures the whole tree and reports the total. Reports nothing after an error.
     func measure() {
         var total: UInt64 = 0
         guard (try? measure(volume.rootDirectory, depth: 0, &total)) == true else { return }
         expect(total)
     }
 
-    /// - Returns: false when the check has ended meanwhile, or the tree is deeper than descriptors reach.
+    /// - Returns: false if the check has ended meanwhile, or if the tree is too deep for the descriptors.
     private func measure(
         _ directory: BackingDirectory, depth: Int, _ total: inout UInt64
     ) throws(Errno) -> Bool {

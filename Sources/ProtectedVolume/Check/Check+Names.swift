@@ -1,11 +1,11 @@
-// Repairs names: an entry whose name is not verified gets a name that says so, unless a person confirms the original name.
+// Repairs names. An entry whose name is not verified gets a marked name, unless a person confirms the original name.
 
 internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
-    /// Tells of a name that nothing proves.
+    /// Reports a name that nothing proves.
     func foundUnverified(_ paths: ObjectPaths) {
         state.withLock { $0.summary.unverified += 1 }
         found(.unverifiedName, .note, paths)
@@ -13,12 +13,12 @@ extension Check {
 
     /// Renames an entry whose name does not verify.
     ///
-    /// The new name is the original one if a person has confirmed it, else the marked name, which no program mistakes for the
-    /// original. If the name does not decrypt, but the object proves that this volume has written it, it is `recovered-` and a
-    /// hash.
+    /// The new name is the original one if a person has confirmed it, else the marked name, which no program mistakes
+    /// for the original. If the name does not decrypt, but this volume has provably written the object, the new name is
+    /// `recovered-` and a hash.
     ///
-    /// - Returns: the new name and its encoding; nil where there is none.
-    /// - Throws: the store's error: an entry that cannot be read now must not count as undecryptable.
+    /// - Returns: the new name and its encoding; nil if the entry got none.
+    /// - Throws: the store's error, because an entry that cannot be read now must not count as undecryptable.
     func giveName(
         to entry: EntryName, _ status: Status, in directory: BackingDirectory, _ id: ObjectID?, _ above: ObjectPaths,
         settling errors: Int
@@ -41,7 +41,7 @@ extension Check {
             settling: errors)
     }
 
-    /// Gives an entry with a marked name, from an earlier repair, the name that it carries, where a person has confirmed that.
+    /// Renames an entry with a marked name from an earlier repair to its original name, if a person has confirmed it.
     func confirm(
         _ name: [UInt8], of entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?, _ paths: ObjectPaths
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
@@ -62,8 +62,8 @@ extension Check {
         return given
     }
 
-    /// Whether a person has confirmed this very entry: by its marked name, or by the name alone where no other entry of the
-    /// directory claims that. Else the store would choose which of them gets the name.
+    /// Whether a person has confirmed this very entry, by its marked name or by the name alone. The name alone counts
+    /// only if no other entry of the directory claims it. Otherwise the store would choose which entry gets the name.
     private func isConfirmed(
         _ plain: [UInt8], of entry: EntryName, _ paths: ObjectPaths, in directory: BackingDirectory, _ id: ObjectID
     ) throws(VolumeError) -> Bool {
@@ -88,8 +88,8 @@ extension Check {
         return false
     }
 
-    /// Encodes a name for an entry; nil where it is taken or cannot be one. The line in the log and a long name's companion
-    /// come first.
+    /// Renames an entry; nil if the name is taken or invalid. The line in the log and a long name's companion come
+    /// first.
     private func rename(
         _ entry: EntryName, to name: [UInt8], _ paths: ObjectPaths, in directory: BackingDirectory, _ id: ObjectID,
         settling errors: Int
@@ -110,7 +110,7 @@ extension Check {
             }
             try volume.renameNew(entry, to: encoded.entry, directory)
         } catch {
-            // EEXIST: a former run has used the name for an entry that was there twice.
+            // EEXIST means that an earlier run has used the name for an entry that existed twice.
             if error != .store(.EEXIST), error != .exists { throw error }
             return nil
         }
@@ -125,7 +125,7 @@ extension Check {
         return (name, encoded.entry)
     }
 
-    /// Whether an object proves, whatever its name, that this volume has written it.
+    /// Whether the content of an object proves, without its name, that this volume has written it.
     private func verifies(
         _ entry: EntryName, _ status: Status, _ directory: BackingDirectory
     ) throws(VolumeError) -> Bool {

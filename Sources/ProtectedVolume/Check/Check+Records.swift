@@ -1,5 +1,5 @@
-// Repairs directory records: makes a missing or damaged record anew, with the strongest class that the directory may have
-// had.
+// Repairs directory records. Replaces a missing or damaged record by one with the strongest class that the directory
+// may have had.
 
 internal import BackingStore
 internal import Keybag
@@ -7,10 +7,10 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
-    /// Makes a record for a directory whose own is missing or damaged.
+    /// Makes a new record for a directory whose record is missing or damaged.
     ///
-    /// It keeps the ID of a damaged record if a name in the directory proves that ID. Else it gets a new ID, and the entries get
-    /// new names afterwards, one by one: until then no name verifies.
+    /// It keeps the ID of a damaged record if a name in the directory proves that ID. Otherwise the directory gets a
+    /// new ID, and then the entries get new names, one by one. Until then no name verifies.
     func rebuildRecord(
         of node: Node, _ place: Place?, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) throws(VolumeError) -> ObjectID? {
@@ -38,7 +38,7 @@ extension Check {
         return record.directoryID
     }
 
-    /// Puts a record in the place of one that does not verify, in one step: the ID in that may be the only one there is.
+    /// Replaces a record that does not verify, in one step. The old record may have the only copy of the ID.
     private func put(
         _ record: VerifiedRecord, _ old: [UInt8]?, in directory: BackingDirectory, _ paths: ObjectPaths
     ) throws(VolumeError) {
@@ -64,7 +64,7 @@ extension Check {
 
     // MARK: proofs
 
-    /// The target of a directory's record; nil where there is none, or no symlink.
+    /// The target of a directory's record; nil if the record is missing or not a symlink.
     static func recordTarget(in directory: BackingDirectory) throws(Errno) -> [UInt8]? {
         do throws(Errno) { return try directory.readSymlink(BackingName.record) } catch {
             if error == .ENOENT || error == .EINVAL { return nil }
@@ -128,8 +128,8 @@ extension Check {
         return strongest ?? .complete
     }
 
-    /// A file's class if block 0 proves it, else the strongest class: the file may have had it. Nil for a file that a crash has
-    /// left without header.
+    /// A file's class if block 0 proves it, else the strongest class: the file may have had it. Nil for a file that has
+    /// no header because of a crash.
     private func provenClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
             return try volume.verifiedClass(of: name, status, in: directory)?.protectionClass

@@ -9,14 +9,14 @@ internal import VolumeFormat
 extension Check {
     // MARK: moving away
 
-    /// Moves a leftover away, where repair was asked for.
+    /// Moves a leftover away, if the options ask for repair.
     @discardableResult
     func tidy(_ name: EntryName, _ directory: BackingDirectory, _ paths: ObjectPaths) -> Bool {
         guard options.repairs else { return false }
         return move(name, directory, paths) { $0.tidied += 1 }
     }
 
-    /// Moves away what cannot be decrypted, where that was asked for.
+    /// Moves away an object that cannot be decrypted, if the options ask for it.
     @discardableResult
     func moveAway(
         _ name: EntryName, _ directory: BackingDirectory, _ paths: ObjectPaths, settling errors: Int
@@ -39,7 +39,7 @@ extension Check {
             found(.store, .error, paths, errno: error)
             return false
         }
-        // A long name's companion has no entry now.
+        // A long name's companion has no entry any more.
         if let companion = Volume.companionName(of: name), (try? directory.status(of: companion)) != nil {
             _ = try? quarantine.take(
                 companion, from: directory,
@@ -48,7 +48,7 @@ extension Check {
         return true
     }
 
-    /// Moves away an attribute that does not decrypt: its name, a zero byte and its value.
+    /// Moves away an attribute that does not decrypt. The file kept has its name, a zero byte and its value.
     func moveAway(attribute name: [UInt8], of object: BackingNode, _ paths: ObjectPaths) {
         guard options.quarantines else { return }
         do throws(Errno) {

@@ -10,7 +10,7 @@ extension Check {
     /// The attribute that describes a copy: the original's ID, a checksum and the missing bytes.
     private static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
 
-    /// A file whose header is missing or does not verify.
+    /// Handles a file whose header is missing or does not verify.
     func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ paths: ObjectPaths) {
         guard options.repairs else { return }
         do throws(VolumeError) {
@@ -33,9 +33,9 @@ extension Check {
         var raw = bytes.mutableSpan
         do throws(Errno) { _ = try file.read(into: &raw, at: 0) } catch { throw .store(error) }
         guard bytes.allSatisfy({ $0 == 0 }) else { return false }
-        // No crash explains it, so it may have had any class. The next content must not get a weaker one.
+        // No crash explains it, so the file may have had any class. Its next content must not get a weaker one.
         let new = try FileContent.prepare(in: volume.content, class: .complete, explicit: false)
-        // As rule R0 asks.
+        // As rule R0 requires.
         try volume.below { () throws(Errno) in
             try file.truncate(to: 0)
             try file.synchronize(dataOnly: true)
@@ -54,16 +54,16 @@ extension Check {
                 damaged = try FileContent.openDamaged(in: volume.content, backing: try volume.openBacking(node))
             } catch {
                 guard case .damaged = error else { throw error }
-                // Without its key nothing can be had of it.
+                // Without its key nothing in it can be read.
                 moveAway(place.name, try volume.directory(place.parent), paths, settling: errors)
                 return
             }
             defer { damaged.wipeKeys() }
             let plan = try damaged.salvage(into: nil, mayGoOn: mayGoOn)
-            // The store can read it again: there is no damage.
+            // The store can read the file again, so it is not damaged.
             if areUnread, plan.unreadable.isEmpty { return }
             if plan.blocks > 0 { try copy(damaged, plan, node, place, status, paths) }
-            // After a read error the original stays: the disk may read it another time.
+            // After a read error the original stays, because the disk may read it at another time.
             if !plan.hasReadErrors {
                 moveAway(place.name, try volume.directory(place.parent), paths, settling: errors)
             }
@@ -89,7 +89,7 @@ extension Check {
                 target: Array(paths.visible.dropLast(name.count)) + copyName, unreadable: plan.unreadable)
             let located = try volume.locate(copyName, in: parent, directory)
             if let there = located.status {
-                // Made by a former run, or somebody else's.
+                // An earlier run has made this file, or it belongs to someone else.
                 guard there.kind == .regular, isCopy(located.name.entry, there, directory, label) else { continue }
                 repair.isOld = true
                 return did(repair, settling: 0)
@@ -100,14 +100,14 @@ extension Check {
         throw .exists
     }
 
-    /// Makes the copy under a temporary name, syncs it, and only then renames it: nobody sees a part of it.
+    /// Makes the copy under a temporary name, syncs it, and only then renames it. So a partial copy is never visible.
     private func make(
         _ name: [UInt8], of damaged: FileContent, _ plan: Salvage, _ node: Node, _ parent: Node,
         _ directory: BackingDirectory, _ status: Status, _ label: [UInt8]
     ) throws(VolumeError) {
         let (_, encoded) = try volume.prepare(name, in: parent)
         let header = damaged.header
-        // A header that block 0 does not prove may be of an earlier, weaker class of the same file.
+        // A header that block 0 does not prove may have an earlier, weaker class of the same file.
         let new = try FileContent.prepare(
             in: volume.content, class: plan.provesHeader ? header.protectionClass : .complete,
             explicit: plan.provesHeader && header.flags.contains(.explicit))
@@ -120,7 +120,7 @@ extension Check {
             guard try damaged.salvage(into: content, mayGoOn: mayGoOn) == plan else { throw .stale }
             try copyAttributes(of: node, to: file, content.fileID, label)
             try volume.below { () throws(Errno) in
-                // Set-ID bits are not for a file that is not whole.
+                // An incomplete file gets no set-ID bits.
                 if volume.givesOwnership { try file.setOwner(status.owner, group: status.group) }
                 try file.setMode(status.mode & 0o777)
                 try file.setTimes(accessed: .keep, modified: .set(status.modified))
@@ -175,12 +175,12 @@ extension Check {
         Array(path[(path.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0)...])
     }
 
-    /// `name.salvaged`, `name.salvaged.2` …, cut between characters where it would be too long.
+    /// `name.salvaged`, `name.salvaged.2` …, with the name cut between characters if it is too long.
     static func name(ofCopy number: Int, of name: [UInt8]) -> [UInt8] {
         let suffix = Array((number == 1 ? ".salvaged" : ".salvaged.\(number)").utf8)
         var base = name[...]
         while base.count + suffix.count > NameLimits.longest, let last = base.popLast() {
-            // The rest of a character of several bytes goes with its last one.
+            // Removes all bytes of a character together with its last one.
             if last & 0xC0 == 0x80 { while let more = base.popLast(), more & 0xC0 == 0x80 {} }
         }
         return Array(base) + suffix

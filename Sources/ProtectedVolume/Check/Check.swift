@@ -1,8 +1,9 @@
-// Checks a whole volume that is not mounted: verifies everything that the keys allow, in parallel.
+// Checks a whole volume that is not mounted. Verifies everything that the keys allow, in parallel.
 //
-// Without repair a check changes only what a mount would change too: it mends files that a crash has left unfinished (rules
-// R0 and R5), and restores records that were set aside. If it has seen everything and found no error, it then closes the
-// epochs that ended badly. Repair removes nothing: it moves obstacles away, and keeps a damaged file beside its copy.
+// Without repair a check changes only what a mount would change too: it mends files that a crash has left unfinished
+// (rules R0 and R5), and restores records that were set aside. If it has seen everything and found no error, it then
+// closes the epochs that ended badly. Repair removes nothing. It moves obstacles away, and keeps a damaged file beside
+// its copy.
 
 package import BackingStore
 internal import Dispatch
@@ -12,7 +13,7 @@ internal import VolumeFormat
 
 /// One run of a check.
 package final class Check: Sendable {
-    /// Something to look at.
+    /// An item of the queue.
     enum Item: Sendable {
         case directory(Place?, ObjectPaths)
         case entries([DirectoryEntry], in: Node, ObjectPaths)
@@ -25,9 +26,9 @@ package final class Check: Sendable {
         var seenIDs: Set<ObjectID> = []
         var evidence: [UInt64: [CrashEvidence]] = [:]
         var restored: Set<UInt64> = []
-        /// Directories whose record this run has made anew.
+        /// The directories whose record this run has made.
         var rebuilt: Set<UInt64> = []
-        /// Late files that do not count, or not whole.
+        /// The late files that are not applied, or only in part.
         var late: [(number: UInt64, notice: LateNotice)] = []
     }
 
@@ -65,13 +66,14 @@ package final class Check: Sendable {
     /// Checks the volume in `directory`.
     ///
     /// - Parameters:
-    ///   - keys: unlocked to verify everything; before first unlock only the classes that the device key opens.
-    ///   - states: the file that lists the open epochs; nil: the check closes none.
-    ///   - options: which changes are allowed.
+    ///   - keys: the keys. Only an unlocked volume is verified completely; before first unlock, only the classes that
+    ///     the device key opens.
+    ///   - states: the file that lists the open epochs. If nil, the check closes none.
+    ///   - options: the allowed changes.
     ///   - progress: called now and then, from any thread.
     ///   - repaired: called with each repair, from any thread, one at a time with findings.
     ///   - report: called with each finding, from any thread, one at a time.
-    /// - Throws: `.refused(.EBUSY)` when the volume is mounted; the store's error when the root cannot be read.
+    /// - Throws: `.refused(.EBUSY)` if the volume is mounted; the store's error if the root cannot be read.
     package static func run(
         directory: BackingDirectory, keys: KeyRing, states: StateFileStore?,
         options: CheckOptions = CheckOptions(),
@@ -98,7 +100,8 @@ package final class Check: Sendable {
             hand: { finding in order.withLock { _ in report(finding) } },
             handRepair: { repair in order.withLock { _ in repaired(repair) } })
         check.queue.withLock { $0.items = [.directory(nil, ObjectPaths())] }
-        // Beside the workers, whose end it looks for. They take every thread of the shared pool: a queue of its own has one.
+        // Measures in parallel with the workers, until they end. They use every thread of the shared pool, so this
+        // needs its own queue.
         let measuring = DispatchGroup()
         if options.measures { DispatchQueue(label: "measure").async(group: measuring) { check.measure() } }
         DispatchQueue.concurrentPerform(iterations: max(options.threads, 1)) { _ in check.work() }
@@ -108,7 +111,7 @@ package final class Check: Sendable {
 
     // MARK: the queue
 
-    /// Takes items until the queue is empty and no worker can add one.
+    /// Processes items until the queue is empty and no worker can add one.
     private func work() {
         while let item = next() {
             // After an interruption the rest of the queue is dropped.
@@ -124,19 +127,19 @@ package final class Check: Sendable {
         }
     }
 
-    /// False once the check is to end.
+    /// False when the check must end.
     func mayGoOn() -> Bool {
         if options.mayGoOn() { return true }
         state.withLock { $0.summary.isInterrupted = true }
         return false
     }
 
-    /// Whether nothing is left to look at.
+    /// Whether all items are done.
     var isDone: Bool { queue.withLock { $0.items.isEmpty && $0.active == 0 } }
 
     private func next() -> Item? {
         queue.wait(on: changed) { queue -> Item?? in
-            // The last one first, so that the queue stays as short as the tree is deep.
+            // Takes the last item first, so that the queue is never longer than the tree is deep.
             if let item = queue.items.popLast() {
                 queue.active += 1
                 return .some(item)
@@ -150,7 +153,7 @@ package final class Check: Sendable {
         changed.broadcast()
     }
 
-    // MARK: telling
+    // MARK: reporting
 
     func found(
         _ kind: Finding.Kind, _ severity: Finding.Severity, _ paths: ObjectPaths, page: UInt64? = nil,
@@ -178,13 +181,13 @@ package final class Check: Sendable {
         }
     }
 
-    /// Tells of an ID that another object has already.
+    /// Notes an ID, and reports it if another object has it already.
     func noteID(_ id: ObjectID, _ paths: ObjectPaths) {
         let isNew = state.withLock { $0.seenIDs.insert(id).inserted }
         if !isNew { found(.duplicate, .note, paths) }
     }
 
-    /// Tells of a repair, and how many errors it has settled.
+    /// Reports a repair, and the number of errors that it has repaired.
     func did(_ repair: Repair, settling errors: Int, _ change: (inout CheckSummary) -> Void = { _ in }) {
         state.withLock { state in
             state.summary.repaired += errors
@@ -193,7 +196,7 @@ package final class Check: Sendable {
         handRepair(repair)
     }
 
-    /// Counts an object that was looked at.
+    /// Counts an object that was checked.
     func count(_ change: (inout CheckSummary) -> Void) {
         let progress = state.withLock { state in
             change(&state.summary)
@@ -213,25 +216,25 @@ package final class Check: Sendable {
         tell(progress)
     }
 
-    /// Advances the measure of the estimate: backing bytes, and a weight for each object.
+    /// Advances the progress by backing bytes, and by a weight for each object.
     func advance(_ amount: UInt64) {
         state.withLock { $0.progress.done &+= amount }
     }
 
-    /// Sets how much there is.
+    /// Sets the total of the progress.
     func expect(_ total: UInt64) {
         state.withLock { $0.progress.total = total }
     }
 
     // MARK: the end
 
-    /// Tells of late files that were looked at before anything else was.
+    /// Reports late files, which were read before everything else.
     private func tellLateFiles() {
         for (number, notice) in state.withLock({ $0.late }) {
             let paths = ObjectPaths(backing: LateFileName.bytes(of: number))
             switch notice {
             case .cutOff: found(.staleLate, .crash, paths)
-            // A crash may have come between the list and the file.
+            // A crash may have come after the state file was written and before the late file was made.
             case .missing: found(.lateRecords, .crash, paths)
             case .failed(let error): found(error, paths)
             // Reported with the entries of the root.
@@ -245,7 +248,7 @@ package final class Check: Sendable {
         tellLateFiles()
         var summary = state.withLock { $0.summary }
         if mends, summary.isComplete, summary.remaining == 0 {
-            // Every file was opened and got its late records. The remaining records belong to no file.
+            // Every file was opened and received its late records. The remaining records have no file.
             _ = try volume.late.drop(exceptFor: state.withLock { $0.seenIDs })
         }
         if mends { try volume.close() }
@@ -257,11 +260,11 @@ package final class Check: Sendable {
     }
 }
 
-/// The two paths of an object.
+/// The visible and the backing path of an object.
 struct ObjectPaths: Sendable {
-    /// As users see it.
+    /// The path that users see.
     var visible: [UInt8] = []
-    /// In the backing store.
+    /// The path in the backing store.
     var backing: [UInt8] = []
 
     /// The paths of an entry of this directory.

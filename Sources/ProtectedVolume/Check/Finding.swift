@@ -4,17 +4,17 @@ package import VolumeFormat
 
 /// One thing that a check found.
 package struct Finding: Sendable {
-    /// How bad it is.
+    /// The severities.
     package enum Severity: String, Sendable, CaseIterable {
-        /// Something cannot be read as it was written; `fsck --repair` is for these.
+        /// Something cannot be read as it was written. `fsck --repair` handles these.
         case error
-        /// A crash explains it; the content reads as the rules say.
+        /// A crash explains it. The content reads as the recovery rules say.
         case crash
         /// Harmless.
         case note
     }
 
-    /// What it is.
+    /// The kinds of findings.
     package enum Kind: String, Sendable, CaseIterable {
         /// A file's header does not verify.
         case header
@@ -30,15 +30,16 @@ package struct Finding: Sendable {
         case length
         /// A backing name of the right form does not decrypt.
         case name
-        /// A name decrypts, but its directory's record is lost, or was when the entry got its mark: the store may have chosen it.
+        /// A name decrypts but is not verified, because its directory's record is lost, or was lost when the entry got
+        /// its mark. The store may have chosen the name.
         case unverifiedName = "unverified-name"
         /// The companion of a long name's entry is missing or does not verify.
         case companion
-        /// A backing name that this format never writes: a sync client's conflict copy, a stray file.
+        /// A backing name that this format never writes, for example a sync client's conflict copy.
         case foreign
         /// A directory's record does not verify.
         case record
-        /// A directory has no record: nothing is created in it.
+        /// A directory has no record, so nothing can be created in it.
         case missingRecord = "missing-record"
         /// A record set aside does not verify.
         case aside
@@ -46,41 +47,41 @@ package struct Finding: Sendable {
         case symlink
         /// An extended attribute's name or value does not decrypt.
         case attribute
-        /// A backing object of a kind that does not belong there.
+        /// A backing object has a wrong kind.
         case kind
-        /// The backing store could not read something.
+        /// The backing store reported an error.
         case store
-        /// A companion whose long name is gone.
+        /// A companion's long name no longer exists.
         case orphanCompanion = "orphan-companion"
-        /// Something that was being made when the power went.
+        /// An object was unfinished at a crash.
         case temporary
-        /// A staging directory of FileProtection's: a program was killed while it wrote.
+        /// A staging directory of FileProtection, from a program that was killed while it wrote.
         case staging
-        /// A record set aside whose directory is gone.
+        /// The directory of a record set aside no longer exists.
         case staleAside = "stale-aside"
-        /// Writes that came after a lock, and are not in their files.
+        /// Writes that came after a lock are not in their files yet.
         case lateRecords = "late-records"
-        /// A late file that does not count: it was used before, or is another machine's.
+        /// A late file is not applied. It was used before, or it belongs to another machine.
         case staleLate = "stale-late"
         /// A record set aside was put back.
         case restoredRecord = "restored-record"
         /// Crash damage was found in a file (see `crashEvidence`).
         case crashDamage = "crash-damage"
-        /// A file that a crash had left was mended.
+        /// A file was mended after a crash.
         case mended
-        /// Two objects have the same ID: a backing file or a record was copied.
+        /// Two objects have the same ID, because a backing file or a record was copied.
         case duplicate
-        /// The keybag from before the last change is still there: that change was cut off.
+        /// The keybag from before the last change still exists, because that change was interrupted.
         case previousKeybag = "previous-keybag"
         /// An older header may open the file under a weaker class.
         case keyExposed = "key-exposed"
     }
 
-    /// What it is.
+    /// The kind.
     package let kind: Kind
-    /// How bad it is.
+    /// The severity.
     package let severity: Severity
-    /// The path in the volume, components joined by `/`; undecryptable ones as the mount shows them.
+    /// The path in the volume, with components joined by `/`. Undecryptable names are as the mount shows them.
     package let path: [UInt8]
     /// The path below the volume's directory.
     package let backingPath: [UInt8]
@@ -92,25 +93,25 @@ package struct Finding: Sendable {
     package var errno: Int32?
 }
 
-/// How far a check is.
+/// The progress of a check.
 package struct CheckProgress: Sendable {
-    /// Objects looked at.
+    /// The number of objects checked.
     package var objects: UInt64 = 0
     /// Bytes of content verified.
     package var bytes: UInt64 = 0
-    /// How much of the volume is done, in bytes below with something for each object.
+    /// The part of the volume that is done, in backing bytes with a weight for each object.
     package var done: UInt64 = 0
-    /// How much there is, in the same measure; nil: not known, or not yet.
+    /// The total in the same measure; nil if it is not known yet.
     package var total: UInt64?
 }
 
 /// The outcome of a check.
 package struct CheckSummary: Sendable {
-    /// Directories looked at.
+    /// Directories checked.
     package var directories = 0
-    /// Regular files looked at; a hard-linked one once.
+    /// Regular files checked; a hard-linked file counts once.
     package var files = 0
-    /// Symlinks looked at.
+    /// Symlinks checked.
     package var symlinks = 0
     /// FIFOs, sockets and devices.
     package var others = 0
@@ -126,20 +127,20 @@ package struct CheckSummary: Sendable {
     package var unverified = 0
     /// Files mended.
     package var mended = 0
-    /// Errors that repair has settled.
+    /// Errors that repair has repaired.
     package var repaired = 0
     /// Leftovers that repair has moved away.
     package var tidied = 0
-    /// Files of which a copy with everything readable was made.
+    /// Files whose readable part was copied to a new file.
     package var salvaged = 0
-    /// Errors that are still there.
+    /// Errors that remain.
     package var remaining: Int { errors - repaired }
-    /// Whether the check was ended before it had seen everything.
+    /// Whether the check ended before it had seen everything.
     package var isInterrupted = false
     /// Files whose content could not be verified because their class is locked, by class.
     package var unchecked: [ProtectionClass: Int] = [:]
     /// Whether everything was verified.
     package var isComplete: Bool { unchecked.isEmpty && !isInterrupted }
-    /// Whether the epochs that ended badly were closed: from now on their damage is an error.
+    /// Whether the epochs that ended badly were closed. From now on their damage is an error.
     package var closedEpochs = false
 }

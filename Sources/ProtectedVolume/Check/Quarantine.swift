@@ -5,10 +5,11 @@ internal import Glibc
 internal import HostSystem
 internal import VolumeFormat
 
-/// `.protectfs.lost+found`: objects by number, and in `log` where each came from. Thread-safe.
+/// The directory `.protectfs.lost+found`. It has objects under numbers, and a `log` with the origin of each.
+/// Thread-safe.
 ///
-/// The log's line is durable before anything moves, and a move is one rename: an interruption leaves an object here or
-/// there, never nowhere, and at most a line too many.
+/// The log's line is durable before an object moves, and a move is one rename. So an interruption leaves each object at
+/// its old or its new place, and at most one superfluous line.
 final class Quarantine: Sendable {
     private struct Opened {
         let directory: BackingDirectory
@@ -47,7 +48,7 @@ final class Quarantine: Sendable {
         }
     }
 
-    /// Keeps bytes that are about to be removed from where they were; durable when it returns.
+    /// Keeps bytes that the caller then removes from their old place. Durable when it returns.
     func keep(_ bytes: [UInt8], of what: StaticString, origin: [UInt8]) throws(Errno) -> [UInt8] {
         try opened.withLock { (opened: inout Opened?) throws(Errno) -> [UInt8] in
             var here = try reach(opened)
@@ -72,7 +73,7 @@ final class Quarantine: Sendable {
         }
     }
 
-    /// Notes a change that leaves the object where it is; durable when it returns.
+    /// Notes a change that does not move the object. Durable when it returns.
     func note(_ what: StaticString, from old: [UInt8], to new: [UInt8]) throws(Errno) {
         try opened.withLock { (opened: inout Opened?) throws(Errno) in
             var here = try reach(opened)
@@ -116,7 +117,7 @@ final class Quarantine: Sendable {
         }
     }
 
-    /// Where the next line goes: behind a newline, if the last line is torn.
+    /// The position of the next line. If the last line is incomplete, a newline comes first.
     private static func mendedEnd(of log: BackingFile) throws(Errno) -> UInt64 {
         let end = try log.status().size
         guard end > 0 else { return 0 }

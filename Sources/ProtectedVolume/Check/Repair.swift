@@ -2,58 +2,59 @@
 
 package import VolumeFormat
 
-/// One thing that a check with repair did.
+/// One repair by a check.
 package struct Repair: Sendable {
-    /// What it did.
+    /// The kinds of repairs.
     package enum Action: String, Sendable, CaseIterable {
-        /// A directory's record was made anew.
+        /// A directory's record was replaced.
         case rebuilt
-        /// A file of which a crash left nothing got a header: it is empty.
+        /// A file of which a crash left nothing got a header. It is empty.
         case header
-        /// An entry whose name did not verify got another one.
+        /// An entry whose name did not verify was renamed.
         case renamed
         /// The readable part of a damaged file was copied to a new file beside it.
         case salvaged
-        /// A leftover, or something that cannot be decrypted, was moved to `.protectfs.lost+found`.
+        /// A leftover or an undecryptable object was moved to `.protectfs.lost+found`.
         case moved
     }
 
-    /// What it did.
+    /// The kind of repair.
     package let action: Action
-    /// The path in the volume that was concerned, with the marked names of entries whose own are not verified.
+    /// The path in the volume. Entries whose names are not verified have marked names in it.
     package let path: [UInt8]
-    /// The same below the volume's directory.
+    /// The same object's path below the volume's directory.
     package let backingPath: [UInt8]
-    /// For `renamed` and `salvaged` the new path in the volume; for `moved` the new path below the volume's directory.
+    /// The new path. For `renamed` and `salvaged` it is in the volume, for `moved` below the volume's directory.
     package var target: [UInt8]?
-    /// For `salvaged`, the stretches of the file that could not be read, in bytes: they read as zeros.
+    /// For `salvaged`, the byte ranges of the file that could not be read. They read as zeros in the copy.
     package var unreadable: [Range<UInt64>] = []
     /// For `rebuilt`, the class of new files in the directory.
     package var protectionClass: ProtectionClass?
-    /// For `salvaged`, whether a former run had made the same copy.
+    /// For `salvaged`, whether an earlier run had made the same copy.
     package var isOld = false
 }
 
-/// How a check is run.
+/// The options of a check.
 package struct CheckOptions: Sendable {
-    /// Mends what a mount would mend; false: the check writes nothing.
+    /// Mends the same damage as a mount. If false, the check writes nothing.
     package var mends = true
     /// Repairs everything that rules can decide, and salvages the readable content of damaged files.
     package var repairs = false
     /// Moves undecryptable objects to `.protectfs.lost+found`.
     package var quarantines = false
-    /// Whether a person has confirmed an entry's name: called with its path without marks, and with its marked name at the
-    /// end of that, which means this entry and no other; from any thread.
+    /// Whether a person has confirmed an entry's name. It is called with the entry's path without marks, and with the
+    /// same path but the marked name at its end, which means only this entry. Called from any thread.
     package var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
-    /// Workers.
+    /// The number of workers.
     package var threads = 2
-    /// Counts beforehand how much there is, for an estimate.
+    /// Measures the volume, for an estimate of the remaining time.
     package var measures = false
-    /// Asked often, from any thread; false ends the check where it is, with everything in order.
+    /// Called often, from any thread. If it returns false, the check ends early and leaves a consistent volume.
     package var mayGoOn: @Sendable () -> Bool = { true }
 
-    /// A path as `isConfirmed` is asked about it, from one that a person gives: as a check prints it, or with the names alone.
-    /// Marks are taken off directories, which may lose them in the same repair, and not off the entry itself.
+    /// Converts a path from a person to the form that `isConfirmed` gets. The path may have marked names, as a check
+    /// prints it, or only the original names. Directories lose their marks, because the same repair may rename them.
+    /// The entry itself keeps its mark.
     package static func confirmablePath(_ path: [UInt8]) -> [UInt8] {
         let (above, name) = UnverifiedName.parts(path)
         return above.isEmpty ? name : UnverifiedName.withoutMarks(above) + [UInt8(ascii: "/")] + name

@@ -5,11 +5,11 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// The value of an extended attribute, at the beginning of `buffer`, which is in locked memory: the only place where it
-    /// stands in the clear.
+    /// Writes the value of an extended attribute to the beginning of `buffer`. The buffer is in locked memory, and no
+    /// other place has the plaintext.
     ///
     /// - Returns: its length.
-    /// - Throws: ENODATA when there is none, ERANGE when the buffer has no room for it.
+    /// - Throws: ENODATA if the attribute does not exist, ERANGE if the buffer is too small.
     package func getXattr(_ node: Node, _ name: [UInt8], into buffer: inout MutableSpan<UInt8>) throws(VolumeError)
         -> Int
     {
@@ -25,7 +25,7 @@ extension Volume {
         return length
     }
 
-    /// The same in an array, which is not wiped: for a check, whose process ends, and not for a mount.
+    /// The same into an array, which is not wiped. Only for a check, whose process ends soon, and not for a mount.
     package func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
         if let open = try openXattr(node, name) { return open }
         let (stored, id) = try sealedXattr(node, name)
@@ -33,7 +33,7 @@ extension Volume {
         return value
     }
 
-    /// The value of an attribute that is not stored encrypted; nil where it would be.
+    /// The value of an attribute that is not stored encrypted; nil for an encrypted one.
     private func openXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8]? {
         if let own = OwnAttribute(name) { return try ownValue(own, of: node) }
         guard Self.isACL(name) else { return nil }
@@ -46,14 +46,14 @@ extension Volume {
         _ node: Node, _ name: [UInt8]
     ) throws(VolumeError) -> (stored: [UInt8], id: ObjectID) {
         let object = try object(for: name, of: node)
-        // Most files have none: then no header is read.
+        // Most files have no attribute, and then no header is read.
         guard try hasEncrypted(object) else { throw .noAttribute }
         let id = try objectID(of: node)
         let backingName = try names.encodeAttribute(name, of: id)
         return (try below { () throws(Errno) in try object.attribute(backingName) }, id)
     }
 
-    /// The names of all attributes, those of the volume's own that are listed first.
+    /// The names of all attributes. The volume's own attributes come first.
     package func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
         guard node.kind == .file || node.kind == .directory else { return [] }
         var result: [[UInt8]] = []
@@ -71,7 +71,7 @@ extension Volume {
             guard Self.isEncrypted(name) else { continue }
             if id == nil { id = try objectID(of: node) }
             guard let plain = id.flatMap({ names.decodeAttribute(name, of: $0) }) else {
-                // One that does not decrypt hides nothing else.
+                // Skips an attribute that does not decrypt, and lists the others.
                 report(.damaged(.attribute, inode: node.inode))
                 continue
             }
@@ -87,7 +87,7 @@ extension Volume {
         try setXattr(node, name, value: value.span, mode: mode)
     }
 
-    /// Sets an attribute; the value is copied nowhere in the clear, unless it is stored so.
+    /// Sets an attribute. Makes no plaintext copy of the value, unless it is stored unencrypted.
     package func setXattr(
         _ node: Node, _ name: [UInt8], value: Span<UInt8>, mode: AttributeMode
     ) throws(VolumeError) {
@@ -105,7 +105,7 @@ extension Volume {
         if let content = content(of: node) {
             try content.flushHeader()
         } else if node.kind == .file, try header(of: node) == nil {
-            // A crash has left no header: it is written now (rule R0).
+            // The file has no header because of a crash. It is written now (rule R0).
             try withContent(node, writable: true) { (content) throws(VolumeError) in try content.repair() }
         }
         let id = try objectID(of: node)
@@ -114,7 +114,7 @@ extension Volume {
         do throws(Errno) {
             try object.setAttribute(backingName, stored, mode: mode)
         } catch {
-            // ext4 says ENOSPC for a value that is too large for its block.
+            // ext4 returns ENOSPC for a value that is too large for its block.
             throw .store(error)
         }
         if name == NameCipher.bytes(of: "security.capability") {
@@ -122,7 +122,7 @@ extension Volume {
         }
     }
 
-    /// Removes an attribute; ENODATA when there is none.
+    /// Removes an attribute; ENODATA if it does not exist.
     package func removeXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) {
         try requireWritable()
         if let own = OwnAttribute(name) { return try removeOwn(own, of: node) }
@@ -143,7 +143,8 @@ extension Volume {
 
     // MARK: helpers
 
-    /// The backing object for an attribute that is stored encrypted; refuses names and kinds that have none.
+    /// The backing object for an attribute that is stored encrypted. Refuses names and kinds of objects that cannot
+    /// have one.
     private func object(for name: [UInt8], of node: Node) throws(VolumeError) -> BackingNode {
         let bytes = name.span
         let isKnown = bytes.hasText("user.") || bytes.hasText("trusted.") || bytes.hasText("security.")
@@ -160,7 +161,7 @@ extension Volume {
         }
     }
 
-    /// The ID that names and values are bound to: the directory's, or the one in the file's header.
+    /// The ID that names and values are bound to. It comes from the directory's record or the file's header.
     func objectID(of node: Node) throws(VolumeError) -> ObjectID {
         if node.kind == .directory {
             guard let id = try directoryID(node) else { throw damaged(.missingRecord, node) }

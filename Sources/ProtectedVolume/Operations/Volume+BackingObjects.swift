@@ -25,7 +25,7 @@ extension Volume {
         throw .stale
     }
 
-    /// Opens the directories from the nearest one that is open down to `node`.
+    /// Opens the directories from the nearest open one down to `node`.
     private func walk(to node: Node) throws(VolumeError) -> BackingDirectory {
         var chain: [(Node, EntryName)] = []
         var current = node
@@ -59,8 +59,8 @@ extension Volume {
         }
     }
 
-    /// Runs `body` with the directory and backing name of a node that has a name, after checking that the object
-    /// there is the node's. ESTALE when it is not, and no other name is known.
+    /// Runs `body` with the directory and backing name of a node, after checking that the object there is the node's.
+    /// ESTALE if it is not and no other name is known.
     func reach<Result>(
         _ node: Node, _ body: (BackingDirectory, EntryName, Status) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
@@ -70,7 +70,7 @@ extension Volume {
             if let status = try status(of: place.name, in: found), InodeKey(status) == node.key {
                 return try body(found, place.name, status)
             }
-            // A directory on the way was moved, this name was, or the store was changed from outside.
+            // A directory of the path or this name was moved, or the store was changed from outside.
             moving.withReadLock { _ in }
             attempts += 1
             let isSame = node.state.withLock { $0.place == place }
@@ -80,7 +80,7 @@ extension Volume {
         throw .stale
     }
 
-    /// The status of an entry; nil when there is none.
+    /// The status of an entry; nil if it does not exist.
     func status(of name: EntryName, in directory: BackingDirectory) throws(VolumeError) -> Status? {
         do throws(Errno) {
             return try directory.status(of: name)
@@ -114,7 +114,7 @@ extension Volume {
         return try reach(node) { (_, _, status) throws(VolumeError) in status }
     }
 
-    /// The attributes of a node; no byte of a file is read.
+    /// The attributes of a node. Reads no content.
     package func attributes(of node: Node) throws(VolumeError) -> Attributes {
         attributes(node, try status(node))
     }
@@ -127,10 +127,10 @@ extension Volume {
         return Attributes(status, kind: node.kind, geometry: content.geometry, openSize: size)
     }
 
-    /// An entry for an object just seen, with its lookup counted.
+    /// Makes an entry for an object just seen, and counts its lookup.
     ///
-    /// - Parameter isNew: it was just made, and so is none that is known: a known one with its inode number is gone, as
-    ///   happens when somebody removes files below the mount.
+    /// - Parameter isNew: whether the object was just created. A known node with its inode number is then stale, for
+    ///   example because another program has removed its file below the mount.
     func entry(
         _ status: Status, in parent: Node, _ name: EntryName, isNew: Bool = false
     ) throws(VolumeError) -> Entry {

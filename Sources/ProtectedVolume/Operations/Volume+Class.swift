@@ -5,12 +5,12 @@ internal import Keybag
 internal import HostSystem
 package import VolumeFormat
 
-/// Attributes that are the volume's own.
+/// The volume's own attributes.
 enum OwnAttribute {
     case protection
     case state
     case flags
-    /// Reserved for the mount itself: nothing there.
+    /// A reserved name without a value.
     case reserved
 
     init?(_ name: [UInt8]) {
@@ -32,7 +32,8 @@ enum OwnAttribute {
 extension Volume {
     // MARK: reading
 
-    /// A file's class, from its header where it is not known, or a directory's default; nil: none.
+    /// A file's class, or a directory's default class; nil if there is none. Reads a file's header if its class is not
+    /// known.
     package func protectionClass(of node: Node) throws(VolumeError) -> ProtectionClass? {
         switch node.kind {
         case .directory: return try defaultClass(node)
@@ -47,9 +48,9 @@ extension Volume {
         }
     }
 
-    /// A file's header; nil where a crash has left none (rule R0). No key of the file is needed.
+    /// A file's header; nil if it has none because of a crash (rule R0). Needs no key of the file.
     ///
-    /// If the file is not open only the header's MAC is verified: that is enough for showing it. Decisions need
+    /// If the file is not open, this verifies only the header's MAC, which is enough to show the class. Decisions need
     /// `verifiedClass`.
     package func header(of node: Node) throws(VolumeError) -> FileHeader? {
         guard node.kind == .file else { return nil }
@@ -108,7 +109,7 @@ extension Volume {
         try changeClass(of: node, to: wanted)
     }
 
-    /// Changes a file's class as `setxattr` does: page 0 alone is rewritten, and the class counts as chosen.
+    /// Changes a file's class, for `setxattr`. Rewrites only page 0, and marks the class as explicitly set.
     package func changeClass(of node: Node, to wanted: ProtectionClass) throws(VolumeError) {
         try requireWritable()
         guard let current = try protectionClass(of: node) else { throw .notSupported }
@@ -123,7 +124,7 @@ extension Volume {
                 node.remember(class: content.protectionClass)
             }
         } catch {
-            // Naming the class that it has succeeds in every state; EXPLICIT is set where the key can be had.
+            // Setting the present class succeeds in every state. EXPLICIT is set if the key is available.
             guard case .locked = error, current == wanted else { throw error }
         }
     }
@@ -149,7 +150,7 @@ extension Volume {
             guard try defaultClass(node) != nil else { throw .noAttribute }
             try setDefault(nil, of: node, mode: .set)
         case .file:
-            // Changes no class and must not fail; EXPLICIT is cleared where the key can be had.
+            // This does not change the class and must not fail. EXPLICIT is cleared if the key is available.
             do throws(VolumeError) {
                 try withContent(node, writable: true) { (content) throws(VolumeError) in
                     try content.removeExplicit()
@@ -163,13 +164,16 @@ extension Volume {
 
     // MARK: re-encryption
 
-    /// Gives a file a new key and class: a new backing file under a temporary name, renamed over the old one; the file
-    /// ID, attributes, owner, mode and times stay. The node is then without a name; a lookup finds the new inode.
+    /// Gives a file a new key and class. Writes a new backing file under a temporary name and renames it over the old
+    /// one. The file ID, attributes, owner, mode and times stay the same. The node then has no name, and a lookup finds
+    /// the new inode.
     ///
-    /// Where that tightens, the old inode takes the class first: who reads it through a handle of before is held to it.
+    /// If the new class is stronger, the old inode takes it first, so that it also applies to handles that are open
+    /// already.
     ///
-    /// - Parameter progress: gets the bytes done; if it returns false the change ends with EINTR and changes nothing.
-    /// - Throws: EBUSY while somebody has it open for writing, EMLINK for a file with several names.
+    /// - Parameter progress: gets the number of bytes done. If it returns false, the change ends with EINTR and changes
+    ///   nothing.
+    /// - Throws: EBUSY while the file is open for writing, EMLINK if it has several names.
     package func reencrypt(
         _ node: Node, to wanted: ProtectionClass, progress: (UInt64) -> Bool = { _ in true }
     ) throws(VolumeError) {
@@ -186,7 +190,7 @@ extension Volume {
                 let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
                     try content.reencrypt(into: made, class: wanted, explicit: true) { done in
-                        // Somebody writes to the file: the copy may be outdated.
+                        // A handle is open for writing, so the copy may be outdated.
                         progress(done) && node.state.withLock { $0.writableOpens } == opens
                     }
                     try copyMetadata(from: content.backing, to: made)
@@ -195,10 +199,11 @@ extension Volume {
                         try content.changeClass(to: wanted, explicit: false)
                         node.remember(class: wanted)
                     }
-                    // No open comes between the last look and the rename, nor finds the old inode after it.
+                    // This lock lets no open come between the last test and the rename, or find the old inode after it.
                     try stripe(node).withLock { (_) throws(VolumeError) in
                         try below { () throws(Errno) in
-                            // Somebody may have written, linked or removed it meanwhile; a writer may be gone again.
+                            // The file may have been written, linked or removed meanwhile, even if no writer has it
+                            // open now.
                             let now = try directory.status(of: name)
                             guard node.state.withLock({ $0.writableOpens }) == opens, now.inode == status.inode,
                                 now.links == 1
@@ -227,9 +232,9 @@ extension Volume {
 
     private func copyMetadata(from old: BackingFile, to new: BackingFile) throws(VolumeError) {
         try below { () throws(Errno) in
-            // As they are now: they may have been changed while the content was encrypted.
+            // Reads them now, because they may have changed while the content was encrypted.
             let status = try old.status()
-            // One that the directory hands down is not the file's.
+            // An attribute that comes from the directory does not belong to the file.
             try? new.removeAttribute(NameCipher.bytes(of: AttributeName.accessACL))
             for name in try old.attributeNames() {
                 let bytes = name.span

@@ -6,10 +6,10 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Creates a regular file and opens it for reading and writing; EEXIST when the name is taken.
+    /// Creates a regular file and opens it for reading and writing; EEXIST if the name is taken.
     ///
-    /// The class is the directory's default, else the mount's, or a stronger one of the name's family. No entry is left
-    /// behind where it is refused. The content is retained: give it back with `release(_:writable: true)`.
+    /// The class is the directory's default, else the mount's, or a stronger one of the name's family. A refused
+    /// creation leaves no entry. The caller must release the content with `release(_:writable: true)`.
     package func create(
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
@@ -27,8 +27,7 @@ extension Volume {
         return (Entry(node: entry.node, attributes: attributes(entry.node, status)), content)
     }
 
-    /// The lock may have come while the file was being made: then its walk has not seen this content. Nobody else has
-    /// it open yet.
+    /// If a lock came during the creation, it has not visited this content. No other thread has it open yet.
     private func wipeIfClosed(_ content: FileContent) {
         let protectionClass = content.protectionClass
         let isOpen = keys.withState { held in
@@ -43,20 +42,20 @@ extension Volume {
         _ name: EntryName, _ directory: BackingDirectory, mode: UInt32, class protectionClass: ProtectionClass,
         caller: Caller
     ) throws(VolumeError) -> (Status, FileContent) {
-        // The key is wrapped, and the epoch durably open, before anything is made below.
+        // The key is wrapped and the epoch is durably open before an object is created in the store.
         let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
         let file = try below { () throws(Errno) in try directory.createFile(name, mode: mode) }
         do throws(VolumeError) {
             try own(file, mode: mode, isDirectory: false, caller: caller, in: directory)
             let made = try FileContent.create(new, in: content, backing: file)
-            // Another machine would take a file without header for an empty one, and give it a header of its own.
+            // Another machine would treat a file without header as empty, and give it a header of its own.
             if options.isShared { try made.flushHeader() }
             return (try below { () throws(Errno) in try file.status() }, made)
         } catch {
             do throws(Errno) {
                 try directory.unlink(name)
             } catch {
-                // An empty file (rule R0) is left, and must not look damaged.
+                // The file that remains is empty (rule R0) and must not look damaged.
                 content.epochs.keepOpen()
             }
             throw error
@@ -72,7 +71,7 @@ extension Volume {
             directoryID: NameCipher.randomID(), defaultClass: try recordForCreating(in: parent).defaultClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let (status, made) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
-            // Told early, so that no temporary is made for a name that is taken.
+            // Tests this first, so that no temporary object is made for a name that is taken.
             guard try self.status(of: encoded.entry, in: directory) == nil else { throw .exists }
             return try makeDirectory(encoded.entry, directory, record, mode: bits, caller: caller)
         }
@@ -98,7 +97,7 @@ extension Volume {
                 let made = try directory.openDirectory(temporary)
                 opened = made
                 try made.createSymlink(BackingName.record, target: names.recordTarget(record))
-                // Before anybody can see the directory.
+                // Sets these before the directory is visible.
                 try syncNewLinks(in: made)
                 return made
             }
@@ -108,14 +107,14 @@ extension Volume {
             // Nothing may fail from here on: the error path removes the record.
             return ((try? made.status()) ?? status, made)
         } catch {
-            // Not opened anew: descriptors may be short.
+            // Uses the open directory, because descriptors may be scarce.
             try? opened?.unlink(BackingName.record)
             try? directory.removeDirectory(temporary)
             throw error
         }
     }
 
-    /// Renames without replacing, also where the store cannot refuse by itself.
+    /// Renames without replacing, even if the store does not support that itself.
     func renameNew(_ name: EntryName, to newName: EntryName, _ directory: BackingDirectory) throws(VolumeError) {
         do throws(Errno) {
             try directory.rename(name, to: directory, newName, mode: .noReplace)
@@ -149,7 +148,7 @@ extension Volume {
         return target
     }
 
-    /// Makes a FIFO, socket or device, or an empty regular file; `mode` with its type bits.
+    /// Makes a FIFO, socket or device, or an empty regular file. `mode` includes the type bits.
     package func mknod(
         _ name: [UInt8], in parent: Node, mode: UInt32, device: UInt64, caller: Caller
     ) throws(VolumeError) -> Entry {
@@ -173,7 +172,7 @@ extension Volume {
         return try entry(status, in: parent, encoded.entry, isNew: true)
     }
 
-    /// Gives an object just made to its owner; removes it where that fails.
+    /// Sets the owner of an object just made. Removes the object if that fails.
     private func finish(
         _ name: EntryName, _ directory: BackingDirectory, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Status {

@@ -1,10 +1,11 @@
-// Notices at lookup and open that somebody else, such as a sync client, has changed a file below the mount.
+// Detects at lookup and open that another program, such as a sync client, has changed a file below the mount.
 
 internal import BackingStore
 internal import HostSystem
 
 extension Volume {
-    /// Whether to look for outside changes: without `-o shared` the kernel keeps a file's pages and attributes for long.
+    /// Whether to look for external changes. They matter without `-o shared`, because the kernel then caches a file's
+    /// pages and attributes for a long time.
     private var looksForChanges: Bool { !options.isShared }
 
     /// Remembers the fingerprint of a closed file if none is known yet.
@@ -20,10 +21,10 @@ extension Volume {
         node.state.withLock { $0.fingerprint = nil }
     }
 
-    /// Abandons a closed file's node, and returns true, if somebody else has changed the file.
+    /// Abandons a closed file's node, and returns true, if another program has changed the file.
     ///
-    /// The kernel keeps the pages and the size of an inode that it knows. So the file gets a new node, and with it a new
-    /// inode, and the old one cannot be opened any more: a lookup that follows ESTALE finds the new one.
+    /// The kernel keeps the pages and the size of an inode that it knows. So the file gets a new node, and with it a
+    /// new inode. The old one cannot be opened any more. The lookup after ESTALE finds the new one.
     func leaveIfChanged(_ node: Node, _ status: Status) -> Bool {
         guard looksForChanges, node.kind == .file else { return false }
         let isLeft = node.state.withLock { state in

@@ -5,7 +5,7 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Entries that one creation looks through at most, so that none takes long in a large directory.
+    /// The limit of entries that one creation reads, so that it does not take long in a large directory.
     private static let entriesAtOnce = 512
 
     /// The class of a new file: the strongest of its inherited class, the classes of its name's family, and the class of the
@@ -30,7 +30,7 @@ extension Volume {
         return strongest
     }
 
-    /// The class of a file that a new name belongs to; also where the file has just lost its name.
+    /// The class of the file that a new name belongs to, even if the file has just lost its name.
     private func relativeClass(_ name: EntryName, _ directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {
             guard let status = try status(of: name, in: directory) else {
@@ -44,7 +44,8 @@ extension Volume {
 
     /// The class that a file passes on to its successor and its family; nil if it has none to pass on.
     ///
-    /// A file that cannot be read or does not verify counts as the strongest class: damage must not make a class weaker.
+    /// A file that cannot be read or does not verify counts as the strongest class, because damage must not make a
+    /// class weaker.
     private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         guard status.kind == .regular else { return nil }
         if !options.isShared, let node = nodes.known(InodeKey(status)),
@@ -79,7 +80,7 @@ extension Volume {
         guard !options.isShared, let state = parent.directory else { return .all }
         let (start, known) = state.contents.withLock { ($0.families.next, $0.families.patterns(for: name)) }
         guard let start else { return known }
-        // Without a record nothing is made here.
+        // Nothing can be created in a directory without a record.
         guard let id = try? directoryID(parent) else { return .all }
         var found = KnownFamilies()
         var next: UInt64?
@@ -96,7 +97,7 @@ extension Volume {
         let isWhole = count < Self.entriesAtOnce
         return state.contents.withLock { contents in
             contents.families.formUnion(found)
-            // Another creation may have been here meanwhile, and further on.
+            // Another creation may have read further meanwhile.
             if contents.families.next == start { contents.families.next = isWhole ? nil : next }
             return contents.families.patterns(for: name)
         }

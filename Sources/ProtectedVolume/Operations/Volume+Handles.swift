@@ -6,12 +6,12 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Opens a regular file's content, or hands out the one that is open; give it back with `release`.
+    /// Opens a regular file's content, or returns the open one. The caller must call `release` for it.
     ///
     /// - Parameters:
     ///   - truncate: whether the file is emptied (O_TRUNC).
-    ///   - clearsSetID: whether emptying it clears set-ID bits, as for everybody but root.
-    /// - Throws: `.locked` where the class is closed, also when the file is open elsewhere.
+    ///   - clearsSetID: whether emptying it clears set-ID bits, as for all users except root.
+    /// - Throws: `.locked` if the class is closed, even if the file is open elsewhere.
     package func open(
         _ node: Node, writable: Bool, truncate: Bool = false, clearsSetID: Bool = true
     ) throws(VolumeError) -> FileContent {
@@ -34,11 +34,11 @@ extension Volume {
         }
     }
 
-    /// Retains the content of a file that is open, in every state of the volume and without a use of its key: for a handle
-    /// through which nothing is read or written, only what programs have written is had written back. Give it back with
-    /// `release`, as not writable.
+    /// Retains the content of an open file, in every state of the volume and without using its key. It serves a handle
+    /// that only makes the kernel write back the data of programs. The caller must call `release` for it, as not
+    /// writable.
     ///
-    /// - Throws: `.stale` where the file is not open.
+    /// - Throws: `.stale` if the file is not open.
     package func retainForWriteBack(_ node: Node) throws(VolumeError) {
         nodes.hold(node)
         let isOpen = stripe(node).withLock { _ in
@@ -54,27 +54,27 @@ extension Volume {
         }
     }
 
-    /// The shared content of a file that is open.
+    /// The shared content of an open file.
     package func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
 
-    /// Gives one `open` or `create` back. After the last one the content is closed and its keys are wiped.
+    /// Ends one `open` or `create`. After the last one the content is closed and its keys are wiped.
     package func release(_ node: Node, writable: Bool) {
         stripe(node).withLock { _ in
             let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, Fingerprint?) in
                 state.handles -= 1
                 if writable { state.writableHandles -= 1 }
                 let known = state.fingerprint
-                // What is done here at last is a change of our own.
+                // The following changes are our own.
                 if state.handles == 0 { state.fingerprint = nil }
                 let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
                 return (concernsLooks ? state.content : nil, state.handles == 0, known)
             }
             guard let content else { return }
             var looks = fingerprint(of: content)
-            // What was only read through us is to look as it did: a change by others is noticed at the next open.
+            // A file that was only read keeps its fingerprint, so the next open detects changes by other programs.
             let isChanged = known != nil && known != looks
             if isLast {
-                // A failure keeps the epoch open; nobody is there to be told.
+                // A failure keeps the epoch open. No caller can receive the error.
                 try? content.release()
                 looks = fingerprint(of: content)
             }
@@ -96,7 +96,7 @@ extension Volume {
         (try? content.backing.status()).map { Fingerprint($0) }
     }
 
-    /// Runs `body` with the content, open for as long as it takes.
+    /// Runs `body` with the content, which is open during the call.
     func withContent<Result>(
         _ node: Node, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
@@ -134,7 +134,7 @@ extension Volume {
                     throw .stale
                 }
                 do throws(VolumeError) {
-                    // The lock may have come while the file was being opened: then its walk has not seen this content.
+                    // If a lock came while the file was being opened, it has not visited this content.
                     try judgeOpen(content.protectionClass)
                     if !options.isReadOnly { try late.apply(to: content) }
                 } catch {
@@ -165,14 +165,15 @@ extension Volume {
         let inherited = try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
         let opened = try FileContent.open(
             in: content, backing: backing, inheritedClass: inherited ?? options.defaultClass)
-        // First, so that a node made after another file's has the true size: the kernel looks a name up again only once.
+        // Comes first, so that a node made after another file's has the true size. The kernel looks a name up again
+        // only once.
         compareSize(of: opened, node)
         try checkIdentity(opened.fileID, of: node)
         node.remember(class: opened.protectionClass)
         return opened
     }
 
-    /// A changed file ID under the same inode number is another file.
+    /// A changed file ID under the same inode number means another file.
     func checkIdentity(_ id: ObjectID, of node: Node) throws(VolumeError) {
         let isSame = node.state.withLock { state in
             guard let known = state.fileID else {
@@ -187,7 +188,7 @@ extension Volume {
         }
     }
 
-    /// The backing file of a node: for reading and writing wherever the mount allows, as all handles share it.
+    /// The backing file of a node, opened for reading and writing if the mount allows it, because all handles share it.
     func openBacking(_ node: Node) throws(VolumeError) -> BackingFile {
         try openBackingAsPossible(node).file
     }
@@ -203,7 +204,7 @@ extension Volume {
                 directories.removeAll()
                 return (try openBackingOnce(node, access), options.isReadOnly)
             case .store(.EROFS) where access == .readWrite:
-                // The store turned read-only under the mount, as after an error: what is there stays readable.
+                // The store has become read-only under the mount, for example after an error. Its files stay readable.
                 return (try openBackingOnce(node, .readOnly), true)
             default: throw error
             }
@@ -236,7 +237,7 @@ extension Volume {
         }
     }
 
-    /// Makes `content` the node's; false where the node has been left meanwhile.
+    /// Makes `content` the node's; false if the node was abandoned meanwhile.
     private func attach(_ content: FileContent, to node: Node, writable: Bool) -> Bool {
         let isTaken = node.state.withLock { state in
             guard !state.isSuperseded else { return false }
@@ -270,7 +271,7 @@ extension Volume {
 
     // MARK: durability
 
-    /// fsync(2) of a file: records and companions on its path once, then the file.
+    /// Syncs a file, for fsync(2). Syncs records and companions on its path once, then the file.
     package func synchronize(_ node: Node, dataOnly: Bool) throws(VolumeError) {
         var directory = node.state.withLock { $0.place?.parent }
         while let current = directory {
@@ -290,7 +291,7 @@ extension Volume {
         state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
     }
 
-    /// fsync(2) of a directory.
+    /// Syncs a directory, for fsync(2).
     package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
         node.directory?.setNeedsSync()
         try synchronize(node, dataOnly: false)

@@ -7,10 +7,10 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension Volume {
-    /// Finds out by trying whether a store can hold a volume: symlinks, sparse files, extended attributes, renames.
-    /// Leaves nothing behind.
+    /// Tests whether a store can hold a volume, by making symlinks, sparse files, extended attributes and renames.
+    /// Removes all of them again.
     ///
-    /// - Throws: the store's own error; EOPNOTSUPP where a call succeeds and does not do what it should.
+    /// - Throws: the store's own error; EOPNOTSUPP if a call succeeds without the required effect.
     package static func tryStore(_ directory: BackingDirectory) throws(VolumeError) {
         let first = BackingName.temporary()
         let second = BackingName.temporary()
@@ -42,7 +42,7 @@ extension Volume {
         } catch { throw .store(error) }
     }
 
-    /// Takes the root's record away again, when `init` fails later.
+    /// Removes the root's record again, if `init` fails later.
     package static func removeRootRecord(in directory: BackingDirectory) throws(VolumeError) {
         do throws(Errno) { try directory.unlink(BackingName.record) } catch { throw .store(error) }
     }

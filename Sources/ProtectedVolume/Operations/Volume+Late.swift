@@ -1,4 +1,4 @@
-// Late records as a mount uses them: before a lock, while locked, and at an unlock.
+// Uses late records in a mount: before a lock, while locked, and at an unlock.
 
 package import BackingStore
 package import Keybag
@@ -6,16 +6,16 @@ internal import HostSystem
 package import VolumeFormat
 
 extension Volume {
-    /// Takes a write from the page cache that found its keys gone: seals it as a late record, or, where an unlock has come,
-    /// writes it. Durable after `synchronize`; in the store after `persistLateRecords`.
+    /// Handles a write from the page cache after its keys are gone. Seals it as a late record, or writes it to the file
+    /// if an unlock has come meanwhile. It is durable after `synchronize`, and in the store after `persistLateRecords`.
     package func writeLate(_ data: Span<UInt8>, at offset: UInt64, to content: FileContent) throws(VolumeError) {
-        // No unlock could put it in.
+        // No unlock could write it to the file.
         let (end, overflow) = offset.addingReportingOverflow(UInt64(data.count))
         guard !overflow, end <= self.content.geometry.maximumSize else { throw .refused(.EFBIG) }
         while true {
             if let log = late.current {
                 if try log.append(data, to: content.fileID, at: offset, keys) { return }
-                // An unlock is putting the records in: a moment, and the write is an ordinary one.
+                // An unlock is applying the records. The write will be an ordinary one soon.
                 keys.waitWhileOpening()
             }
             do throws(VolumeError) {
@@ -26,7 +26,7 @@ extension Volume {
         }
     }
 
-    /// Writes late records that wait in memory to the store. Quick where there are none.
+    /// Writes late records that wait in memory to the store. Quick if there are none.
     package func persistLateRecords() throws(VolumeError) {
         if let log = late.current, log.hasUnwritten { try log.persist() }
     }
@@ -34,10 +34,10 @@ extension Volume {
     /// Whether late records wait to be written to the store.
     package var hasLateRecordsInMemory: Bool { late.current?.hasUnwritten ?? false }
 
-    /// Late records of the lock in force.
+    /// The number of late records of the current lock.
     package var lateRecordCount: Int { late.current?.count ?? 0 }
 
-    /// fsync(2) waits for this: the file has its late records, or the records are durable.
+    /// Waits until a file's late records are in the file or durable. fsync(2) needs this.
     func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
         if let content, content.owesLateRecords, keys.state == .unlocked { try late.apply(to: content) }
         try late.synchronize()
@@ -54,18 +54,19 @@ extension Volume {
         return own.suffix(StateFileLayout.maximumLocks).map { .init(number: $0) }
     }
 
-    /// Takes keys in. Late records go into the files that are open before anything else is granted, and into others before
-    /// they are opened.
+    /// Installs keys. Open files get their late records before anything else is allowed, other files before they are
+    /// opened.
     package func unlock(with given: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
         try keys.unlock(with: given) { takeLateRecords() }
     }
 
-    /// With the keys in memory, and before anything is open.
+    /// Runs with the keys in memory, before the classes are open.
     func takeLateRecords() {
         if options.isReadOnly {
             for (number, _) in (try? late.listed()) ?? [] { report(.late(number: number, .waits)) }
         } else {
-            // An inode that a change of class has replaced has the ID of its successor, which is the one that is owed.
+            // An inode that a change of class has replaced has the same ID as its successor. The records belong to the
+            // successor.
             late.unlock {
                 opened.withLock { Array($0.values) }.filter { !$0.state.withLock { $0.isSuperseded } }
                     .compactMap { content(of: $0) }

@@ -1,4 +1,4 @@
-// Lists a directory without a handle: each call says where to continue, so OPENDIR needs no answer.
+// Lists a directory without a handle. Each call gives the position to continue from, so OPENDIR needs no answer.
 
 internal import BackingStore
 internal import HostSystem
@@ -10,24 +10,24 @@ package struct ListedEntry: Sendable {
     package let name: [UInt8]
     /// Its inode number.
     package let inode: UInt64
-    /// Its kind; nil where the store did not say.
+    /// Its kind; nil if the store did not tell it.
     package let kind: NodeKind?
-    /// Where a later call goes on behind this entry.
+    /// The position from which a later call continues after this entry.
     package let next: UInt64
-    /// With `plus`: node and attributes, one lookup counted; nil for `.` and `..`, and where they cannot be had.
+    /// With `plus`, node and attributes, with one lookup counted. Nil for `.` and `..`, and if they cannot be read.
     package let entry: Entry?
 }
 
 extension Volume {
-    /// Cookies 0 and 1 come before `.` and `..`, and 2 before the store's first entry. No store gives 1 or 2 itself: its own
-    /// `.` and `..` come first there too.
+    /// Cookies 0 and 1 come before `.` and `..`, and 2 before the store's first entry. A store does not use 1 or 2
+    /// itself, because its own `.` and `..` come first too.
     private static let firstEntry: UInt64 = 2
 
-    /// Calls `body` with each entry from `cookie` on (0: the start), `.` and `..` first, until it gives false.
+    /// Calls `body` with each entry from `cookie` on (0 for the start), `.` and `..` first, until it returns false.
     ///
     /// - Parameters:
-    ///   - plus: whether nodes and attributes are wanted.
-    ///   - body: false when the entry did not fit: it is not consumed, and its lookup is given back.
+    ///   - plus: whether to return nodes and attributes.
+    ///   - body: returns false if the entry did not fit. The entry is then not consumed, and its lookup is taken back.
     package func list(
         _ node: Node, from cookie: UInt64, plus: Bool, _ body: (ListedEntry) -> Bool
     ) throws(VolumeError) {
@@ -54,7 +54,7 @@ extension Volume {
         if let failure { throw failure }
     }
 
-    /// Reports a name once per mount, as long as there are not too many of them.
+    /// Reports a name once per mount, up to a limit.
     private func tellUndecryptable(_ name: EntryName, in parent: Node) {
         let isNews = reportedNames.withLock {
             $0.count < Self.mostReportedNames && $0.insert(Place(parent: parent, name: name).reportedName).inserted
@@ -62,7 +62,7 @@ extension Volume {
         if isNews { report(.undecryptable(directoryInode: parent.inode, backingName: Array(name.bytes))) }
     }
 
-    /// Decodes one backing entry and hands it on; true where the listing goes on.
+    /// Decodes one backing entry and passes it on; true if the listing continues.
     private func hand(
         _ found: DirectoryEntry, _ next: UInt64, of parent: Node, _ directory: BackingDirectory, _ id: ObjectID?,
         _ plus: Bool, to body: (ListedEntry) -> Bool
@@ -76,7 +76,7 @@ extension Volume {
         }
         var entry: Entry?
         if plus {
-            // Gone since, or of no kind that a volume holds: listed by name alone.
+            // The object is gone, or a volume cannot have its kind. Only its name is listed.
             if let status = try status(of: found.name, in: directory) {
                 entry = try? seen(status, in: parent, found.name)
             } else {

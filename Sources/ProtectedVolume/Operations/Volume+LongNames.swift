@@ -1,11 +1,11 @@
-// Companions of long names: made before the entry and removed after it, under one lock per directory.
+// Makes companions of long names before the entry and removes them after it, under one lock per directory.
 
 internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Runs `make`, which makes an entry named `name`; its companion comes before it and goes again when it fails.
+    /// Runs `make`, which makes an entry named `name`. Makes its companion first, and removes it again if `make` fails.
     func making<Result>(
         _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
         _ make: () throws(VolumeError) -> Result
@@ -16,7 +16,7 @@ extension Volume {
         }
     }
 
-    /// The same where `structure` is held already.
+    /// The same for a caller that holds `structure`.
     func makingLocked<Result>(
         _ name: EncodedName, _ companion: EncodedName.Companion, in state: DirectoryState,
         _ directory: BackingDirectory, _ make: () throws(VolumeError) -> Result
@@ -33,8 +33,8 @@ extension Volume {
         }
     }
 
-    /// Makes the companion; one left over from a crash is used, or replaced where it does not fit.
-    /// - Returns: whether it was made here.
+    /// Makes the companion. Uses one left over from a crash, or replaces it if it does not fit.
+    /// - Returns: whether this call made it.
     private func makeCompanion(
         _ companion: EncodedName.Companion, for entry: EntryName, _ directory: BackingDirectory
     ) throws(VolumeError) -> Bool {
@@ -54,7 +54,7 @@ extension Volume {
         return true
     }
 
-    /// Runs `remove`, which removes the entry named `name`; its companion goes after it.
+    /// Runs `remove`, which removes the entry named `name`. Removes its companion after it.
     func removing(
         _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
         _ remove: () throws(VolumeError) -> Void
@@ -68,7 +68,7 @@ extension Volume {
         }
     }
 
-    /// The companion's name where `entry` is a long name's entry, also one that does not decrypt.
+    /// The companion's name if `entry` is a long name's entry, even if it does not decrypt.
     static func companionName(of entry: EntryName) -> EntryName? {
         guard ReservedName.kind(of: entry.bytes.span) == .long else { return nil }
         return BackingName.known(Array(entry.bytes) + NameCipher.bytes(of: NameLimits.companionSuffix))

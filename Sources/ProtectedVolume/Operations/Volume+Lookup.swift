@@ -5,18 +5,18 @@ internal import SodiumKit
 internal import HostSystem
 internal import VolumeFormat
 
-/// A user's name in a directory, as far as it could be resolved.
+/// A name in a directory, as far as it could be resolved.
 struct LocatedEntry {
-    /// The name below.
+    /// The backing name.
     let name: EncodedName
     /// The status of the entry; nil if there is none.
     let status: Status?
-    /// The name does not decrypt.
+    /// Whether the name does not decrypt.
     var isUndecryptable = false
 }
 
 extension Volume {
-    /// Finds an entry; ENOENT when there is none.
+    /// Finds an entry; ENOENT if there is none.
     package func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
@@ -26,8 +26,8 @@ extension Volume {
         return entry
     }
 
-    /// Notes whether a node's name decrypts. A companion that could not be read once does not make the file unreadable for
-    /// good; but who knows the name of a file whose companion does not verify is refused like everybody else.
+    /// Notes whether a node's name decrypts. If a companion could not be read once, the file does not stay unreadable.
+    /// But if a file's companion does not verify, a lookup by the file's real name is refused too.
     private func judge(
         _ located: LocatedEntry, _ node: Node, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) {
@@ -57,8 +57,8 @@ extension Volume {
         return LocatedEntry(name: encoded, status: status)
     }
 
-    /// In a directory without a record names decrypt, but the store may have chosen what they decrypt to: entries are found
-    /// under their marked names alone.
+    /// In a directory without a record names decrypt, but the store may have chosen the result. So entries are found
+    /// only under their marked names.
     private func locateUnverified(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> LocatedEntry {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
             let decoded = decode(entry.name, in: directory, nil)
@@ -89,7 +89,7 @@ extension Volume {
             + Base64URL.encode(hash.span.extracting(0..<16))
     }
 
-    /// The name under which an entry is shown; nil for the format's own.
+    /// The name under which an entry is shown; nil for reserved names.
     static func nameShown(for backing: EntryName, _ decoded: DecodedName) -> [UInt8]? {
         switch decoded {
         case .name(let name): name
@@ -99,12 +99,12 @@ extension Volume {
         }
     }
 
-    /// Decodes a backing name; without the directory's ID the result is unverified.
+    /// Decodes a backing name. Without the directory's ID the result is unverified.
     func decode(_ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> DecodedName {
         (try? decodeOrFail(entry, in: directory, id)) ?? .undecryptable
     }
 
-    /// The same where a companion that cannot be read must not be taken for one that does not verify.
+    /// The same, but throws if a companion cannot be read. That must not count as a companion that does not verify.
     func decodeOrFail(
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> DecodedName {
@@ -122,7 +122,7 @@ extension Volume {
         }
     }
 
-    /// A long name, from its companion: both the hash and the encoding are verified.
+    /// Reads a long name from its companion. Verifies both the hash and the encoding.
     func decodeLong(
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> [UInt8]? {

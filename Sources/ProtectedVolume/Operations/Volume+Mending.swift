@@ -5,15 +5,15 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Mends some of each open file whose middle waits; false where there is none that can be mended now.
+    /// Mends a part of each open file whose middle waits; false if none can be mended now.
     ///
-    /// - Parameter mayGoOn: asked between two holds; false ends the round.
+    /// - Parameter mayGoOn: is called between two holds. If it returns false, the round ends.
     package func mendSome(mayGoOn: () -> Bool) -> Bool {
         var isWaiting = false
         for node in opened.withLock({ Array($0.values) }) {
             guard mayGoOn() else { return false }
             guard self.content(of: node)?.isUnmended == true else { continue }
-            // Through a handle of its own, so that the keys go when the last one does.
+            // Uses a handle of its own, so that the keys are wiped with the last handle.
             let isUnfinished = try? withContent(node, writable: false) { (content) throws(VolumeError) -> Bool in
                 defer { node.state.withLock { $0.fingerprint = nil } }
                 for _ in 0..<16 where mayGoOn() {

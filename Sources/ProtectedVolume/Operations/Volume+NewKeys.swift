@@ -5,7 +5,8 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Refuses a class in which no file can be made now: the state does not allow it, or the key for it is not here.
+    /// Refuses a class in which no file can be made now, because the state does not allow it or its key is not in
+    /// memory.
     func requireKey(forNew protectionClass: ProtectionClass) throws(VolumeError) {
         let (isAllowed, canWrap) = keys.withState { held in
             (Access.isAllowed(.create, class: protectionClass, state: held.state), held.canWrap(protectionClass))
@@ -15,7 +16,7 @@ extension Volume {
         throw .locked(protectionClass)
     }
 
-    /// Class B takes new files in every state, but for one reason.
+    /// Class B allows new files in every state, with one exception.
     private func tellUnproven() {
         let isFirst = hasReportedUnprovenKey.withLock { hasReported in
             defer { hasReported = true }

@@ -5,7 +5,8 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Bits of a new object: the umask counts only where the directory has no default ACL, which the store applies.
+    /// The permission bits of a new object. The umask counts only if the directory has no default ACL, which the store
+    /// applies.
     func mode(_ mode: UInt32, for caller: Caller, in parent: Node, _ directory: BackingDirectory) -> UInt32 {
         let bits = mode & 0o7777
         if caller.mask == 0 || hasDefaultACL(parent, directory) { return bits }
@@ -20,7 +21,7 @@ extension Volume {
         return has
     }
 
-    /// Gives a new object to the caller where the daemon is root; a setgid directory hands down its group and, to
+    /// Gives a new object to the caller if the daemon is root. A setgid directory passes on its group and, to
     /// directories, the bit.
     func own(
         _ object: BackingNode, mode: UInt32, isDirectory: Bool, caller: Caller, in directory: BackingDirectory

@@ -1,4 +1,5 @@
-// Reads and verifies directory records once, and restores those that a crash left aside. It never invents a record.
+// Reads and verifies directory records once, and restores records that a crash left set aside. It never invents a
+// record.
 
 internal import BackingStore
 internal import HostSystem
@@ -6,7 +7,7 @@ internal import Keybag
 package import VolumeFormat
 
 extension Volume {
-    /// The ID of a directory; nil when its record is missing or does not verify, so that its names are unverified.
+    /// The ID of a directory; nil if its record is missing or does not verify. Its names are then unverified.
     func directoryID(_ node: Node) throws(VolumeError) -> ObjectID? {
         if let known = knownID(node) { return known }
         do throws(VolumeError) {
@@ -17,28 +18,31 @@ extension Volume {
         }
     }
 
-    /// The ID where it has been read already; takes no `structure` lock, unlike `directoryID`.
+    /// The ID, if it has been read already. Takes no `structure` lock, unlike `directoryID`.
     func knownID(_ node: Node) -> ObjectID? {
         if node === root { return keys.metadata.rootID }
         if case .known(let id, _)? = node.directory?.contents.withLock({ $0.record }) { return id }
         return nil
     }
 
-    /// The default class of a directory; nil: new entries inherit nothing.
+    /// The default class of a directory; nil if new entries inherit nothing.
     func defaultClass(_ node: Node) throws(VolumeError) -> ProtectionClass? {
         try record(of: node)?.defaultClass
     }
 
-    /// The class of a new file in a directory: its default, else the root's, which is the volume's, else the mount's.
+    /// The class of a new file in a directory: the directory's default, else the root's (the volume's default), else
+    /// the mount's.
     ///
-    /// The root's record is read without a lock, whatever the caller holds.
-    /// - Throws: `.damaged` where one of these records is missing or does not verify: it may have asked for any class.
+    /// Reads the root's record without a lock, so the caller may hold any.
+    /// - Throws: `.damaged` if one of these records is missing or does not verify, because it may have required any
+    ///   class.
     func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
         if let own = try recordForCreating(in: parent).defaultClass { return own }
         return try recordForCreating(in: root).defaultClass ?? options.defaultClass
     }
 
-    /// The class of a file that has no header (rule R0): that of a new one, or the strongest where that is not known.
+    /// The class of a file without header (rule R0). It is that of a new file, or the strongest class if that is not
+    /// known.
     func classWithoutHeader(in parent: Node) throws(VolumeError) -> ProtectionClass {
         do throws(VolumeError) {
             return try classForNewFile(in: parent)
@@ -48,7 +52,7 @@ extension Volume {
         }
     }
 
-    /// The class of new files in directories without a default, as last read or set; does no input or output.
+    /// The class of new files in directories without a default, as last read or set. Does no I/O.
     package var usualClass: ProtectionClass {
         guard case .known(_, let stored)? = root.directory?.contents.withLock({ $0.record }) else {
             return options.defaultClass
@@ -59,7 +63,7 @@ extension Volume {
     /// Reads the root's record, so that `usualClass` is right from the start.
     package func readUsualClass() throws(VolumeError) { _ = try record(of: root) }
 
-    /// The verified record of a directory; nil when it has none. A missing one is looked for each time.
+    /// The verified record of a directory; nil if it has none. Each call looks again for a missing record.
     func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {
         guard let state = node.directory else { throw .refused(.ENOTDIR) }
         if !options.isShared, case .known(let id, let defaultClass) = state.contents.withLock({ $0.record }) {
@@ -81,7 +85,7 @@ extension Volume {
         return found
     }
 
-    /// The record in the store; nil when missing or an empty symlink, as f2fs leaves after a crash.
+    /// The record in the store; nil if it is missing or an empty symlink. f2fs leaves those after a crash.
     private func readRecord(_ directory: BackingDirectory, _ node: Node) throws(VolumeError) -> VerifiedRecord? {
         let target: [UInt8]
         do throws(Errno) {
@@ -99,21 +103,22 @@ extension Volume {
         return record
     }
 
-    /// Said once per mount: a damaged record is looked at again with each lookup.
+    /// Reports this once per mount, although each lookup reads a damaged record again.
     private func damagedRecord(_ node: Node) -> VolumeError {
         let name = ReportedName(directory: node.inode, name: BackingName.record)
         let isNews = reportedNames.withLock { $0.count < Self.mostReportedNames && $0.insert(name).inserted }
         return isNews ? damaged(.record, node) : .damaged(.record)
     }
 
-    /// A record that a crash left aside in the parent: put back, or only used where nothing may be written.
+    /// A record that a crash left set aside in the parent. Restores it, or only uses it if the store must not be
+    /// written.
     private func recordSetAside(of node: Node, _ directory: BackingDirectory) throws(VolumeError) -> VerifiedRecord? {
         guard !options.isShared, let place = node.state.withLock({ $0.place }),
             let parentID = try directoryID(place.parent), let structure = place.parent.directory?.structure
         else { return nil }
         let parent = try self.directory(place.parent)
         return try structure.withLock { (_) throws(VolumeError) -> VerifiedRecord? in
-            // An rmdir that was under way may have put it back.
+            // A concurrent rmdir may have restored it.
             if let record = try readRecord(directory, node) { return record }
             guard let (aside, record) = try findAside(for: place.name, in: parent, parentID) else { return nil }
             guard try verifies(record, directory) else { return nil }
@@ -132,14 +137,15 @@ extension Volume {
         }
     }
 
-    /// Removes a record that is an empty symlink: it counts as missing.
+    /// Removes a record that is an empty symlink, which counts as missing.
     private func replaceEmptyRecord(_ directory: BackingDirectory) throws(Errno) {
         if let target = try? directory.readSymlink(BackingName.record), target.isEmpty {
             try directory.unlink(BackingName.record)
         }
     }
 
-    /// The aside in `parent` whose name fits the directory `name`; its ID is known from the aside itself alone.
+    /// The record set aside in `parent` whose name fits the directory `name`. Only that record gives the directory's
+    /// ID.
     private func findAside(
         for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
     ) throws(VolumeError) -> (EntryName, VerifiedRecord)? {
@@ -153,7 +159,7 @@ extension Volume {
         return nil
     }
 
-    /// Whether the names in a directory verify under the record's ID; an empty directory fits any.
+    /// Whether the names in a directory verify under the record's ID. An empty directory fits any ID.
     func verifies(_ record: VerifiedRecord, _ directory: BackingDirectory) throws(VolumeError) -> Bool {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
             switch ReservedName.kind(of: entry.name.bytes.span) {
@@ -182,13 +188,13 @@ extension Volume {
         try recordForCreating(in: node).directoryID
     }
 
-    /// Makes what was just done in a directory durable, where the store would not keep its order: a record must not be empty
-    /// or missing after a crash in a directory that is there.
+    /// Makes new links in a directory durable, if the store may reorder them. After a crash an existing directory must
+    /// not have an empty or missing record.
     func syncNewLinks(in directory: BackingDirectory) throws(Errno) {
         if !directory.keepsNewLinks { try directory.synchronize() }
     }
 
-    /// Whether an entry of this form does not keep its directory from being empty.
+    /// Whether a directory with only entries of this kind counts as empty.
     static func isOwn(_ kind: ReservedName.Kind) -> Bool {
         switch kind {
         case .record, .temporary, .aside, .companion, .keybag, .late, .lostAndFound: true
@@ -196,7 +202,7 @@ extension Volume {
         }
     }
 
-    /// Replaces a directory's record: a symlink under a temporary name, renamed over it.
+    /// Replaces a directory's record. Makes a symlink under a temporary name and renames it over the record.
     func replaceRecord(_ record: VerifiedRecord, of node: Node) throws(VolumeError) {
         try requireWritable()
         let directory = try directory(node)

@@ -5,7 +5,7 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Removes a name of anything but a directory. Works in every state; no key is needed.
+    /// Removes a name of any object except a directory. Works in every state without a key.
     @discardableResult
     package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
@@ -26,7 +26,7 @@ extension Volume {
         return status.links > 1 ? node : nil
     }
 
-    /// Removes an empty directory: one that has nothing but reserved names.
+    /// Removes an empty directory. A directory with only reserved names counts as empty.
     package func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
         try requireWritable()
         let directory = try directory(parent)
@@ -46,7 +46,7 @@ extension Volume {
         forgetDirectory(status, child, at: Place(parent: parent, name: entry))
     }
 
-    /// Tells the tables that a directory is gone.
+    /// Updates the tables after a directory was removed.
     func forgetDirectory(_ status: Status, _ handle: BackingDirectory, at place: Place) {
         guard let node = nodes.known(InodeKey(status)) else { return }
         let pin = pins.pin { () throws(Errno) in handle }
@@ -54,11 +54,11 @@ extension Volume {
         directories.remove(node.number)
     }
 
-    /// Runs `remove`, which makes the store remove the directory `name`, with the directory's record set aside in the
-    /// parent; puts the record back when the store refuses. `structure` of the parent is held by the caller.
+    /// Runs `remove`, which removes the directory `name` from the store, while the directory's record is set aside in
+    /// the parent. Restores the record if the store refuses. The caller holds `structure` of the parent.
     ///
-    /// The name of an aside depends on the IDs of both directories. If one of them is not known, the record goes to a temporary
-    /// name. The directory is empty then; after a crash in between a repair must give it a record.
+    /// The name of a record set aside depends on the IDs of both directories. If one of them is not known, the record
+    /// gets a temporary name. The directory is empty then. After a crash at this point, a repair must give it a record.
     func withRecordAside(
         of name: EntryName, _ child: BackingDirectory, in parent: Node, _ directory: BackingDirectory,
         _ remove: () throws(VolumeError) -> Void
@@ -90,8 +90,8 @@ extension Volume {
         try? directory.unlink(aside)
     }
 
-    /// Removes what crashes have left in a directory that is about to be removed: temporaries, asides of directories
-    /// that are gone, companions of names that are gone. ENOTEMPTY when there is anything else, with nothing removed.
+    /// Removes leftovers of crashes from a directory that is about to be removed: temporary objects, records set aside,
+    /// and companions whose entries are gone. If there is any other entry, throws ENOTEMPTY and removes nothing.
     private func clean(_ directory: BackingDirectory) throws(VolumeError) {
         let entries = try below { () throws(Errno) in try directory.entries() }
         var leftovers: [DirectoryEntry] = []
@@ -102,11 +102,12 @@ extension Volume {
             case .keybag, .late, .lostAndFound, .long, .encoded, .foreign: throw .notEmpty
             }
         }
-        // No directory is left in it, so every aside is stale, and no long name, so every companion is an orphan.
+        // The directory has no subdirectory, so every record set aside is stale. It has no long name, so every
+        // companion is an orphan.
         for entry in leftovers { removeLeftover(entry.name, directory) }
     }
 
-    /// Removes a temporary of any kind; its own content is a record at most.
+    /// Removes a temporary object of any kind. A temporary directory has at most a record.
     private func removeLeftover(_ name: EntryName, _ directory: BackingDirectory) {
         do throws(Errno) {
             try directory.unlink(name)

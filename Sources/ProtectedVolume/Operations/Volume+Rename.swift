@@ -1,10 +1,11 @@
-// Renames: over files and empty directories, without replacing, and exchanging. A save by rename keeps the class.
+// Renames entries: over files and empty directories, without replacing, or exchanging. A save by rename keeps the
+// class.
 
 package import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// A rename, resolved: where it comes from and goes to below.
+/// A rename with its resolved source and destination in the store.
 private struct ResolvedRename {
     let parent: Node
     let directory: BackingDirectory
@@ -22,10 +23,10 @@ private struct ResolvedRename {
 }
 
 extension Volume {
-    /// Renames an entry, rewriting no contents.
+    /// Renames an entry. Rewrites no content.
     ///
-    /// A file that replaces one of a stronger class, and whose own class nobody set, takes the stronger class first;
-    /// where the keys for that are not there the rename is refused and nothing changes.
+    /// A file that replaces one of a stronger class takes that class first, unless its own class was explicitly set. If
+    /// the keys for that are not in memory, the rename is refused and nothing changes.
     /// - Returns: the known nodes whose names have changed.
     @discardableResult
     package func rename(
@@ -53,7 +54,7 @@ extension Volume {
             guard target == nil else { throw .exists }
             try placeFree(move, mode: .noReplace)
         case .replace:
-            // Two names of one inode: POSIX leaves both.
+            // The names belong to one inode. POSIX keeps both.
             if let target, InodeKey(target) == InodeKey(status) { return [] }
             try replace(move)
         }
@@ -73,7 +74,7 @@ extension Volume {
         }
     }
 
-    /// To a name that nothing has: a file takes the class of the one that had it a moment ago, as if it replaced that.
+    /// Renames to a free name. A file takes the class of the last file that had the name, as if it replaced that file.
     private func placeFree(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
         var undo: (() -> Void)?
         if move.status.kind == .regular {
@@ -118,7 +119,7 @@ extension Volume {
         }
     }
 
-    /// The rename itself, with companions and tables; `structure` locks are held where they are needed.
+    /// Performs the rename with companions and tables, under the `structure` locks that it needs.
     private func place(
         _ move: ResolvedRename, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
     ) throws(VolumeError) {
@@ -161,7 +162,7 @@ extension Volume {
         }
     }
 
-    /// Holds the `structure` locks that a rename needs: where a long name comes or goes, or a record is set aside.
+    /// Holds the `structure` locks that a rename needs, if a long name is made or removed, or a record is set aside.
     private func holdingStructure(_ move: ResolvedRename, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
         var needed: [Node] = []
         if Self.companionName(of: move.source.name.entry) != nil { needed.append(move.parent) }
@@ -180,14 +181,14 @@ extension Volume {
         }
     }
 
-    /// Lets walks that failed because a directory was moving wait until its node knows its new place.
+    /// Makes walks that fail during the move of a directory wait until its node has its new place.
     private func whileMoving(_ isMoving: Bool, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
         guard isMoving else { return try body() }
         try moving.withWriteLock { (_) throws(VolumeError) in try body() }
     }
 
-    /// Before a rename over a file of a stronger class: gives the new file that class, unless someone set its own.
-    /// - Returns: a closure that undoes it; nil when nothing was done.
+    /// Gives the new file the class of a stronger file that it will replace, unless its own class was explicitly set.
+    /// - Returns: a closure that undoes it; nil if nothing was changed.
     private func carryClass(_ move: ResolvedRename, over target: Status) throws(VolumeError) -> (() -> Void)? {
         guard move.status.kind == .regular, target.kind == .regular,
             let (wanted, new) = try classToCarry(move, over: target)
@@ -195,7 +196,7 @@ extension Volume {
         return try strengthen(move, new, to: wanted)
     }
 
-    /// Gives the file that moves, which is `new`, the class `wanted`.
+    /// Gives `new`, the file that moves, the class `wanted`.
     /// - Returns: a closure that undoes it.
     private func strengthen(
         _ move: ResolvedRename, _ new: VerifiedClass, to wanted: ProtectionClass
@@ -207,7 +208,7 @@ extension Volume {
         }
         node.remember(class: wanted)
         return { [self] in
-            // Looked up again: a lookup kept for this would stay with every rename that succeeds.
+            // Looks the file up again. Otherwise every rename that succeeds would keep a lookup for this.
             guard let node = try? entry(move.status, in: move.parent, move.source.name.entry).node else { return }
             defer { forget(node, count: 1) }
             try? withContent(node, writable: true) { (content) throws(VolumeError) in
@@ -239,8 +240,8 @@ extension Volume {
 
     /// The class that the new file must take from the file it replaces, and its own class; nil if it keeps its own.
     ///
-    /// Both classes are proven where they can be: otherwise the header of another file, laid over one of the two for a moment,
-    /// would decide.
+    /// Both classes are proven if possible. Otherwise an attacker could decide the class by putting the header of
+    /// another file over one of them for a moment.
     private func classToCarry(
         _ move: ResolvedRename, over target: Status
     ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
@@ -248,7 +249,7 @@ extension Volume {
             !new.flags.contains(.explicit), new.protectionClass != .complete
         else { return nil }
         let old = try classForNames(of: move.name.entry, target, in: move.newDirectory)
-        // A file that a crash has left without header is an empty one of its parent's default class.
+        // A file without header after a crash is empty and has its parent's default class.
         let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
         return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil
     }

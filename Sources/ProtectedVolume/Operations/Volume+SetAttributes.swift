@@ -1,11 +1,11 @@
-// Sets attributes: allowed in every state, except the size, which depends on the class.
+// Sets attributes. This is allowed in every state, except for the size, which depends on the class.
 
 package import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
 extension Volume {
-    /// Changes what `change` names, in chown, chmod, truncate, utimens order.
+    /// Applies `change` in the order chown, chmod, truncate, utimens.
     package func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
         try requireWritable()
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
@@ -43,14 +43,14 @@ extension Volume {
         try? clearPrivileges(of: node, setID: false)
     }
 
-    /// Space and limits: the store's own.
+    /// The space and limits of the store.
     package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
         result.nameLength = UInt64(NameLimits.longest)
         return result
     }
 
-    /// Plaintext names from the root down to a node; nil when it has no known name.
+    /// The plaintext names from the root down to a node; nil if it has no known name.
     package func path(of node: Node) -> [[UInt8]]? {
         var components: [[UInt8]] = []
         var current = node
@@ -67,7 +67,7 @@ extension Volume {
 
     // MARK: set-ID bits and capabilities
 
-    /// Whether a write may have set-ID bits or capabilities to clear; true when not known.
+    /// Whether a write may have set-ID bits or capabilities to clear; true if that is not known.
     private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
     /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.

@@ -4,20 +4,20 @@ internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
-/// The size that a file turned out to have when it was opened.
+/// The true size of a file, found when it was opened.
 struct TrueSize: Sendable {
-    /// The backing file's length that said otherwise.
+    /// The backing file's length that gave another size.
     var length: UInt64
     /// The size according to the last block.
     var size: UInt64
-    /// Nodes from this number on were shown the true size from the beginning.
+    /// Nodes from this number on had the true size from the beginning.
     var firstTruthful: UInt64
 }
 
 extension Volume {
-    /// Remembers a file's true size, where arithmetic on the backing file's length gives another one.
+    /// Remembers a file's true size, if the backing file's length gives another one.
     ///
-    /// Nothing is changed below, as a file that is only read keeps its evidence.
+    /// The backing file is not changed, so that a file that is only read keeps its crash evidence.
     func compareSize(of opened: FileContent, _ node: Node) {
         guard !options.isShared, let status = try? opened.backing.status() else { return }
         let size = opened.size
@@ -29,7 +29,7 @@ extension Volume {
         }
     }
 
-    /// The size of a file that is not open, where its backing length is known not to tell it.
+    /// The size of a file that is not open, if its backing length is known to give a wrong one.
     func trueSize(of node: Node, backingLength: UInt64) -> UInt64? {
         trueSizes.withLock { sizes in
             guard let known = sizes[node.key], known.length == backingLength else { return nil }

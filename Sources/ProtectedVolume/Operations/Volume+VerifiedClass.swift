@@ -10,8 +10,8 @@ extension Volume {
     /// The proof is the open content, or block 0. While the class is closed it is an earlier proof of this mount, if the header
     /// still agrees with it.
     ///
-    /// - Throws: `.locked(.complete)` where it cannot be proven now: whatever the header claims, it may be a class A file.
-    ///   `.damaged` where header or block 0 does not verify.
+    /// - Throws: `.locked(.complete)` if the class cannot be proven now, because the file may be of class A, whatever
+    ///   the header claims. `.damaged` if header or block 0 does not verify.
     func verifiedClass(
         of name: EntryName, _ status: Status, in directory: BackingDirectory
     ) throws(VolumeError) -> VerifiedClass? {
@@ -36,8 +36,8 @@ extension Volume {
     ///
     /// Only a closed class cannot be proven. So a forged header can only pass on a class that is closed in this state too. An
     /// attacker who can forge it can also remove the file.
-    /// - Throws: `.locked(.complete)` where the header is not as this mount had proven it. `.damaged` where header or block 0
-    ///   does not verify.
+    /// - Throws: `.locked(.complete)` if the header differs from the one that this mount has proven. `.damaged` if
+    ///   header or block 0 does not verify.
     func classForNames(
         of name: EntryName, _ status: Status, in directory: BackingDirectory
     ) throws(VolumeError) -> VerifiedClass? {

@@ -13,19 +13,20 @@ package enum VolumeNotice: Sendable {
     case crashEvidence(CrashEvidence)
     /// A backing entry does not decrypt.
     case undecryptable(directoryInode: UInt64, backingName: [UInt8])
-    /// A directory has no record: nothing can be created in it, and its names are not verified.
+    /// A directory has no record. Nothing can be created in it, and its names are not verified.
     case missingRecord(directoryInode: UInt64)
-    /// A record that a crash had left aside was put back.
+    /// A record that a crash had left set aside was restored.
     case restoredRecord(directoryInode: UInt64)
     /// A stored object failed its check.
     case damaged(Damage, inode: UInt64)
-    /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made; said once.
+    /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made. Reported
+    /// once.
     case unprovenPublicKey
-    /// Something about the late records of a lock.
+    /// An event of a lock's late records.
     case late(number: UInt64, LateNotice)
 }
 
-/// An object and its attributes, as a lookup gives them: one more lookup is counted on the node.
+/// The result of a lookup: an object and its attributes. One more lookup is counted on the node.
 package struct Entry: Sendable {
     /// The object.
     package let node: Node
@@ -33,11 +34,11 @@ package struct Entry: Sendable {
     package let attributes: Attributes
 }
 
-/// A mounted volume. Thread-safe; lock order in `NodeTable.swift`.
+/// A mounted volume. Thread-safe. `NodeTable.swift` has the lock order.
 package final class Volume: Sendable {
     /// Class keys and the lock's state.
     package let keys: KeyRing
-    /// How the volume was opened.
+    /// The options of the volume.
     package let options: VolumeOptions
     /// The volume's root.
     package var root: Node { nodes.root }
@@ -51,34 +52,34 @@ package final class Volume: Sendable {
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
     let rootDirectory: BackingDirectory
-    /// Held exclusively while a directory moves, so that a walk that failed can wait and try again.
+    /// Held exclusively while a directory moves. A walk that has failed can wait for it and try again.
     let moving = RWLock(())
-    /// Opening and last closing of a file's content, by node number.
+    /// Locks for opening and finally closing a file's content, chosen by node number.
     let stripes: [Lock<Void>]
-    /// Nodes with open content, for the lock sequence.
+    /// The nodes with open content, for a lock.
     let opened = Lock<[UInt64: Node]>([:])
-    /// Files whose backing length does not tell their size.
+    /// The files whose backing length does not give their size.
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
-    /// Undecryptable entries that were reported.
+    /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
-    /// Names that are remembered there; the rest are not reported.
+    /// The limit of names remembered there. Further names are not reported.
     static let mostReportedNames = 4096
-    /// Directories on a path from the root: more are a circle.
+    /// The limit of directories on a path from the root. A longer path is a circle.
     static let deepestDirectory = 4096
     /// Whether `unprovenPublicKey` was reported.
     let hasReportedUnprovenKey = Lock(false)
-    /// Whether new objects are given to the caller: root alone can.
+    /// Whether new objects get the caller as owner. Only root can do that.
     let givesOwnership = geteuid() == 0
     let report: @Sendable (VolumeNotice) -> Void
-    /// Writes that came after a lock.
+    /// The writes that came after a lock.
     let late: LateRecords
 
     /// Opens the volume in `directory`, whose keybag gave `keys`, and claims it for one mount.
     ///
     /// - Parameters:
-    ///   - state: where this machine keeps the open epochs; nil only for a volume that is not written.
-    ///   - report: called from any thread, with locks held: it must be quick and call nothing of the volume.
-    /// - Throws: `.refused(.EBUSY)` when another mount has the volume.
+    ///   - state: the file in which this machine keeps the open epochs. Nil only for a volume that is not written.
+    ///   - report: is called from any thread, with locks held. It must be quick and must not call the volume.
+    /// - Throws: `.refused(.EBUSY)` if another mount has claimed the volume.
     package static func open(
         directory: BackingDirectory, keys: KeyRing, state: StateFileStore?, options: VolumeOptions,
         report: @escaping @Sendable (VolumeNotice) -> Void = { _ in }
@@ -127,7 +128,7 @@ package final class Volume: Sendable {
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
         ) { report(.crashEvidence($0)) }
-        // A quarter of the process's descriptors at most.
+        // Uses at most a quarter of the process's descriptors.
         let limit = min(Self.descriptorLimit() / 4, 2048)
         directories = DirectoryCache(capacity: limit)
         pins = PinCount(limit: limit) { directory.isShort }
@@ -137,13 +138,13 @@ package final class Volume: Sendable {
             root: Node(
                 number: 1, kind: .directory, key: InodeKey(status), place: nil,
                 nodesWithCachedPages: NodesWithCachedPages()))
-        // Mounted with a passphrase, or without device key: no unlock will follow.
+        // The volume was mounted with a passphrase or without device key, so no unlock will follow.
         if keys.state == .unlocked { takeLateRecords() }
     }
 
-    /// Takes the volume's directory for a mount: shared for read-only and shared mounts, else exclusive.
+    /// Claims the volume's directory for a mount. The claim is shared for read-only and shared mounts, else exclusive.
     ///
-    /// - Throws: `.refused(.EBUSY)` when another mount has it. The claim ends when `directory` closes.
+    /// - Throws: `.refused(.EBUSY)` if another mount has claimed it. The claim ends when `directory` closes.
     package static func claim(_ directory: BackingDirectory, _ options: VolumeOptions) throws(VolumeError) {
         do throws(Errno) {
             try directory.lock(exclusive: !(options.isReadOnly || options.isShared))
@@ -160,10 +161,10 @@ package final class Volume: Sendable {
 
     // MARK: nodes
 
-    /// The node of a number that a lookup gave; nil once it is forgotten.
+    /// The node with a number that a lookup returned; nil once it is forgotten.
     package func node(_ number: UInt64) -> Node? { nodes.node(number) }
 
-    /// Gives `count` lookups back.
+    /// Takes `count` lookups back.
     package func forget(_ node: Node, count: UInt64) {
         nodes.forget(node, count: count)
         if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
@@ -172,12 +173,12 @@ package final class Volume: Sendable {
     /// The nodes of classes A and B that may have pages in the kernel's cache. A lock visits them all.
     package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
 
-    /// Nodes that the kernel knows now.
+    /// The number of nodes that the kernel knows now.
     package var knownNodeCount: Int { nodes.count }
 
     // MARK: closing
 
-    /// Makes everything durable and closes the epoch: for a clean unmount, when no handle is left.
+    /// Makes everything durable and closes the epoch. For a clean unmount, when no handle is open.
     package func close() throws(VolumeError) {
         if !options.isReadOnly { try late.synchronize() }
         for node in opened.withLock({ Array($0.values) }) {
@@ -198,7 +199,7 @@ package final class Volume: Sendable {
         if options.isReadOnly { throw .readOnly }
     }
 
-    /// Reports damage and gives the error to throw.
+    /// Reports damage and returns the error to throw.
     func damaged(_ damage: Damage, _ node: Node) -> VolumeError {
         report(.damaged(damage, inode: node.inode))
         return .damaged(damage)
