@@ -127,9 +127,9 @@ internal import HostSystem
 
     private func shown(_ name: [UInt8]) -> String {
         if showsNames {
-            // Quotes and control characters in a name must not forge fields or lines.
+            // Quotes, control characters and marks of writing direction in a name must not forge fields or lines.
             let scalars = String(decoding: name, as: UTF8.self).unicodeScalars
-            return "\"" + scalars.map { $0.escaped(asASCII: false) }.joined() + "\""
+            return "\"" + scalars.map { $0.escaped(asASCII: true) }.joined() + "\""
         }
         var hasher = Hasher()
         hasher.combine(key)

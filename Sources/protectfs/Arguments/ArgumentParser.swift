@@ -111,7 +111,8 @@ struct Arguments {
         values[option.name, default: []].append(value)
     }
 
-    /// Refuses too few operands, too many, and empty ones.
+    /// Refuses too few operands, too many, and empty ones. Where several paths may be given, the command reports an empty one
+    /// and goes on with the others.
     func check(_ wanted: [Operand]) throws(CommandFailure) {
         let required = wanted.filter { !$0.isOptional }
         if operands.count < required.count {
@@ -120,8 +121,8 @@ struct Arguments {
         if operands.count > wanted.count, wanted.last?.repeats != true {
             throw .init(.usage, "too many arguments: \"\(operands[wanted.count])\"")
         }
-        if let index = operands.firstIndex(where: { $0.bytes.isEmpty }) {
-            throw .init(.usage, "\(wanted[min(index, wanted.count - 1)].value.name) is empty")
+        for (operand, one) in zip(operands, wanted) where operand.bytes.isEmpty && !one.repeats {
+            throw .init(.usage, "\(one.value.name) is empty")
         }
     }
 }

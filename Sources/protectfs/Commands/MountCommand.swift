@@ -17,7 +17,8 @@ extension Command {
             Option("log-names", help: "with --foreground, log names of files instead of inode numbers only"),
             Option(
                 "trace",
-                help: "with --foreground, print one line per request to standard error; --log-names adds the names"),
+                help:
+                    "with --foreground, print one line per request to standard error, which must be read; --log-names adds the names"),
             Option(
                 "no-unlock", mountWord: .unlocking,
                 help: "mount without unlocking; until the first unlock, only files of class none can be opened"),
