@@ -1,4 +1,5 @@
-// check-imports: lists files that import Foundation past FileProtection. Exit code 0 none, 1 some, 2 it could not look.
+// check-imports lists files that import Foundation instead of FileProtection. Exit code: 0 none, 1 some, 2 the search
+// failed.
 
 import Glibc
 import HostSystem

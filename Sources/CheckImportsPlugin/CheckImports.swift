@@ -1,4 +1,4 @@
-// `swift package check-imports`: gives the files of the package's targets to the program check-imports.
+// `swift package check-imports` runs the program check-imports with the source files of the package's targets.
 
 import Foundation
 import PackagePlugin
