@@ -30,7 +30,7 @@ package struct ImportCheck: Sendable {
     package init(_ source: [UInt8]) {
         let tokens = SourceTokens(source)
         if let line = tokens.unended {
-            findings.append(ImportFinding(line: line, description: "a comment or literal begins here that has no end"))
+            findings.append(ImportFinding(line: line, description: "a comment or literal begins here and has no end"))
         }
         let imports = tokens.imports
         guard !imports.contains(where: { Self.tools.contains($0.module) }) else { return }
@@ -39,7 +39,7 @@ package struct ImportCheck: Sendable {
         if !bypasses.isEmpty, let (reason, line) = Self.reason(tokens.comments) {
             isExcepted = !reason.isEmpty
             if !isExcepted {
-                findings.append(ImportFinding(line: line, description: "an exception has to say why"))
+                findings.append(ImportFinding(line: line, description: "the exception needs a reason"))
             }
         }
         guard !isExcepted else { return }
@@ -62,11 +62,11 @@ package struct ImportCheck: Sendable {
         let module = found.module
         switch (protecting, found.declaration) {
         case (let protecting?, let declaration?):
-            return "imports \(module)'s own \(declaration), which hides that of \(protecting): take it away"
+            return "imports \(module)'s own \(declaration), which hides that of \(protecting); remove this import"
         case (let protecting?, nil) where module == "XCTest":
-            return "imports XCTest, which exports Foundation, beside \(protecting): calls are ambiguous"
+            return "imports XCTest, which exports Foundation, and \(protecting): calls are ambiguous; remove one import"
         case (let protecting?, nil):
-            return "imports \(module) beside \(protecting): calls are ambiguous; take it away"
+            return "imports \(module) and \(protecting): calls are ambiguous; remove the import of \(module)"
         case (nil, _) where module == "XCTest":
             return "imports XCTest, which exports Foundation: protection classes do nothing in this file"
         case (nil, _):

@@ -18,11 +18,11 @@ struct pfs_guarded {
 };
 
 /*
- * Forks the guard; gives the descriptor for pfs_guard_watch, or -errno. To be called before any secret is read, by the
- * thread that lives as long as the process: its end is what the guard is told of (prctl(2), PR_SET_PDEATHSIG).
+ * Forks the guard. Returns the descriptor for pfs_guard_watch, or -errno. Call it before any secret is read, in a thread
+ * that lives as long as the process, because the kernel signals the end of this thread (prctl(2), PR_SET_PDEATHSIG).
  */
 int pfs_guard_start(void);
-/* Tells the guard which mount it guards: 0 or -errno. It cannot wait: a pipe holds the message. */
+/* Tells the guard its mount. Returns 0 or -errno. Never waits, because the message fits into the pipe. */
 int pfs_guard_watch(int guard, const struct pfs_guarded *mount);
 
 #endif
