@@ -1,11 +1,13 @@
-// The objects of a backing store as abstract classes: one virtual call per request, no generics, no existentials.
+// The objects of a backing store, as abstract classes. A request costs one virtual call, without generics and
+// existentials.
 //
-// The host's directory tree (`HostDirectory`) and the tests' store in memory that can lose power (`MemoryStore`) subclass them.
+// The subclasses are the host's directory tree (`HostDirectory`) and the tests' store in memory, which simulates power
+// failures (`MemoryStore`).
 
 public import HostSystem
 
-/// How a file is opened. Backing files are never opened write-only or for append: write-back needs reads, and every
-/// write says its offset.
+/// How to open a file. Backing files are never opened write-only, because write-back needs reads, nor for append,
+/// because every write has an offset.
 public enum FileAccess: Sendable {
     /// Reads only.
     case readOnly
@@ -17,53 +19,54 @@ public enum FileAccess: Sendable {
 public enum AttributeMode: Sendable {
     /// Creates or replaces.
     case set
-    /// EEXIST when the attribute is there.
+    /// Creates; EEXIST if the attribute exists.
     case create
-    /// ENODATA when the attribute is missing.
+    /// Replaces; ENODATA if the attribute is missing.
     case replace
 }
 
-/// What a rename does when the new name exists (renameat2(2)).
+/// How a rename treats an existing new name (renameat2(2)).
 public enum RenameMode: Sendable {
-    /// Replaces it atomically.
+    /// Replaces the target atomically.
     case replace
-    /// Fails with EEXIST.
+    /// Fails with EEXIST if the new name exists.
     case noReplace
-    /// Exchanges the two; ENOENT when the new name is missing.
+    /// Exchanges the two entries; ENOENT if the new name is missing.
     case exchange
 }
 
-/// The calls that objects of every kind have. A store subclasses it once, for all the handles that it gives. Thread-safe.
+/// The calls that objects of every kind have. A store has one subclass for all its handles. Thread-safe.
 open class BackingObject: @unchecked Sendable {
-    /// For subclasses.
+    /// Makes an object. For subclasses.
     public init() {}
 
-    /// The object's status; works for every kind, and after unlinking.
+    /// The object's status. Works for every kind, also after unlinking.
     open func status() throws(Errno) -> Status { throw .ENOSYS }
     /// Sets the permission bits (12 bits).
     open func setMode(_ mode: UInt32) throws(Errno) { throw .ENOSYS }
-    /// Sets owner and group; nil leaves one alone.
+    /// Sets owner and group. Nil leaves a value unchanged.
     open func setOwner(_ owner: UInt32?, group: UInt32?) throws(Errno) { throw .ENOSYS }
     /// Sets access and modification time.
     open func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) { throw .ENOSYS }
 
-    /// The value of an extended attribute; ENODATA when there is none of that name.
+    /// The value of an extended attribute; ENODATA if it is missing.
     open func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { throw .ENOSYS }
     /// Sets an extended attribute.
     open func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) { throw .ENOSYS }
-    /// Removes an extended attribute; ENODATA when there is none of that name.
+    /// Removes an extended attribute; ENODATA if it is missing.
     open func removeAttribute(_ name: [UInt8]) throws(Errno) { throw .ENOSYS }
     /// The names of all extended attributes.
     open func attributeNames() throws(Errno) -> [[UInt8]] { throw .ENOSYS }
 
-    /// A file handle on the object, also after unlinking: EISDIR, ELOOP (symlink) or ENXIO (FIFO, socket, device) for
-    /// another kind.
+    /// A file handle on the object. Works also after unlinking.
+    ///
+    /// - Throws: EISDIR for a directory, ELOOP for a symlink, ENXIO for a FIFO, socket or device.
     open func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
 }
 
-/// A handle on an object of any kind, which survives renames and unlinking. Thread-safe.
+/// A handle on an object of any kind. It stays valid after renames and unlinking. Thread-safe.
 open class BackingNode: @unchecked Sendable {
-    /// What it is a handle on.
+    /// The object of the handle.
     private let object: BackingObject
 
     /// A handle on `object`.
@@ -95,22 +98,22 @@ open class BackingNode: @unchecked Sendable {
     public final func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { try object.openFile(access) }
 }
 
-/// An open regular file. Thread-safe: offsets are given with every call. The handle closes with the last reference.
+/// An open regular file. Thread-safe, because every call has its own offset. The last reference closes the handle.
 open class BackingFile: BackingNode, @unchecked Sendable {
-    /// What is read through this handle from now on leaves the access time alone, where the store allows it.
+    /// From now on reads through this handle do not change the access time, if the store allows it.
     open func leaveAccessTime() {}
-    /// Reads into the whole of `buffer` from `offset`; goes on after short reads and EINTR.
-    /// - Returns: the number of bytes read; less than asked for only at the end of the file.
+    /// Fills `buffer` from `offset`. Continues after short reads and EINTR.
+    /// - Returns: the number of bytes read. It is less than the buffer's length only at the end of the file.
     open func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }
-    /// Writes all of `bytes` at `offset`, going on after short writes and EINTR. After an error a first part may have
-    /// been written.
+    /// Writes all of `bytes` at `offset`. Continues after short writes and EINTR. After an error the first part may
+    /// have been written.
     open func write(_ bytes: Span<UInt8>, at offset: UInt64) throws(Errno) { throw .ENOSYS }
-    /// Overwrites the file from its start with `noise`, makes that durable and reads it back.
+    /// Overwrites the file from its start with `noise`, makes it durable and reads it back.
     ///
-    /// - Returns: why the disk may hold the former bytes all the same; nil where it does not.
-    /// - Throws: EIO where something else is read back.
+    /// - Returns: the reason why the disk may still have the old bytes; nil if it does not.
+    /// - Throws: EIO if the bytes read are not `noise`.
     open func overwrite(with noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
-        // The array owns the bytes for the length of the call.
+        // The array owns the bytes during the call.
         try write(noise.span, at: 0)
         try synchronize(dataOnly: false)
         var found = [UInt8](repeating: 0, count: noise.count)
@@ -120,60 +123,65 @@ open class BackingFile: BackingNode, @unchecked Sendable {
     }
     /// Sets the length in bytes (ftruncate(2)).
     open func truncate(to length: UInt64) throws(Errno) { throw .ENOSYS }
-    /// Makes the file durable: fdatasync(2) when `dataOnly`, else fsync(2).
+    /// Makes the file durable, with fdatasync(2) if `dataOnly`, else with fsync(2).
     open func synchronize(dataOnly: Bool) throws(Errno) { throw .ENOSYS }
-    /// Reserves space without changing length or content (fallocate(2), KEEP_SIZE). EOPNOTSUPP where the store cannot.
+    /// Reserves space without changing length or content (fallocate(2), KEEP_SIZE). EOPNOTSUPP if the store does not
+    /// support it.
     open func allocate(at offset: UInt64, length: UInt64) throws(Errno) { throw .ENOSYS }
-    /// Turns a range into a hole without changing the length (PUNCH_HOLE).
+    /// Makes a range a hole without changing the length (PUNCH_HOLE).
     open func punchHole(at offset: UInt64, length: UInt64) throws(Errno) { throw .ENOSYS }
-    /// The first offset at or after `offset` that holds data (SEEK_DATA); ENXIO when there is none.
+    /// The first offset at or after `offset` that has data (SEEK_DATA); ENXIO if there is none.
     open func nextData(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
     /// The first offset at or after `offset` in a hole, or the end of the file (SEEK_HOLE); ENXIO past the end.
     open func nextHole(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
-    /// flock(2) on this handle; waits while someone else holds it. Held until the handle closes.
+    /// Locks this handle until it closes (flock(2)). Waits while another handle holds the lock.
     open func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
 }
 
-/// An open directory; all operations are relative to it and take one name. Symlinks are never followed. Thread-safe.
+/// An open directory. All operations are relative to it and take one name. They never follow symlinks. Thread-safe.
 open class BackingDirectory: BackingNode, @unchecked Sendable {
-    /// True where cutting a file and writing it anew reach the disk in order (a local file system); false on network
-    /// and FUSE file systems, where every cut needs an fdatasync.
+    /// True if truncating a file and writing it again reach the disk in this order, as on local file systems. False on
+    /// network and FUSE file systems, where every truncation needs an fdatasync.
     open var keepsOrder: Bool { true }
 
-    /// True where a new symlink reaches the disk, with its target, before what is done to names after it; where it is false
-    /// a sync of its directory does that. F2FS leaves empty ones after a crash.
+    /// True if a new symlink reaches the disk, with its target, before later changes of names. If it is false, the
+    /// directory must be synchronized. F2FS leaves empty symlinks after a crash.
     open var keepsNewLinks: Bool { keepsOrder }
 
-    /// Sets what gives up descriptors that are kept for speed, for when they are short.
+    /// Sets a function that closes cached descriptors. The store calls it when descriptors are short.
     open func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
-    /// The same directory for files of the volume's own, for which descriptors are kept.
+    /// The same directory, for the volume's own files, which use reserved descriptors.
     open func reserved() throws(Errno) -> BackingDirectory { self }
-    /// Whether no further file can be opened for want of descriptors.
+    /// Whether no more files can be opened because descriptors are short.
     open var isShort: Bool { false }
 
     /// Another handle on the same directory.
     open func reopen() throws(Errno) -> BackingDirectory { throw .ENOSYS }
-    /// Opens a subdirectory: ENOTDIR or ELOOP for another kind.
+    /// Opens a subdirectory.
+    ///
+    /// - Throws: ENOTDIR or ELOOP for another kind.
     open func openDirectory(_ name: EntryName) throws(Errno) -> BackingDirectory { throw .ENOSYS }
-    /// Opens a regular file: EISDIR, ELOOP (symlink) or ENXIO (FIFO, socket, device) for another kind.
+    /// Opens a regular file.
+    ///
+    /// - Throws: EISDIR for a directory, ELOOP for a symlink, ENXIO for a FIFO, socket or device.
     open func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
-    /// Creates a regular file, open for reading and writing; EEXIST when the name is taken. The umask applies.
+    /// Creates a regular file and opens it for reading and writing; EEXIST if the name exists. The umask applies.
     open func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile { throw .ENOSYS }
-    /// A handle on any object, without opening it (O_PATH, never through a symlink): status, mode, owner, times,
-    /// extended attributes.
+    /// A handle on any object for status, mode, owner, times and extended attributes. Does not open the object and does
+    /// not follow a symlink (O_PATH).
     open func node(_ name: EntryName) throws(Errno) -> BackingNode { throw .ENOSYS }
 
-    /// The status of an entry, symlinks not followed.
+    /// The status of an entry, without following a symlink.
     open func status(of name: EntryName) throws(Errno) -> Status { try node(name).status() }
 
-    /// Calls `body` with every entry but `.` and `..` after `cookie`, in the store's order, and with the cookie from
-    /// which a later call goes on behind that entry, until it gives false. Entries that come or go meanwhile may be
-    /// missed or seen; the others are seen once.
-    /// - Parameter cookie: 0 for the start, or one that an earlier call gave.
+    /// Calls `body` with every entry after `cookie` except `.` and `..`, in the store's order, until it returns false.
+    /// `body` also receives the cookie with which a later call continues after that entry. Entries that are added or
+    /// removed meanwhile may be missed or listed. All others are listed once.
+    /// - Parameter cookie: 0 for the start, or a cookie of an earlier call.
     open func forEachEntry(
         from cookie: UInt64, _ body: (_ entry: DirectoryEntry, _ next: UInt64) -> Bool
     ) throws(Errno) { throw .ENOSYS }
-    /// Calls `body` with every entry but `.` and `..` until it gives false.
+    /// Calls `body` with every entry except `.` and `..` until it returns false.
     open func forEachEntry(_ body: (DirectoryEntry) -> Bool) throws(Errno) {
         try forEachEntry(from: 0) { entry, _ in body(entry) }
     }
@@ -189,31 +197,32 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
 
     /// mkdir(2). The umask applies.
     open func createDirectory(_ name: EntryName, mode: UInt32) throws(Errno) { throw .ENOSYS }
-    /// symlink(2); the target is any bytes without NUL.
+    /// Creates a symlink (symlink(2)). The target is any bytes without NUL.
     open func createSymlink(_ name: EntryName, target: [UInt8]) throws(Errno) { throw .ENOSYS }
-    /// The target of a symlink; EINVAL when it is none.
+    /// The target of a symlink; EINVAL if the entry is not a symlink.
     open func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] { throw .ENOSYS }
-    /// mknod(2): FIFO, socket, device or empty regular file; `mode` with type bits. The umask applies.
+    /// Creates a FIFO, socket, device or empty regular file (mknod(2)). `mode` includes the type bits. The umask
+    /// applies.
     open func createSpecial(_ name: EntryName, mode: UInt32, device: UInt64) throws(Errno) { throw .ENOSYS }
     /// Renames an entry of this directory into `directory` of the same store.
     open func rename(
         _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName, mode: RenameMode = .replace
     ) throws(Errno) { throw .ENOSYS }
-    /// Makes `newName` in `directory` a hard link to an entry of this one; symlinks are linked, not followed.
+    /// Makes `newName` in `directory` a hard link to an entry of this directory. Does not follow a symlink.
     open func link(_ name: EntryName, to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {
         throw .ENOSYS
     }
-    /// unlink(2): any kind but directories.
+    /// Removes an entry that is not a directory (unlink(2)).
     open func unlink(_ name: EntryName) throws(Errno) { throw .ENOSYS }
     /// rmdir(2).
     open func removeDirectory(_ name: EntryName) throws(Errno) { throw .ENOSYS }
 
     /// Makes the directory's entries durable (fsync(2)).
     open func synchronize() throws(Errno) { throw .ENOSYS }
-    /// Makes the whole file system durable (syncfs(2)); one that stands read-only cannot promise that: `EROFS`.
+    /// Makes the whole file system durable (syncfs(2)); EROFS if it has become read-only and so cannot guarantee that.
     open func synchronizeStore() throws(Errno) { throw .ENOSYS }
     /// Space and limits of the file system.
     open func statistics() throws(Errno) -> StoreStatistics { throw .ENOSYS }
-    /// flock(2) on this handle, without waiting: EAGAIN when someone else holds it. Held until the handle closes.
+    /// Locks this handle until it closes (flock(2)). Does not wait: EAGAIN if another handle holds the lock.
     open func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
 }

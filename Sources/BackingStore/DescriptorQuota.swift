@@ -1,17 +1,17 @@
-// How many descriptors a store may hold, so that the process keeps some for what must always work.
+// Limits the descriptors of a store, so that the process has some left for operations that must always work.
 
 internal import HostSystem
 internal import Synchronization
 
-/// A bound on the descriptors of one store. What it refuses is refused before anything is opened or made.
+/// A limit on the descriptors of one store. It refuses an operation before anything is opened or made.
 public final class DescriptorQuota: Sendable {
-    /// What a descriptor is for.
+    /// The use of a descriptor.
     enum Use {
         /// A file that a program has open.
         case file
-        /// A directory, or a handle on the way of an operation.
+        /// A directory, or a handle during an operation.
         case passing
-        /// A file of the volume's own, without which something that was promised would be lost.
+        /// A file of the volume itself. Without it, acknowledged data would be lost.
         case reserve
     }
 
@@ -21,24 +21,25 @@ public final class DescriptorQuota: Sendable {
     private let reserve: Int
     private let reclaim = Lock<@Sendable () -> Void>({})
 
+    /// Makes a quota.
     /// - Parameters:
-    ///   - files: no file is opened when so many descriptors are held.
-    ///   - all: nothing is; operations on names need a few while files have all of theirs.
-    ///   - reserve: so many more for files that are opened through `BackingDirectory.reserved`.
+    ///   - files: the number of descriptors at which no more files are opened.
+    ///   - all: the number at which nothing more is opened. The difference is for operations on names.
+    ///   - reserve: additional descriptors for files that are opened through `BackingDirectory.reserved`.
     public init(files: Int, all: Int, reserve: Int = 0) {
         self.files = files
         self.all = all
         self.reserve = reserve
     }
 
-    /// What to call when descriptors are short: gives up those that are kept for speed only. Called by whoever opens
-    /// something, with the locks that he holds.
+    /// Sets the function to call when descriptors are short. It closes cached descriptors. The thread that opens a
+    /// descriptor calls it, with the locks that it holds.
     func whenShort(_ body: @escaping @Sendable () -> Void) { reclaim.withLock { $0 = body } }
 
-    /// Whether files are refused now.
+    /// Whether the quota refuses files now.
     var isShort: Bool { used.load(ordering: .relaxed) >= files }
 
-    /// Opens a descriptor; ENFILE where there is no room for it.
+    /// Opens a descriptor; ENFILE if the quota is used up.
     func opening(_ use: Use, _ body: () throws(Errno) -> Int32) throws(Errno) -> Int32 {
         if !take(use) {
             reclaim.withLock { $0 }()

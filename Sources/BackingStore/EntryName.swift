@@ -1,12 +1,12 @@
-// The name of one directory entry: one component, never a path.
+// The name of one directory entry, which is one component and never a path.
 
-/// One component of a backing path: 1–255 raw bytes without `/` and NUL, and not `.` or `..`; so a name cannot leave
-/// its directory.
+/// One component of a backing path. It has 1–255 raw bytes without `/` and NUL, and is not `.` or `..`, so it cannot
+/// lead out of its directory.
 public struct EntryName: Hashable, Sendable, CustomStringConvertible {
-    /// The bytes with a NUL after them, as system calls want them.
+    /// The bytes and a NUL, for system calls.
     let terminated: [UInt8]
 
-    /// Checks the bytes; nil when they are no single component.
+    /// Checks the bytes; nil if they are not a single component.
     public init?(_ bytes: some Collection<UInt8>) {
         guard (1...255).contains(bytes.count), !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")) else {
             return nil
@@ -19,7 +19,7 @@ public struct EntryName: Hashable, Sendable, CustomStringConvertible {
         self.terminated = terminated
     }
 
-    /// Checks the UTF-8 of `text`; nil when it is no single component.
+    /// Checks the UTF-8 of `text`; nil if it is not a single component.
     public init?(_ text: String) {
         self.init(Array(text.utf8))
     }
@@ -27,6 +27,6 @@ public struct EntryName: Hashable, Sendable, CustomStringConvertible {
     /// The name's bytes, without a terminator.
     public var bytes: ArraySlice<UInt8> { terminated.dropLast() }
 
-    /// The name as text, with invalid UTF-8 replaced; for messages only.
+    /// The name as text, with invalid UTF-8 replaced. For messages only.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 }

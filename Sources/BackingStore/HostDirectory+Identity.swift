@@ -1,26 +1,26 @@
-// What tells a directory from a copy of it.
+// The identity of a directory, which distinguishes it from a copy.
 
 import CLinuxShim
 public import HostSystem
 
-/// A directory of the host, as far as its file system can tell it from every other.
+/// The identity of a directory of the host, as far as its file system provides one.
 public struct DirectoryIdentity: Hashable, Sendable {
     /// `st_ino`.
     public var inode: UInt64
-    /// When it was made (statx(2)); zero where the file system does not tell.
+    /// When the directory was made (statx(2)); zero if the file system does not say.
     public var born: Timestamp
-    /// The file system's number (statfs(2)) where it comes from what is stored, else 0.
+    /// The file system's ID (statfs(2)) if it is stored on the disk, else 0.
     public var fileSystem: UInt64
 }
 
 extension HostDirectory {
-    /// The directory's identity: the same after it has been moved, unmounted and mounted again, and another one for what
-    /// `cp -a` makes of it.
+    /// The directory's identity. It remains the same when the directory is moved, or unmounted and mounted again. A
+    /// copy made by `cp -a` has another identity.
     public func identity() throws(Errno) -> DirectoryIdentity {
         var seconds: Int64 = 0
         var nanoseconds: UInt32 = 0
         unsafe pfs_born(host.number, &seconds, &nanoseconds)
-        // ext2–4, Btrfs (with the subvolume), F2FS, bcachefs, ZFS: of others it depends on the device's number.
+        // ext2–4, Btrfs (with the subvolume), F2FS, bcachefs and ZFS. On others the ID depends on the device number.
         let stored: [Int64] = [0xEF53, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1]
         let isStored = stored.contains(pfs_filesystem_type(host.number))
         return DirectoryIdentity(

@@ -1,4 +1,4 @@
-// Listing a directory of the host with getdents64(2), in one buffer and without DIR.
+// Lists a directory of the host with getdents64(2), in one buffer and without DIR.
 
 import CLinuxShim
 import Glibc
@@ -10,7 +10,7 @@ extension HostDirectory {
     ) throws(Errno) {
         let number = listing.number
         if cookie != 0 {
-            // Cookies are the kernel's own d_off, which may use all 63 bits (ext4's hashes do).
+            // Cookies are the kernel's d_off, which may use all 63 bits, as ext4's hashes do.
             _ = try retrying { lseek(number, off_t(truncatingIfNeeded: cookie), SEEK_SET) }
         }
         var buffer = [UInt8](repeating: 0, count: 32768)
@@ -25,8 +25,8 @@ extension HostDirectory {
         }
     }
 
-    /// Hands each linux_dirent64 (inode u64, offset i64, length u16, type u8, name with NUL) to `body`; false when it
-    /// wants no more.
+    /// Calls `body` with each linux_dirent64 (inode u64, offset i64, length u16, type u8, name with NUL). Returns false
+    /// when `body` does.
     private static func parse(_ records: Span<UInt8>, _ body: (DirectoryEntry, UInt64) -> Bool) -> Bool {
         var start = 0
         while start + 20 <= records.count {
@@ -41,7 +41,7 @@ extension HostDirectory {
                 if byte == 0 { break }
                 name.append(byte)
             }
-            // `.` and `..` are no entry names.
+            // `EntryName` refuses `.` and `..`.
             if let name = EntryName(name),
                 !body(DirectoryEntry(name: name, inode: inode, kind: FileKind(rawValue: kind) ?? .unknown), next)
             {

@@ -1,4 +1,4 @@
-// A directory of the host's file system, held by a descriptor; nothing below it is reached by path.
+// A directory of the host's file system, held by a descriptor. Its entries are never accessed by path.
 
 import CLinuxShim
 import Glibc
@@ -7,7 +7,7 @@ public import HostSystem
 /// An open directory of the host.
 public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     let host: HostObject
-    /// What files that are opened by their names count as.
+    /// The use that the quota counts for files that are opened by name.
     private let fileUse: DescriptorQuota.Use
 
     init(_ host: HostObject, fileUse: DescriptorQuota.Use = .file) {
@@ -18,13 +18,13 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     private static let flags = O_RDONLY | O_NONBLOCK | pfs_O_DIRECTORY | pfs_O_NOFOLLOW | O_CLOEXEC
 
-    /// Opens the directory that somebody typed; here alone symlinks are followed.
+    /// Opens a directory by the path that the user typed. Only this call follows symlinks.
     public static func open(path: String) throws(Errno) -> HostDirectory {
         let flags = flags & ~pfs_O_NOFOLLOW
         return HostDirectory(HostObject(taking: try retrying { unsafe Glibc.open(path, flags) }))
     }
 
-    /// The same directory, from which on all that is opened counts in `quota`.
+    /// The same directory with a quota. `quota` counts everything that is opened through it.
     public func limited(by quota: DescriptorQuota) throws(Errno) -> HostDirectory {
         let number = try quota.opening(.passing) { () throws(Errno) in
             try openBeneath(dot, Self.flags, permission: 0o500)
@@ -45,7 +45,8 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     // MARK: The directory itself
 
     public override var keepsOrder: Bool {
-        // ext2–4, XFS, Btrfs, F2FS, bcachefs, ZFS, overlayfs, tmpfs, ramfs (statfs(2)); what is not known has none.
+        // ext2–4, XFS, Btrfs, F2FS, bcachefs, ZFS, overlayfs, tmpfs and ramfs (statfs(2)). Unknown file systems count
+        // as not keeping the order.
         let local: [Int64] = [
             0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1, 0x794C_7630, 0x0102_1994,
             0x8584_58F6,
@@ -63,7 +64,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func synchronizeStore() throws(Errno) {
         _ = try retryingShim { pfs_syncfs(host.number) }
-        // A file system that an error has turned read-only (Btrfs) calls itself synchronised, whatever it has lost.
+        // A file system that an error has made read-only, such as Btrfs, reports success even if it has lost data.
         var result = statvfs()
         _ = try retrying { unsafe fstatvfs(host.number, &result) }
         if result.f_flag & UInt(ST_RDONLY) != 0 { throw .EROFS }
@@ -121,7 +122,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         BackingNode(try object(name))
     }
 
-    /// An entry without opening it.
+    /// An entry's object, without opening it.
     private func object(_ name: EntryName) throws(Errno) -> HostObject {
         try open(name.terminated, pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC, isPath: true)
     }
@@ -154,7 +155,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     public override func forEachEntry(
         from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
     ) throws(Errno) {
-        // A descriptor of its own: its offset is the place in the listing.
+        // The listing needs its own descriptor, because the descriptor's offset is the position in the listing.
         try Self.list(try open(dot, Self.flags, permission: 0o500), from: cookie, body)
     }
 
@@ -251,8 +252,9 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         }
     }
 
-    /// As `writing`, for a call that changes this directory and another one. Each side's permission may be the one that
-    /// is missing, or both; the second attempt holds this one's open while the other's is added.
+    /// The same as `writing`, for a call that changes this directory and another one. The permission may be missing in
+    /// one directory or in both. The second attempt keeps this directory's permission while it adds that of the other
+    /// one.
     private func both(_ other: HostDirectory, _ body: () throws(Errno) -> Void) throws(Errno) {
         do throws(Errno) {
             try writing(body)
@@ -265,13 +267,13 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
 private let dot: [UInt8] = [UInt8(ascii: "."), 0]
 
-/// Calls with bytes that end in NUL, as a C string that lives during the call only.
+/// Calls `call` with bytes that end with NUL, as a C string that is valid during the call.
 func withCString<Number: FixedWidthInteger>(
     _ terminated: [UInt8], _ call: (UnsafePointer<CChar>) -> Number
 ) -> Number {
     precondition(terminated.last == 0)
     return unsafe terminated.withUnsafeBytes { bytes in
-        // CChar and UInt8 have one layout; the array is not empty, so it has an address.
+        // CChar and UInt8 have the same layout. The array is not empty, so it has an address.
         unsafe bytes.baseAddress.map { unsafe call($0.assumingMemoryBound(to: CChar.self)) } ?? -1
     }
 }

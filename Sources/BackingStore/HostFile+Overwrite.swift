@@ -1,14 +1,14 @@
-// Overwriting a file of the host so that its former bytes are gone from the disk, and saying where that is not certain.
+// Overwrites a file of the host so that its old bytes are removed from the disk, and reports when that is not certain.
 
 import CLinuxShim
 import Glibc
 import HostSystem
 
 extension HostFile {
-    /// `BackingFile.overwrite` with what the host tells of the disk.
+    /// The implementation of `BackingFile.overwrite`, with the host's information about the disk.
     func overwriteInPlace(_ noise: [UInt8]) throws(Errno) -> OverwriteDoubt? {
         let before = Placement.of(host)
-        // The array owns the bytes for the length of the call.
+        // The array owns the bytes during the call.
         try write(noise.span, at: 0)
         try synchronize(dataOnly: false)
         let after = Placement.of(host)
@@ -19,14 +19,15 @@ extension HostFile {
         return isFromDisk ? nil : OverwriteDoubt(after.fileSystem, .cache)
     }
 
-    /// The file's first bytes past the page cache; where the file system has no direct reads, after its pages were dropped.
+    /// Reads the file's first bytes without the page cache. If the file system has no direct reads, drops the cached
+    /// pages first.
     private func readBack(_ count: Int) throws(Errno) -> ([UInt8], isFromDisk: Bool) {
         do throws(Errno) {
             return (try readDirectly(count), true)
         } catch {
             guard error == .EINVAL || error == .EOPNOTSUPP else { throw error }
         }
-        // Pages that are mapped or busy stay: what is read then may come from memory.
+        // Mapped or busy pages remain, so the bytes read may come from memory.
         _ = posix_fadvise(host.number, 0, 0, POSIX_FADV_DONTNEED)
         var found = [UInt8](repeating: 0, count: count)
         let length: Int
@@ -37,12 +38,14 @@ extension HostFile {
         return (Array(found.prefix(length)), false)
     }
 
-    /// - Throws: EINVAL where the file system cannot.
+    /// Reads the file's first bytes with O_DIRECT (open(2)).
+    ///
+    /// - Throws: EINVAL if the file system does not support it.
     private func readDirectly(_ count: Int) throws(Errno) -> [UInt8] {
         let direct = HostFile(
             HostObject(
                 taking: try retrying { unsafe Glibc.open(host.magicPath, FileAccess.readOnly.flags | pfs_O_DIRECT) }))
-        // Offset, length and address in units that fit every disk.
+        // Offset, length and address are multiples of a unit that suits every disk.
         let unit = 64 << 10
         let room = (count + unit - 1) / unit * unit
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: max(room, unit), alignment: unit)
@@ -57,7 +60,7 @@ extension HostFile {
             }
             if got == 0 { break }
             done += got
-            // A short read ends at the end of the file, at a place where no further direct read may start.
+            // A short read ends at the end of the file. No direct read may start at such an offset.
             if got % 512 != 0 { break }
         }
         return unsafe Array(memory.prefix(min(done, count)))

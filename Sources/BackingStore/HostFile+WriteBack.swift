@@ -1,28 +1,29 @@
-// Has the kernel write back what programs have written to a file: for files of the own mount.
+// Makes the kernel write back the dirty pages of a file. Used for files of the daemon's own mount.
 
 internal import CLinuxShim
 internal import Glibc
 public import HostSystem
 
 extension HostFile {
-    /// Returns when all pages that were dirty have been written; takes no lock of the inode, unlike fsync(2) and close(2).
+    /// Writes all dirty pages and returns when they have been written. Unlike fsync(2) and close(2), this takes no lock
+    /// of the inode.
     public func writeBack() throws(Errno) {
         _ = try retryingShim { pfs_write_back(host.number) }
     }
 }
 
 extension HostDirectory {
-    /// Opens the file at `path` below for nothing but `writeBack`, following no symlink.
+    /// Opens the file at `path`, relative to this directory, only for `writeBack`. Does not follow symlinks.
     ///
-    /// Unlike `openFile` it never widens a mode for the moment: changing a mode takes the inode's lock.
-    /// - Throws: ESTALE where another object than `inode` is there.
+    /// Unlike `openFile` it never adds permissions to the mode, because changing the mode takes the inode's lock.
+    /// - Throws: ESTALE if the object there is not `inode`.
     public func openForWriteBack(_ path: [[UInt8]], inode: UInt64) throws(Errno) -> HostFile {
         guard !path.isEmpty, path.allSatisfy({ EntryName($0) != nil }) else { throw .EINVAL }
         let joined = Array(path.joined(separator: [UInt8(ascii: "/")])) + [0]
         let flags = pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC
         let number = try retryingShim {
             unsafe joined.withUnsafeBytes { bytes in
-                // Ends with the only zero byte: a name has none.
+                // The only zero byte is at the end, because names have none.
                 guard let start = bytes.baseAddress else { return -EINVAL }
                 return unsafe pfs_open_beneath(
                     host.number, start.assumingMemoryBound(to: CChar.self), flags, 0)

@@ -15,7 +15,7 @@ public final class HostFile: BackingFile, @unchecked Sendable {
 
     public override func leaveAccessTime() {
         let flags = fcntl(host.number, F_GETFL)
-        // Refused for a file of another owner.
+        // The kernel refuses this for a file of another owner.
         if flags >= 0 { _ = fcntl(host.number, F_SETFL, flags | pfs_O_NOATIME) }
     }
 
@@ -26,7 +26,7 @@ public final class HostFile: BackingFile, @unchecked Sendable {
             guard let base = bytes.baseAddress else { return 0 }
             var done = 0
             while done < bytes.count {
-                // base + done stays inside the span: done < count, and the kernel writes at most what is left.
+                // base + done is inside the span, because done < count, and the kernel writes at most the rest.
                 let count = try retrying {
                     unsafe pread(number, base + done, bytes.count - done, position + off_t(done))
                 }
@@ -44,11 +44,11 @@ public final class HostFile: BackingFile, @unchecked Sendable {
             guard let base = bytes.baseAddress else { return }
             var done = 0
             while done < bytes.count {
-                // As in read.
+                // The address is inside the span, as in `read`.
                 let count = try retrying {
                     unsafe pwrite(number, base + done, bytes.count - done, position + off_t(done))
                 }
-                // A regular file that takes nothing and gives no error would be waited for in vain.
+                // A file that accepts no bytes and reports no error would cause an endless loop.
                 if count == 0 { throw .EIO }
                 done += count
             }
@@ -77,7 +77,7 @@ public final class HostFile: BackingFile, @unchecked Sendable {
         _ = try retryingShim { pfs_fallocate(host.number, mode, offset, length) }
     }
 
-    // The descriptor's own offset moves, but nothing else uses it.
+    // This changes the descriptor's offset, which nothing else uses.
     public override func nextData(from offset: UInt64) throws(Errno) -> UInt64 {
         let offset = try checkedOffset(offset, plus: 0)
         return UInt64(try retrying { lseek(host.number, offset, pfs_SEEK_DATA) })
@@ -93,7 +93,7 @@ public final class HostFile: BackingFile, @unchecked Sendable {
     }
 }
 
-/// The offset as the kernel's type; EFBIG when the range leaves it.
+/// The offset in the kernel's type; EFBIG if the end of the range exceeds it.
 package func checkedOffset(_ offset: UInt64, plus length: UInt64) throws(Errno) -> off_t {
     let (end, overflow) = offset.addingReportingOverflow(length)
     guard !overflow, end <= UInt64(Int64.max) else { throw .EFBIG }

@@ -1,10 +1,10 @@
-// An object of the host by its descriptor, with the calls that every kind of object has.
+// An object of the host, held by its descriptor, with the calls that every kind of object has.
 
 import CLinuxShim
 import Glibc
 package import HostSystem
 
-/// Runs a call until it is not interrupted; the call gives -1 and sets errno on failure.
+/// Repeats a call while it fails with EINTR. The call returns -1 and sets errno on failure.
 func retrying<Number: FixedWidthInteger>(_ call: () -> Number) throws(Errno) -> Number {
     while true {
         let result = call()
@@ -14,7 +14,7 @@ func retrying<Number: FixedWidthInteger>(_ call: () -> Number) throws(Errno) -> 
     }
 }
 
-/// Runs a `pfs_` call until it is not interrupted; the call gives -errno on failure.
+/// Repeats a `pfs_` call while it fails with EINTR. The call returns -errno on failure.
 func retryingShim<Number: FixedWidthInteger & SignedInteger>(_ call: () -> Number) throws(Errno) -> Number {
     while true {
         let result = call()
@@ -28,11 +28,11 @@ func retryingShim<Number: FixedWidthInteger & SignedInteger>(_ call: () -> Numbe
 final class HostObject: BackingObject, @unchecked Sendable {
     /// The descriptor's number, valid as long as this object lives.
     let number: Int32
-    /// Opened with O_PATH: it names an object and can neither read nor write it.
+    /// Whether it was opened with O_PATH, and so can neither read nor write the object.
     let isPath: Bool
-    /// What it is counted in, as are those opened through it.
+    /// The quota that counts this descriptor and those opened through it.
     let quota: DescriptorQuota?
-    /// Nil only while it goes away.
+    /// The owned descriptor; nil only in `deinit`.
     private var descriptor: Descriptor?
 
     /// Takes over an open descriptor.
@@ -45,19 +45,19 @@ final class HostObject: BackingObject, @unchecked Sendable {
     }
 
     deinit {
-        // Closed before another may be opened in its place.
+        // The descriptor is closed before the quota allows another one.
         descriptor = nil
         quota?.giveBack()
     }
 
-    /// Runs `body`, which opens a descriptor, where the quota has room.
+    /// Runs `body`, which opens a descriptor, if the quota allows it.
     func counting(_ use: DescriptorQuota.Use, _ body: () throws(Errno) -> Int32) throws(Errno) -> Int32 {
         guard let quota else { return try body() }
         return try quota.opening(use, body)
     }
 
-    /// The path through which calls without an `*at` form reach the object; the link is followed to the object itself,
-    /// a symlink included, and no further (proc_pid_fd(5)).
+    /// A path to the object, for calls without an `*at` form. The kernel follows this link to the object itself, even
+    /// if that is a symlink, and no further (proc_pid_fd(5)).
     var magicPath: String { "/proc/self/fd/\(number)" }
 
     override func status() throws(Errno) -> Status {
@@ -138,9 +138,9 @@ final class HostObject: BackingObject, @unchecked Sendable {
         }
     }
 
-    /// Opens the object anew as a file, also when it has no name any more.
+    /// Opens the object again as a file, also if it no longer has a name.
     override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile {
-        // Not through the magic link unless it is a file: opening a FIFO or device would have effects.
+        // The kind is checked first, because opening a FIFO or device through the link would have side effects.
         try checkIsFile(status().kind)
         return try withOwnerAccess(access.permission) { () throws(Errno) in
             let number = try counting(.file) { () throws(Errno) in
@@ -150,8 +150,8 @@ final class HostObject: BackingObject, @unchecked Sendable {
         }
     }
 
-    /// Runs `body`; where it is denied to the object's own owner, once more with `permission` added for the moment, so
-    /// that a daemon without privileges can serve its user's files of mode 0000.
+    /// Runs `body`. If the object's owner lacks permission, adds `permission` for a moment and runs it again. So a
+    /// daemon without privileges can serve its user's files of mode 0000.
     func withOwnerAccess<Result: ~Copyable>(
         _ permission: UInt32, _ body: () throws(Errno) -> Result
     ) throws(Errno) -> Result {
@@ -162,7 +162,7 @@ final class HostObject: BackingObject, @unchecked Sendable {
             let status = try self.status()
             guard status.owner == geteuid(), status.kind == .regular || status.kind == .directory else { throw error }
             return try ownerAccess.withLock { (_) throws(Errno) in
-                // Read again: another thread may have been in here.
+                // The mode is read again, because another thread may have changed it in the meantime.
                 let mode = try self.status().mode & 0o7777
                 guard mode & permission != permission else { return try body() }
                 try setMode(mode | permission)
@@ -173,10 +173,11 @@ final class HostObject: BackingObject, @unchecked Sendable {
     }
 }
 
-/// One thread at a time changes a mode for the moment, else the second would restore the first one's temporary mode.
+/// Only one thread at a time changes a mode for a moment. Otherwise the second one would restore the first one's
+/// temporary mode.
 private let ownerAccess = Lock<Void>(())
 
-/// Throws what `openFile` promises unless `kind` is a regular file.
+/// Throws the error that `openFile` documents, unless `kind` is a regular file.
 package func checkIsFile(_ kind: FileKind) throws(Errno) {
     switch kind {
     case .regular: return
@@ -187,14 +188,15 @@ package func checkIsFile(_ kind: FileKind) throws(Errno) {
 }
 
 extension FileAccess {
-    /// O_NONBLOCK: a FIFO planted in the store must not hang the daemon; it means nothing on a regular file.
+    /// The flags of open(2). O_NONBLOCK prevents a FIFO in the store from blocking the daemon, and has no effect on a
+    /// regular file.
     var flags: Int32 { (self == .readOnly ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC }
 
-    /// The owner's permission bits that it needs.
+    /// The owner's permission bits that this access needs.
     var permission: UInt32 { self == .readOnly ? 0o400 : 0o600 }
 }
 
-/// Calls with the attribute's name and a NUL after it; a NUL inside is EINVAL.
+/// Calls `call` with the attribute's name as a C string. EINVAL if the name contains NUL.
 private func withName<Number: FixedWidthInteger>(
     _ name: [UInt8], _ call: (UnsafePointer<CChar>) -> Number
 ) -> Number {
@@ -204,17 +206,17 @@ private func withName<Number: FixedWidthInteger>(
     }
     let terminated = (name + [0]).map { CChar(bitPattern: $0) }
     return unsafe terminated.withUnsafeBufferPointer { bytes in
-        // Not empty, so it has an address; it is used only during the call.
+        // The array is not empty, so it has an address. It is used only during the call.
         unsafe bytes.baseAddress.map { unsafe call($0) } ?? -1
     }
 }
 
-/// Room for the values and name lists of nearly all attributes, in bytes.
+/// The first buffer's size in bytes, which suffices for nearly all values and lists of names.
 private let usualAttributeRoom = 4096
-/// The most that the kernel gives (xattr(7)), in bytes.
+/// The longest value or list of names of the kernel, in bytes (xattr(7)).
 private let mostAttributeRoom = 65_536
 
-/// Calls with the usual room, and with the most where that was too little.
+/// Calls `call` with a buffer of the usual size, and then with the largest size if that was too small.
 private func growing(_ call: (UnsafeMutableRawPointer, Int) -> Int) throws(Errno) -> [UInt8] {
     func attempt(_ room: Int) throws(Errno) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: room)

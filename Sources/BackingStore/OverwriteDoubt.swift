@@ -1,32 +1,32 @@
-// Where a file lies on the disk, and so whether overwriting it destroys what was in it.
+// Finds the blocks of a file on the disk, to decide whether overwriting the file destroys its old content.
 
 import CLinuxShim
 import Glibc
 import HostSystem
 
-/// Why a disk may hold the former bytes of a file that was overwritten.
+/// The reason why a disk may still have the old bytes of an overwritten file.
 public struct OverwriteDoubt: Sendable, Hashable {
-    /// The reason; raw values are words of the interface.
+    /// The reason. The raw values are part of the interface.
     public enum Reason: String, Sendable, CaseIterable {
-        /// The file system writes changed data to another place: Btrfs, ZFS, bcachefs, F2FS, NILFS2.
+        /// The file system writes changed data to other blocks (Btrfs, ZFS, bcachefs, F2FS, NILFS2).
         case copyOnWrite = "copy-on-write"
-        /// Another file system, or a program, decides where the bytes go: overlayfs, FUSE, eCryptfs.
+        /// Another file system or a program chooses the blocks (overlayfs, FUSE, eCryptfs).
         case layered
-        /// Another machine does: NFS, SMB, Ceph, 9P.
+        /// Another machine chooses the blocks (NFS, SMB, Ceph, 9P).
         case network
-        /// The file system lies in memory, which may be swapped out.
+        /// The file system is in memory, which may be swapped out.
         case memory
-        /// Contents go through the journal, which keeps them: ext4 with data=journal.
+        /// The journal has copies of the content (ext4 with data=journal).
         case journal
-        /// The file lay in its inode, of which the journal keeps copies: ext4 with inline_data.
+        /// The content was in the inode, and the journal has copies of inodes (ext4 with inline_data).
         case inline
         /// A snapshot or a clone shares the blocks.
         case shared
-        /// What was written went to other blocks.
+        /// The new bytes were written to other blocks.
         case moved
-        /// What was read back may have come from memory.
+        /// The bytes read back may have come from memory.
         case cache
-        /// Nobody knows how this file system overwrites.
+        /// It is unknown how this file system overwrites.
         case unknown
     }
 
@@ -42,18 +42,18 @@ public struct OverwriteDoubt: Sendable, Hashable {
     }
 }
 
-/// Where a file's bytes lie, as its file system tells.
+/// The places of a file's bytes on the disk, as its file system reports them.
 struct Placement {
-    /// Why overwriting the file proves nothing; nil where it does not matter.
+    /// The reason why overwriting the file gives no certainty; nil if there is none.
     let doubt: OverwriteDoubt?
-    /// Places on the disk by places in the file, for every 512 bytes.
+    /// Offsets on the disk by offsets in the file, for every 512 bytes.
     let places: [UInt64: UInt64]
     /// The file system's name.
     let fileSystem: String
 
-    /// What overwriting in place is known of: everything else is doubted.
+    /// File systems that are known to overwrite in place, by `f_type` (statfs(2)). All others are doubted.
     private static let inPlace: [Int64: String] = [0xEF53: "ext4", 0x5846_5342: "XFS"]
-    /// By `f_type` (statfs(2)).
+    /// File systems that are known not to overwrite in place, by `f_type` (statfs(2)).
     private static let doubtful: [Int64: (String, OverwriteDoubt.Reason)] = [
         0x9123_683E: ("Btrfs", .copyOnWrite), 0x2FC1_2FC1: ("ZFS", .copyOnWrite),
         0xCA45_1A4E: ("bcachefs", .copyOnWrite), 0xF2F5_2010: ("F2FS", .copyOnWrite), 0x3434: ("NILFS2", .copyOnWrite),
@@ -76,7 +76,7 @@ struct Placement {
             if extent.flags & pfs_EXTENT_INLINE != 0 { return doubted(name, .inline) }
             if extent.flags & pfs_EXTENT_SHARED != 0 { return doubted(name, .shared) }
             if extent.flags & pfs_EXTENT_VAGUE != 0 { return doubted(name, .unknown) }
-            // Bounded, as an extent that is not written to can be long.
+            // The length is limited, because an unwritten extent can be long.
             for offset in stride(from: UInt64(0), to: min(extent.length, 2 << 20), by: 512) {
                 places[extent.logical + offset] = extent.physical + offset
             }
@@ -88,20 +88,20 @@ struct Placement {
         Placement(doubt: OverwriteDoubt(fileSystem, reason), places: [:], fileSystem: fileSystem)
     }
 
-    /// Whether everything that was somewhere on the disk is in the same place still.
+    /// Whether every byte that was on the disk is still at the same place.
     func isKept(in other: Placement) -> Bool { places.allSatisfy { other.places[$0.key] == $0.value } }
 
     private static func extents(of host: HostObject) -> [pfs_extent]? {
         var extents = [pfs_extent](repeating: pfs_extent(), count: 256)
-        // No more are written than there is room for.
+        // The call writes at most `extents.count` elements.
         let count = unsafe pfs_extents(host.number, &extents, UInt32(extents.count))
-        // A file with as many as there is room for may have more.
+        // A file that fills the array may have more extents.
         return (0..<extents.count).contains(Int(count)) ? Array(extents.prefix(Int(count))) : nil
     }
 
     // MARK: ext4
 
-    /// Whether ext4 keeps contents of this file elsewhere too.
+    /// The reason if ext4 may have copies of this file's content elsewhere.
     private static func journalled(_ host: HostObject) -> OverwriteDoubt.Reason? {
         let flags = pfs_inode_flags(host.number)
         guard flags >= 0 else { return .unknown }
@@ -113,12 +113,12 @@ struct Placement {
         return options.split(separator: "\n").contains("data=journal") ? .journal : nil
     }
 
-    /// All options of a mounted ext4 file system; the mount table leaves out those that its superblock asks for.
+    /// All options of a mounted ext4 file system. The mount table lacks those that the superblock sets.
     private static func options(ofDevice device: UInt64) -> String? {
         var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let link = "/sys/dev/block/\(pfs_major(device)):\(pfs_minor(device))"
         let length = unsafe target.withUnsafeMutableBytes { bytes in
-            // Writes no more than the buffer takes.
+            // The call writes no more than the buffer's length.
             unsafe bytes.baseAddress.map { unsafe readlink(link, $0.assumingMemoryBound(to: CChar.self), bytes.count) }
                 ?? 0
         }

@@ -1,8 +1,8 @@
-// What stat(2) and statvfs(3) say, as plain Swift values.
+// The results of stat(2) and statvfs(3) as Swift values.
 
-/// The type of an object of the backing store; raw values are those of `d_type` (readdir(3)).
+/// The type of an object of the backing store. The raw values are those of `d_type` (readdir(3)).
 public enum FileKind: UInt8, Sendable {
-    /// The file system did not say; ask `status(of:)`.
+    /// The file system does not say. Use `status(of:)`.
     case unknown = 0
     /// A FIFO.
     case fifo = 1
@@ -35,24 +35,24 @@ public struct Timestamp: Hashable, Sendable {
     /// Nanoseconds, 0–999,999,999.
     public var nanoseconds: Int64
 
-    /// Takes both parts as they are.
+    /// Makes a time from its parts.
     public init(seconds: Int64, nanoseconds: Int64) {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
     }
 }
 
-/// What becomes of a time in `setTimes` (utimensat(2)).
+/// How `setTimes` changes a time (utimensat(2)).
 public enum TimeChange: Hashable, Sendable {
-    /// Left as it is.
+    /// Leaves it unchanged.
     case keep
-    /// The store's present time.
+    /// Sets the store's current time.
     case now
-    /// This time.
+    /// Sets this time.
     case set(Timestamp)
 }
 
-/// What stat(2) says about an object.
+/// The status of an object (stat(2)).
 public struct Status: Hashable, Sendable {
     /// `st_dev`.
     public var device: UInt64
@@ -81,7 +81,7 @@ public struct Status: Hashable, Sendable {
     /// Last change of the inode.
     public var changed: Timestamp
 
-    /// Takes every value as it is.
+    /// Makes a status from its values.
     package init(
         device: UInt64, inode: UInt64, mode: UInt32, links: UInt64, owner: UInt32, group: UInt32,
         specialDevice: UInt64, size: UInt64, blocks: UInt64, blockSize: UInt64, accessed: Timestamp,
@@ -106,7 +106,7 @@ public struct Status: Hashable, Sendable {
     public var kind: FileKind { FileKind(mode: mode) }
 }
 
-/// What statvfs(3) says about the backing file system.
+/// Space and limits of the backing file system (statvfs(3)).
 public struct StoreStatistics: Hashable, Sendable {
     /// Preferred block size in bytes.
     public var blockSize: UInt64
@@ -125,7 +125,7 @@ public struct StoreStatistics: Hashable, Sendable {
     /// Longest name, in bytes.
     public var nameLength: UInt64
 
-    /// Takes every value as it is.
+    /// Makes statistics from their values.
     package init(
         blockSize: UInt64, fragmentSize: UInt64, blocks: UInt64, blocksFree: UInt64, blocksAvailable: UInt64,
         files: UInt64, filesFree: UInt64, nameLength: UInt64
@@ -147,10 +147,10 @@ public struct DirectoryEntry: Hashable, Sendable {
     public var name: EntryName
     /// Its inode number.
     public var inode: UInt64
-    /// Its type; `.unknown` where the file system does not say.
+    /// Its type; `.unknown` if the file system does not say.
     public var kind: FileKind
 
-    /// Takes every value as it is.
+    /// Makes an entry from its values.
     package init(name: EntryName, inode: UInt64, kind: FileKind) {
         self.name = name
         self.inode = inode

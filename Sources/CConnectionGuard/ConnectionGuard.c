@@ -16,12 +16,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Written to the control file of a connection. One that is gone meanwhile takes it and does nothing. */
+/* Writes to the control file of a connection. If the connection has ended in the meantime, this has no effect. */
 static int abort_through(int control) { return write(control, "1\n", 2) == 2; }
 
 /*
- * Without fusectl: a forced unmount (root only) aborts first, and then fails, as the descriptor keeps the mount busy. It
- * must not succeed: programs would go on in the empty directory below.
+ * Aborts the connection without fusectl. A forced unmount (root only) first aborts the connection. It then fails, because
+ * the descriptor keeps the mount busy. It must fail, or programs would continue in the empty directory below the mount.
  */
 static void abort_by_path(const struct pfs_guarded *mount) {
     struct statx found;
@@ -34,7 +34,7 @@ static void abort_by_path(const struct pfs_guarded *mount) {
     umount2(path, MNT_FORCE);
 }
 
-/* The child. Nothing here allocates or takes a lock, and nothing touches the mount while the daemon lives. */
+/* The child process. It allocates no memory, takes no lock, and does not access the mount while the daemon lives. */
 static _Noreturn void guard(int messages, pid_t daemon) {
     struct pfs_guarded mount;
     sigset_t all;
@@ -45,7 +45,7 @@ static _Noreturn void guard(int messages, pid_t daemon) {
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_NAME, "pfs-guard", 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
-    /* Neither the starter's pipes nor the terminal are held open by it. */
+    /* The guard must not keep the pipes of the starting process or the terminal open. */
     if (messages < 4) messages = fcntl(messages, F_DUPFD_CLOEXEC, 4);
     dup2(messages, 3);
     syscall(SYS_close_range, 4U, ~0U, 0U);
@@ -66,7 +66,7 @@ static _Noreturn void guard(int messages, pid_t daemon) {
         snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", mount.minor);
         control = open(path, O_WRONLY | O_CLOEXEC);
     }
-    /* A daemon that ended as it should has no connection left, and this does nothing. */
+    /* After a regular end of the daemon the connection no longer exists, and this has no effect. */
     if (known && (control < 0 || !abort_through(control))) abort_by_path(&mount);
     _exit(0);
 }

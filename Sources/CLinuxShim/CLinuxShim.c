@@ -94,7 +94,7 @@ int32_t pfs_extents(int32_t fd, struct pfs_extent *extents, uint32_t room) {
 }
 
 int64_t pfs_inode_flags(int32_t fd) {
-    /* An int, whatever the request's number says: ioctl_iflags(2). */
+    /* The kernel writes an int, although the request's number says otherwise (ioctl_iflags(2)). */
     unsigned int flags = 0;
     return ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ? -errno : (int64_t)flags;
 }

@@ -39,7 +39,7 @@ int pfs_raise_open_files(void) {
 
 int pfs_set_process_name(const char *name) { return prctl(PR_SET_NAME, name, 0, 0, 0); }
 
-/* The kernel's own argument strings. glibc hands them to constructors; Swift's CommandLine may hold copies. */
+/* The process's original argument strings, which glibc passes to constructors. Swift's CommandLine may have copies. */
 static char **own_arguments;
 static long own_argument_count;
 
@@ -78,7 +78,7 @@ int pfs_close_from(int first) { return (int)syscall(SYS_close_range, (unsigned)f
 int pfs_open_standard_streams(void) {
     for (int stream = 0; stream <= 2; stream++) {
         if (fcntl(stream, F_GETFD) >= 0) continue;
-        /* The lowest number that is free, and so this one. */
+        /* open(2) returns the lowest free number, which is this one. */
         int got = open("/dev/null", O_RDONLY | O_NOCTTY);
         if (got == stream) continue;
         if (got >= 0) close(got);

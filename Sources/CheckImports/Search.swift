@@ -1,4 +1,4 @@
-// Looks for Swift files and prints what is wrong with them.
+// Finds Swift files and prints their problems.
 
 import Glibc
 import HostSystem
@@ -6,15 +6,15 @@ import ImportCheck
 
 struct Search {
     private(set) var (files, excepted, found, unread) = (0, 0, 0, 0)
-    /// Directories that have been looked into: links may lead back to them.
+    /// Directories that have been searched. A link may lead back to one.
     private var visited: Set<[UInt64]> = []
 
-    /// Looks at a file, or into a directory; a file that was not named has to be called as Swift files are.
+    /// Checks a file or searches a directory. In a directory it checks only files whose names end with `.swift`.
     mutating func visit(_ path: HostPath, named: Bool) {
         do throws(SystemError) {
             try look(path, named: named)
         } catch {
-            // A link that leads nowhere is no file.
+            // A dangling link is skipped.
             if !named, error.code == ENOENT { return }
             Self.complain("\(path): \(error.reason)")
             unread += 1

@@ -1,4 +1,5 @@
-// check-imports: lists files that import Foundation past FileProtection. Exit code 0 none, 1 some, 2 it could not look.
+// check-imports lists files that import Foundation instead of FileProtection. Exit code: 0 none, 1 some, 2 the search
+// failed.
 
 import Glibc
 import HostSystem
@@ -7,15 +8,15 @@ import ImportCheck
 let help = """
     Usage: check-imports [--stdin] [FILE|DIRECTORY]…
 
-    Lists files in which protection classes do nothing, as PATH:LINE: what is wrong: they import Foundation, or what
-    exports it, in place of FileProtection or beside it. Directories are searched for Swift files, hidden names left
-    out; without arguments the working directory.
+    Lists files in which protection classes have no effect, because they import Foundation, or a module that
+    exports it, instead of FileProtection or in addition to it. Each line is PATH:LINE: PROBLEM. Directories are
+    searched for Swift files, except hidden ones. The default is the working directory.
 
-      --stdin  read the paths from standard input, one a line
+      --stdin  read the paths from standard input, one per line
       --help   show this
 
-    A file with the comment “// \(ImportCheck.exception): REASON” is excepted.
-    The exit code is 0 when there is nothing to list, 1 when there is, 2 when something could not be read.
+    A file with the comment “// \(ImportCheck.exception): REASON” is not listed.
+    The exit code is 0 if no file is listed, 1 if one is, and 2 if a file could not be read.
     """
 
 var paths: [HostPath] = []

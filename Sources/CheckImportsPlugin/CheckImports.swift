@@ -1,4 +1,4 @@
-// `swift package check-imports`: gives the files of the package's targets to the program check-imports.
+// `swift package check-imports` runs the program check-imports with the source files of the package's targets.
 
 import Foundation
 import PackagePlugin
@@ -13,8 +13,8 @@ import PackagePlugin
                 """
                 Usage: swift package check-imports [--target NAME]… [--tests]
 
-                Lists the files of the package's targets that import Foundation past FileProtection: of all but the tests,
-                of those named, or with --tests of all. The exit code is 1 when there are any. See docs/porting.md.
+                Lists the source files that import Foundation instead of FileProtection. Checks all targets except tests,
+                the named targets, or with --tests all targets. The exit code is 1 if a file is listed. See docs/porting.md.
                 """)
         }
         guard extractor.remainingArguments.isEmpty else {

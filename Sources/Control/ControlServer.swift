@@ -96,7 +96,7 @@ package final class ControlServer: Sendable {
         guard unsafe unready.withCString({ unsafe pfs_unix_bind(listener.number, $0) }) == 0 else {
             throw .last("bind", path.description)
         }
-        // Nobody can connect before listen.
+        // No program can connect before listen.
         let isReady = unsafe unready.withCString { from in
             guard unsafe chmod(from, 0o600) == 0, listen(listener.number, Self.backlog) == 0 else { return false }
             return unsafe path.withCString { unsafe rename(from, $0) } == 0

@@ -1,20 +1,20 @@
-// Conditions of `#if`, as far as they are the same for every build on Linux.
+// Evaluates conditions of `#if` that have the same value in every build on Linux.
 
-/// What is known of a condition.
+/// Evaluates a condition.
 enum Condition {
-    /// True, false, or nil where it depends on the build.
+    /// The value of the condition; nil if it depends on the build.
     static func value(_ text: String) -> Bool? {
         var parser = Parser(text)
         return parser.either()
     }
 
-    /// Modules that no toolchain for Linux has.
+    /// Modules that do not exist on Linux.
     private static let absent: Set<String> = [
         "AppKit", "AVFoundation", "CloudKit", "Combine", "CoreData", "CoreGraphics", "CoreImage", "CryptoKit", "Darwin",
         "HealthKit", "LocalAuthentication", "MessageUI", "Network", "ObjectiveC", "OSLog", "Photos", "Security",
         "SwiftData", "SwiftUI", "UIKit", "UserNotifications", "WatchKit", "WebKit", "WidgetKit", "os",
     ]
-    /// Modules that a program which uses this package has.
+    /// Modules that every program with this package has.
     private static let present: Set<String> = [
         "Dispatch", "FileProtection", "Foundation", "FoundationEssentials", "FoundationNetworking", "Glibc", "Swift",
     ]
@@ -31,7 +31,7 @@ enum Condition {
         }
     }
 
-    /// `||` binds less than `&&`, and that less than `!`.
+    /// A recursive descent parser. `!` has the highest precedence, then `&&`, then `||`.
     private struct Parser {
         private var rest: Substring
 

@@ -1,35 +1,36 @@
-// Finds the files of a program in which Foundation's own calls win, so that protection classes do nothing.
+// Finds source files that use Foundation's own calls instead of FileProtection's, so that protection classes have no
+// effect.
 
-/// Something that is not as it should be, on one line of a file.
+/// A problem on one line of a file.
 package struct ImportFinding: Equatable, Sendable, CustomStringConvertible {
-    /// The line, from 1.
+    /// The line number, from 1.
     package let line: Int
-    /// What is wrong, and what to do.
+    /// The problem and its correction.
     package let description: String
 }
 
-/// What a file says of its imports.
+/// The check of one file's imports.
 package struct ImportCheck: Sendable {
-    /// What is wrong with it.
+    /// The problems of the file.
     package private(set) var findings: [ImportFinding] = []
-    /// Whether the file imports Foundation and says why.
+    /// Whether the file imports Foundation on purpose and gives the reason.
     package private(set) var isExcepted = false
 
-    /// The comment that excepts a file on purpose; a reason has to follow.
+    /// The comment that makes a file an exception. A reason must follow it.
     package static let exception = "protectfs: plain Foundation"
 
-    /// Modules through which Foundation's own members come into a file.
+    /// Modules that bring Foundation's own members into a file.
     private static let plain: Set<String> = ["Foundation", "FoundationEssentials", "XCTest"]
-    /// Modules of this package that bring FileProtection's.
+    /// Modules of this package that bring FileProtection's members into a file.
     private static let protected: Set<String> = ["FileProtection", "UIKitCompat"]
-    /// Manifests and plugins: they are no part of the program, and have no other Foundation.
+    /// Modules of manifests and plugins. These are not part of the program and can only use Foundation.
     private static let tools: Set<String> = ["PackageDescription", "PackagePlugin"]
 
     /// Checks the text of a file.
     package init(_ source: [UInt8]) {
         let tokens = SourceTokens(source)
         if let line = tokens.unended {
-            findings.append(ImportFinding(line: line, description: "a comment or literal begins here that has no end"))
+            findings.append(ImportFinding(line: line, description: "a comment or literal begins here and has no end"))
         }
         let imports = tokens.imports
         guard !imports.contains(where: { Self.tools.contains($0.module) }) else { return }
@@ -38,7 +39,7 @@ package struct ImportCheck: Sendable {
         if !bypasses.isEmpty, let (reason, line) = Self.reason(tokens.comments) {
             isExcepted = !reason.isEmpty
             if !isExcepted {
-                findings.append(ImportFinding(line: line, description: "an exception has to say why"))
+                findings.append(ImportFinding(line: line, description: "the exception needs a reason"))
             }
         }
         guard !isExcepted else { return }
@@ -61,11 +62,11 @@ package struct ImportCheck: Sendable {
         let module = found.module
         switch (protecting, found.declaration) {
         case (let protecting?, let declaration?):
-            return "imports \(module)'s own \(declaration), which hides that of \(protecting): take it away"
+            return "imports \(module)'s own \(declaration), which hides that of \(protecting); remove this import"
         case (let protecting?, nil) where module == "XCTest":
-            return "imports XCTest, which exports Foundation, beside \(protecting): calls are ambiguous"
+            return "imports XCTest, which exports Foundation, and \(protecting): calls are ambiguous; remove one import"
         case (let protecting?, nil):
-            return "imports \(module) beside \(protecting): calls are ambiguous; take it away"
+            return "imports \(module) and \(protecting): calls are ambiguous; remove the import of \(module)"
         case (nil, _) where module == "XCTest":
             return "imports XCTest, which exports Foundation: protection classes do nothing in this file"
         case (nil, _):

@@ -1,23 +1,23 @@
-// The import declarations of a Swift file, and the `#if` branches that they stand in.
+// Finds the import declarations of a Swift file and the `#if` branches around them.
 
 /// One import declaration.
 struct Import {
     /// The module, without submodules.
     let module: String
-    /// The declaration, where one is imported and not the whole module.
+    /// The imported declaration; nil if the whole module is imported.
     let declaration: String?
     let line: Int
-    /// The number of each `#if` around it, and which of its branches it is.
+    /// The number of each `#if` around the import, and the number of the branch.
     let branches: [Int: Int]
 
-    /// Whether one build can have both.
+    /// Whether one build can contain both imports.
     func canStandBeside(_ other: Import) -> Bool {
         branches.allSatisfy { number, branch in other.branches[number, default: branch] == branch }
     }
 }
 
 extension SourceTokens {
-    /// The imports that a build on Linux can have.
+    /// The imports that a build on Linux can contain.
     var imports: [Import] {
         var found: [Import] = []
         var open: [Branch] = []
@@ -42,13 +42,13 @@ extension SourceTokens {
         return found
     }
 
-    /// One `#if`, at one of its branches.
+    /// The current branch of an `#if`.
     private struct Branch {
         let number: Int
         var index = 0
-        /// Nil where it depends on the build.
+        /// Whether the branch is compiled; nil if it depends on the build.
         var isTaken: Bool?
-        /// Whether the condition of this branch or of an earlier one holds; nil where that depends.
+        /// Whether the condition of this branch or of an earlier one is true; nil if it depends on the build.
         private var holds: Bool?
 
         init(number: Int, _ condition: Bool?) {
@@ -75,7 +75,7 @@ extension SourceTokens {
         }
     }
 
-    /// What the import at `index` names; nil where the word is a member or a label.
+    /// The module and declaration of the import at `index`; nil if the word is a member or a label.
     private func path(after index: Int) -> (module: String, declaration: String?)? {
         if index > 0, case .mark(let before) = tokens[index - 1].kind,
             [UInt8(ascii: "."), UInt8(ascii: "("), UInt8(ascii: ",")].contains(before)

@@ -1,13 +1,13 @@
-// The words and marks of a Swift file, without its comments and string literals.
+// Splits a Swift file into tokens, without its comments and string literals.
 
-/// What stands in a file, as far as imports go.
+/// A token of a file, as far as imports need it.
 struct Token: Equatable {
     enum Kind: Equatable {
         /// A name or keyword.
         case word(String)
         /// A name in backticks, which is never a keyword.
         case quoted(String)
-        /// One byte of anything else.
+        /// Any other byte.
         case mark(UInt8)
         /// `#if`, `#elseif`, `#else` or `#endif`, with the rest of its line.
         case directive(String, String)
@@ -17,16 +17,16 @@ struct Token: Equatable {
     let line: Int
 }
 
-/// Takes a file apart.
+/// The tokens and comments of a file.
 struct SourceTokens {
     private let bytes: [UInt8]
     private var place = 0
     private var line = 1
-    /// Everything but comments and literals, in order.
+    /// All tokens except comments and literals, in order.
     private(set) var tokens: [Token] = []
-    /// The texts of `//` comments, with their lines.
+    /// The texts of `//` comments, with their line numbers.
     private(set) var comments: [(text: String, line: Int)] = []
-    /// The line on which a comment or a literal of several lines begins that has no end.
+    /// The first line of a comment or multi-line literal that has no end.
     private(set) var unended: Int?
 
     init(_ bytes: [UInt8]) {
@@ -44,7 +44,7 @@ struct SourceTokens {
         return text.description.utf8.elementsEqual(bytes[(place + offset)..<(place + offset + count)])
     }
 
-    /// One byte on, counting lines.
+    /// Moves forward by one byte and counts lines.
     private mutating func step() {
         if bytes[place] == UInt8(ascii: "\n") { line += 1 }
         place += 1
@@ -96,7 +96,7 @@ struct SourceTokens {
         return word(until: { $0 == UInt8(ascii: "\n") })
     }
 
-    /// Comments nest.
+    /// Skips a comment of several lines. Comments can be nested.
     private mutating func skipComment() {
         let start = line
         var depth = 0
@@ -116,7 +116,7 @@ struct SourceTokens {
         } while depth > 0
     }
 
-    /// A directive, a raw string, a regular expression in hashes, or a macro.
+    /// Reads a token that begins with `#`: a directive, a raw string, a regular expression or a macro.
     private mutating func hash() {
         var hashes = 0
         while peek(hashes) == UInt8(ascii: "#") { hashes += 1 }
@@ -151,7 +151,7 @@ struct SourceTokens {
         (0..<hashes).allSatisfy { peek(offset + $0) == UInt8(ascii: "#") }
     }
 
-    /// `#/…/#`, which may have several lines.
+    /// Skips a regular expression `#/…/#`, which may have several lines.
     private mutating func skipExpression(hashes: Int) {
         let start = line
         step()
@@ -162,7 +162,8 @@ struct SourceTokens {
         unended = unended ?? start
     }
 
-    /// A string literal from its quotation mark on; one of a single line ends with that line at the latest.
+    /// Skips a string literal from its quotation mark on. A single-line literal ends at the end of its line at the
+    /// latest.
     private mutating func skipLiteral(hashes: Int) {
         let start = line
         let isLong = sees("\"\"\"")
@@ -182,7 +183,7 @@ struct SourceTokens {
         unended = unended ?? start
     }
 
-    /// Code within a literal, from its parenthesis to the one that closes it.
+    /// Skips an interpolation in a literal, from its opening to its closing parenthesis.
     private mutating func skipInterpolation() {
         var depth = 0
         while let byte = peek() {

@@ -1,9 +1,9 @@
-// Foundation's own calls, under names that FileProtection's members do not hide from FileProtection itself.
+// Foundation's own calls under other names. FileProtection uses them, because its own members hide the original names.
 
-// protectfs: plain Foundation: its own calls are what this module is for.
+// protectfs: plain Foundation: this module exists to make its own calls.
 public import Foundation
 
-/// What Foundation itself does where FileProtection has a member of the same name.
+/// Foundation's implementations of the members that FileProtection replaces.
 public enum Plain {
     /// `Data.write(to:options:)`.
     public static func write(_ data: Data, to url: URL, options: Data.WritingOptions) throws {

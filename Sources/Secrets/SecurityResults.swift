@@ -46,7 +46,7 @@ public func SecCopyErrorMessageString(_ status: OSStatus, _ reserved: UnsafeMuta
     case errSecParam: "A parameter is missing or not valid."
     case errSecWrPerm: "The mount cannot be written."
     case errSecAllocate: "There is no memory, or the limit of locked memory is too low."
-    case errSecNotAvailable: "There is no protected mount to keep items in, or it is not known which."
+    case errSecNotAvailable: "No protected mount can be chosen: there is none, or there are several."
     case errSecDuplicateItem: "The item exists already."
     case errSecItemNotFound: "There is no such item."
     case errSecDataTooLarge: "The secret or its attributes are too large."

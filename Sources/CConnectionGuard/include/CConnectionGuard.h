@@ -1,28 +1,28 @@
 /*
- * The guard of a mount: a small process that aborts its connection when the daemon dies.
+ * The guard of a mount is a small process that aborts the mount's connection when the daemon dies.
  *
- * It is C because its code runs in the child of a fork, which must not allocate or take a lock: another thread of the
- * daemon may have held that lock at the fork. Swift's runtime may do both at any place.
+ * It is written in C, because its code runs in the child of a fork. The child must not allocate memory or take a lock,
+ * since another thread of the daemon may have held that lock at the fork. Swift's runtime may do both at any time.
  */
 #ifndef PROTECTFS_CONNECTIONGUARD_H
 #define PROTECTFS_CONNECTIONGUARD_H
 
 #include <stdint.h>
 
-/* What the guard is told once there is a mount. */
+/* The message to the guard after mounting. */
 struct pfs_guarded {
     /* Device numbers of the mount. */
     uint32_t major, minor;
-    /* Where it is mounted: absolute, ended by a zero byte. With the numbers no more than PIPE_BUF: written at once. */
+    /* The absolute mount point, ending with a zero byte. The struct is at most PIPE_BUF bytes, so a write is atomic. */
     char mount_point[4080];
 };
 
 /*
- * Forks the guard; gives the descriptor for pfs_guard_watch, or -errno. To be called before any secret is read, by the
- * thread that lives as long as the process: its end is what the guard is told of (prctl(2), PR_SET_PDEATHSIG).
+ * Forks the guard. Returns the descriptor for pfs_guard_watch, or -errno. Call it before any secret is read, in a thread
+ * that lives as long as the process, because the kernel signals the end of this thread (prctl(2), PR_SET_PDEATHSIG).
  */
 int pfs_guard_start(void);
-/* Tells the guard which mount it guards: 0 or -errno. It cannot wait: a pipe holds the message. */
+/* Tells the guard its mount. Returns 0 or -errno. Never waits, because the message fits into the pipe. */
 int pfs_guard_watch(int guard, const struct pfs_guarded *mount);
 
 #endif

@@ -1,5 +1,5 @@
 /* GNU constants and calls that Glibc's module map lacks; no logic.
-   Every pfs_ call gives its result, or -errno. */
+   Every pfs_ call returns its result, or -errno. */
 #ifndef PROTECTFS_CLINUXSHIM_H
 #define PROTECTFS_CLINUXSHIM_H
 #include "ControlShim.h"
@@ -8,9 +8,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
-/* Nothing of libc that Glibc's module map has may be included here, else its types would belong to this module. */
+/* Headers of libc that Glibc's module map has must not be included here, or their types would belong to this module. */
 
-/* xattr(7) is not in Glibc's module map at all: the declarations of <sys/xattr.h>. */
+/* The declarations of <sys/xattr.h> (xattr(7)), which Glibc's module map lacks. */
 #define XATTR_CREATE 1
 #define XATTR_REPLACE 2
 long getxattr(const char *path, const char *name, void *value, size_t size);
@@ -41,37 +41,37 @@ extern const int32_t pfs_FALLOC_FL_PUNCH_HOLE;
 
 /* openat2(2) with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS: glibc 2.36 has no wrapper. */
 int32_t pfs_open_beneath(int32_t directory, const char *path, int32_t flags, uint32_t mode);
-/* renameat2(2): its declaration hides behind _GNU_SOURCE. */
+/* renameat2(2). It is declared only under _GNU_SOURCE. */
 int32_t pfs_renameat2(int32_t from, const char *name, int32_t to, const char *new_name, uint32_t flags);
 /* getdents64(2): reads straight from the descriptor, so that a listing costs no DIR allocation. */
 int64_t pfs_getdents64(int32_t directory, void *buffer, uint64_t length);
 /* fchmodat2(2), Linux 6.6: the only call that changes the mode behind an O_PATH descriptor. */
 int32_t pfs_fchmodat2(int32_t directory, const char *name, uint32_t mode, int32_t flags);
-/* fallocate(2), syncfs(2), sync_file_range(2): declared under _GNU_SOURCE only. */
+/* fallocate(2), syncfs(2) and sync_file_range(2). They are declared only under _GNU_SOURCE. */
 int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length);
 int32_t pfs_syncfs(int32_t fd);
 /* sync_file_range(2) of the whole file, waiting before and after. */
 int32_t pfs_write_back(int32_t fd);
-/* Where a stretch of a file lies on the disk: a fiemap_extent. */
+/* The place of a part of a file on the disk (fiemap_extent). */
 struct pfs_extent {
     uint64_t logical, physical, length;
     uint32_t flags;
 };
-/* FS_IOC_FIEMAP with FIEMAP_FLAG_SYNC over the whole file: how many of at most 256 extents there are. */
+/* FS_IOC_FIEMAP with FIEMAP_FLAG_SYNC for the whole file. Returns the number of extents, at most 256. */
 int32_t pfs_extents(int32_t fd, struct pfs_extent *extents, uint32_t room);
 extern const uint32_t pfs_EXTENT_INLINE;
 extern const uint32_t pfs_EXTENT_SHARED;
-/* FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _ENCODED, _NOT_ALIGNED, _DATA_TAIL: the place is not that of the bytes. */
+/* FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _ENCODED, _NOT_ALIGNED and _DATA_TAIL. The bytes are not at the reported place. */
 extern const uint32_t pfs_EXTENT_VAGUE;
 /* FS_IOC_GETFLAGS: the flags of chattr(1). */
 int64_t pfs_inode_flags(int32_t fd);
 extern const int64_t pfs_INODE_JOURNALLED;
 extern const int64_t pfs_INODE_INLINE;
-/* The f_type of fstatfs(2) as a number of one width everywhere. */
+/* The f_type of fstatfs(2), with the same width on every architecture. */
 int64_t pfs_filesystem_type(int32_t fd);
-/* The f_fsid of fstatfs(2) as one number; 0 where it cannot be had. */
+/* The f_fsid of fstatfs(2) as one number; 0 if the call fails. */
 uint64_t pfs_filesystem_number(int32_t fd);
-/* When the object was made, by statx(2): zeros where the file system does not tell. */
+/* When the object was made (statx(2)); zeros if the file system does not say. */
 void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds);
 /* makedev(3), major(3) and minor(3) are macros. */
 uint64_t pfs_makedev(uint32_t major, uint32_t minor);

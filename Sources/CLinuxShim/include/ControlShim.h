@@ -4,9 +4,9 @@
 
 /* socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC). */
 int pfs_unix_socket(void);
-/* bind(2); ENAMETOOLONG where the path does not fit. */
+/* bind(2); ENAMETOOLONG if the path does not fit. */
 int pfs_unix_bind(int fd, const char *path);
-/* connect(2); ENAMETOOLONG where the path does not fit. */
+/* connect(2); ENAMETOOLONG if the path does not fit. */
 int pfs_unix_connect(int fd, const char *path);
 /* accept4(2) with SOCK_CLOEXEC. */
 int pfs_accept(int fd);

@@ -1,23 +1,23 @@
-// A table of notes in SQLite, in a folder whose class the files of SQLite inherit.
+// A table of notes in SQLite, in a folder whose class SQLite's files inherit.
 
 import FileProtection
 import SQLite3
 
-/// What SQLite says.
+/// An error of SQLite.
 struct DatabaseError: Error, CustomStringConvertible {
     let code: Int32
     let description: String
 }
 
-/// How SQLite keeps a transaction until it is whole: in `-wal` and `-shm`, or the old pages in `-journal`.
+/// How SQLite keeps an unfinished transaction: the new pages in `-wal` and `-shm`, or the old pages in `-journal`.
 enum JournalMode: String { case wal, delete }
 
-/// The connection is used by one thread at a time, and closed with the object.
+/// A database of notes. Only one thread at a time uses the connection, which is closed with the object.
 @safe final class Notebook {
     private var connection: OpaquePointer?
 
-    /// Opens the database in a folder, or makes both. The class is the folder's default, and so that of every file which
-    /// SQLite makes beside the database, now and later: no file of its own needs to be known.
+    /// Opens the database in a folder, and makes both if they are missing. The class is the folder's default. Every
+    /// file that SQLite makes beside the database gets it, so the program need not know these files.
     init(in folder: URL, journal: JournalMode) throws {
         try FileManager.default.createDirectory(
             at: folder, withIntermediateDirectories: true,
@@ -30,24 +30,24 @@ enum JournalMode: String { case wal, delete }
 
     deinit { unsafe sqlite3_close_v2(connection) }
 
-    /// Begins a transaction; what is added is kept from `commit` on.
+    /// Begins a transaction. Added notes are durable after `commit`.
     func begin() throws { try run("BEGIN IMMEDIATE") }
 
-    /// Makes what was added durable.
+    /// Makes the added notes durable.
     func commit() throws { try run("COMMIT") }
 
     func add(_ text: String) throws { _ = try run("INSERT INTO notes VALUES (?)", with: text) }
 
     func count() throws -> Int { try run("SELECT count(*) FROM notes") }
 
-    /// Runs one statement; gives the number in its last row, where there is one.
+    /// Runs one statement and returns the number in its last row, or 0 if there is none.
     @discardableResult
     private func run(_ command: String, with text: String? = nil) throws -> Int {
         var statement: OpaquePointer?
         try unsafe check(sqlite3_prepare_v2(connection, command, -1, &statement, nil))
         defer { unsafe sqlite3_finalize(statement) }
         if let text {
-            // The text has to outlive the call: SQLite is to make a copy (SQLITE_TRANSIENT).
+            // SQLITE_TRANSIENT makes SQLite copy the text, which does not outlive the call.
             let copy = unsafe unsafeBitCast(-1, to: sqlite3_destructor_type.self)
             try unsafe check(sqlite3_bind_text(statement, 1, text, -1, copy))
         }

@@ -1,6 +1,6 @@
-// A database that works while the volume is locked: lines from standard input become rows of SQLite, an empty line commits
-// them. Its folder is of class complete until first user authentication, and so are the journal files that SQLite makes
-// beside it. Before the first unlock it is refused, and waits.
+// A database that works while the volume is locked. Lines from standard input become rows of SQLite, and an empty line
+// commits them. Its folder has the class complete until first user authentication, and so have the journal files that
+// SQLite makes beside the database. Before the first unlock the database cannot be opened, so the program waits.
 
 import FileProtection
 
@@ -16,7 +16,8 @@ let folder = URL(fileURLWithPath: path)
 let mode: JournalMode = arguments.count > 1 ? .delete : .wal
 
 func open() async throws -> Notebook {
-    // Asked before the attempt: an unlock in between must not make a refusal look like another error.
+    // The state is read before the attempt. Otherwise an unlock in between would make a locked file look like another
+    // error.
     let protected = try ProtectedData(at: folder)
     let isClosed = protected.state == .beforeFirstUnlock
     do {

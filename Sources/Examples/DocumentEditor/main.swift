@@ -1,6 +1,6 @@
-// A document editor: lines from standard input go into a document of class complete, which is closed before a lock of the
-// volume and opened again after the unlock. What is typed meanwhile waits in memory. `--delegate` takes the delegate's
-// methods instead of the notifications.
+// A document editor. It writes lines from standard input to a document of class complete. It closes the document before
+// a lock of the volume and opens it again after the unlock. Lines typed in between wait in memory. With `--delegate` it
+// uses the delegate's methods instead of the notifications.
 
 import Dispatch
 import UIKitCompat

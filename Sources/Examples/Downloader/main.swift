@@ -1,5 +1,6 @@
-// A downloader that goes on while the volume is locked: what comes on standard input goes into a file of class complete unless
-// open. The handle that was opened while unlocked works until it is closed; opening the file again has to wait.
+// A downloader that continues while the volume is locked. It writes standard input to a file of class complete unless
+// open. A handle that was opened while the volume was unlocked works until it is closed. The file can be opened again
+// only after the unlock.
 
 import FileProtection
 
@@ -18,10 +19,10 @@ guard FileManager.default.createFile(atPath: url.path, contents: nil, attributes
 let handle = try FileHandle(forWritingTo: url)
 var received = 0
 while true {
-    // What has come so far: read(upToCount:) would wait for all of it.
+    // This returns the bytes that have arrived. read(upToCount:) would wait for all of them.
     let part = FileHandle.standardInput.availableData
     if part.isEmpty { break }
-    // Not write(_:), which ends the process on an error.
+    // write(_:) would end the process on an error.
     try handle.write(contentsOf: part)
     received += part.count
     say("received \(received)")

@@ -1,12 +1,13 @@
-// A log of class complete that grows while the volume is locked: by segments of class complete unless open beside it.
+// A log of class complete that also grows while the volume is locked, by segments of class complete unless open beside
+// it.
 
 import FileProtection
 
-/// Records samples, and merges them into the log when that can be opened. One recorder for a folder.
+/// Records samples, and merges them into the log when the log can be opened. A folder has only one recorder.
 actor Recorder {
     private struct Log: Codable {
         var samples: [String] = []
-        /// The segments merged last, which may be there still: none is merged twice.
+        /// The segments of the last merge. They may still exist, and must not be merged twice.
         var merged: Set<String> = []
     }
 
@@ -22,15 +23,16 @@ actor Recorder {
             attributes: [.protectionKey: FileProtectionType.completeUnlessOpen])
     }
 
-    /// Works in every state of the volume.
+    /// Records a sample. Works in every state of the volume.
     func add(_ sample: String) throws {
         let handle = try segment ?? newSegment()
         segment = handle
         try handle.write(contentsOf: Data((sample + "\n").utf8))
     }
 
-    /// Files of class complete unless open can be made while locked, but not opened again: so it is the handle that makes the
-    /// file which is kept. The class comes from the folder. The name begins with the time, for the order.
+    /// Makes a segment. While the volume is locked, a file of class complete unless open can be made but not opened
+    /// again, so the recorder keeps the handle that makes the file. The class comes from the folder. The name begins
+    /// with the time, for the order.
     private func newSegment() throws -> FileHandle {
         let name = String(format: "%017.6f-", Date().timeIntervalSince1970) + UUID().uuidString
         let path = segments.appendingPathComponent(name).path
@@ -39,10 +41,10 @@ actor Recorder {
         return FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
-    /// Moves what was recorded into the log; gives the number of samples. Only while the volume is unlocked.
+    /// Moves the recorded samples into the log and returns their number. Works only while the volume is unlocked.
     ///
-    /// A program that ends anywhere in here loses nothing and doubles nothing: the log is replaced whole, with the names of
-    /// the segments that are in it, and only then are these removed.
+    /// If the program ends at any point in this method, no sample is lost or duplicated. The log is replaced as a
+    /// whole, with the names of the segments in it, and the segments are removed after that.
     func merge() throws -> Int {
         try segment?.synchronize()
         try segment?.close()

@@ -1,6 +1,6 @@
-// A fitness log that is recorded in the background: lines from standard input are samples. What is in the log can be read only
-// while the volume is unlocked; recording goes on in every state, and is merged into the log at each unlock and before each
-// lock.
+// A fitness log that is recorded in the background. Lines from standard input are samples. The log can be read only
+// while the volume is unlocked, but recording continues in every state. The samples are merged into the log at each
+// unlock and before each lock.
 
 import FileProtection
 
@@ -18,7 +18,7 @@ let folder = URL(fileURLWithPath: CommandLine.arguments[1])
         let count = try await recorder.merge()
         if count > 0 { say("merged \(count)") }
     } catch  where error.isProtectedDataUnavailable {
-        // The grace was over, and the volume locked in the middle: the segments are there still.
+        // The volume was locked during the merge, because the grace was over. The segments still exist.
         say("not merged before the lock")
     } catch { say("merging failed: \(error)") }
 }
@@ -26,7 +26,7 @@ let folder = URL(fileURLWithPath: CommandLine.arguments[1])
 do {
     let recorder = try Recorder(in: folder)
     let events = try ProtectedData(at: folder).events(answering: true)
-    // Detached: the main actor is held by reading lines.
+    // The task is detached, because reading lines occupies the main actor.
     Task.detached {
         for try await event in events {
             switch event {
@@ -36,7 +36,7 @@ do {
                 lock.done()
             default: break
             }
-            // Last: what is recorded from now on is merged at the next event.
+            // This comes last. Samples recorded from now on are merged at the next event.
             if case .connected(let state) = event { say("the volume is \(state.rawValue)") }
         }
     }

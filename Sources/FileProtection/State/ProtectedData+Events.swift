@@ -68,7 +68,9 @@ extension ProtectedData {
     /// Calls `body` with each event, on the library's queue, so it must not block. The observation ends with `cancel()`
     /// or when the result is released.
     ///
-    /// - Parameter answering: if true, a lock waits until `done()` of its `willLock` has been called, up to its grace.
+    /// - Parameters:
+    ///   - answering: if true, a lock waits until `done()` of its `willLock` has been called, up to its grace.
+    ///   - body: receives each event.
     public func observe(answering: Bool, _ body: @escaping @Sendable (Event) -> Void) -> Observation {
         Observation(
             observer, observer.add(MountObserver.Listener(answers: answering, take: body, fail: { _ in })))
