@@ -5,13 +5,14 @@ import Glibc
 import HostSystem
 
 extension MemoryStore {
-    /// What reached the disk: so many of the metadata changes that could be lost, and these of the page writes.
+    /// The changes that reached the disk: a number of the metadata changes that could be lost, and a set of page
+    /// writes.
     struct Outcome: Hashable, Sendable {
         var metadata: Int
         var pages: [Bool]
     }
 
-    /// A store as it stood at one time, from which the power can be cut in every way.
+    /// A store at one time, from which the power can be cut in every way.
     struct Moment: Sendable {
         let state: State
         /// Positions in `state.pending` of metadata that is not forced yet.

@@ -1,4 +1,4 @@
-// The tamper matrix of late files: what an unlock applies of a changed one, and what it reports.
+// The tamper matrix of late files: the records of a changed file that an unlock applies, and its reports.
 
 import TestSupport
 import BackingStore
