@@ -129,7 +129,7 @@ extension MemoryStore {
             return (index + 1) * MemoryImage.pageSize > object.size && object.pages[index] == nil
         }
 
-        /// What was done since the last time that all was durable, and what of it an outcome has lost.
+        /// The changes since everything was durable, and those of them that an outcome has lost.
         func describe(_ outcome: Outcome) -> String {
             let end = outcome.metadata < metadata.count ? metadata[outcome.metadata] : state.pending.count
             var next = 0

@@ -93,7 +93,7 @@ package final class MemoryStore: Sendable {
         var isRecording = true
         var faults: [Fault] = []
         var strikes = 0
-        /// What the call that has just been entered is to do in part.
+        /// The part of the current call that takes effect.
         var partial: (bytes: Int, error: Errno)?
         var changesUntilCut: Int?
         /// Holders of flock by object: handle identity → exclusive.
@@ -240,7 +240,7 @@ extension MemoryStore.State {
         return (metadata, pages)
     }
 
-    /// What is on the disk and on the way there, and nothing else.
+    /// The changes on the disk and on the way to it.
     var withoutHistory: Self {
         var copy = self
         copy.records = []

@@ -262,7 +262,7 @@ import VolumeFormat
         #expect(try it.getClass("d/f") == "complete")
     }
 
-    /// What a store knows of one name it can turn into another: without a record nothing proves it.
+    /// A store that knows one name can turn it into another. Without a record nothing proves the name.
     @Test func aChosenNameIsMarked() throws {
         let made = try TestVolume()
         try made.mkdir("ssh")

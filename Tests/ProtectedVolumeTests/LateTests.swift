@@ -294,7 +294,7 @@ import VolumeFormat
         #expect(try again.read("f") == "F1d old old")
     }
 
-    /// What a file is owed cannot be read: it is closed for as long, as a write would be overwritten by that later.
+    /// If a file's late records cannot be read, it stays closed, because the records would overwrite a write later.
     @Test func whatCannotBeReadClosesFiles() throws {
         let scene = try Scene()
         scene.it.lock()
