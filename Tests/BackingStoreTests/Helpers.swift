@@ -1,4 +1,4 @@
-// What the tests of this module share.
+// Helpers that the tests of this module share.
 
 import BackingStore
 import Glibc
@@ -24,7 +24,7 @@ func writeAll(_ file: BackingFile, _ bytes: [UInt8], at offset: UInt64) throws(E
     try file.write(bytes.span, at: offset)
 }
 
-/// A directory of the host that goes away with its last reference.
+/// A directory of the host that is removed with its last reference.
 final class TemporaryDirectory {
     let path: String
     let directory: HostDirectory

@@ -1,4 +1,4 @@
-// What a hostile backing store may plant: symlinks, FIFOs, `..`, names that leave their directory.
+// Tests objects that a hostile backing store may plant: symlinks, FIFOs, `..`, names that leave their directory.
 
 import BackingStore
 @testable import MemoryStore

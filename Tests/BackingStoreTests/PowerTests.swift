@@ -1,4 +1,5 @@
-// The store in memory loses power as a disk does: metadata in order, page writes in any subset, what was synced never.
+// Tests that the store in memory loses power like a disk: it keeps metadata in order and any subset of page writes, and
+// never loses synced data.
 
 import BackingStore
 @testable import MemoryStore

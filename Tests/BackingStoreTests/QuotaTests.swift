@@ -1,4 +1,4 @@
-// The bound on a store's descriptors: what it refuses, what it leaves behind, and what it gets back.
+// Tests the limit of a store's descriptors: refusals, errors without leaks, and released descriptors.
 
 import HostSystem
 import Testing

@@ -1,4 +1,4 @@
-// One list of operations on a directory of the host and on the store in memory: both have to answer alike.
+// Runs one list of operations on a directory of the host and on the store in memory. Both must give the same results.
 
 import BackingStore
 @testable import MemoryStore

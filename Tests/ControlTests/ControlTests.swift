@@ -1,4 +1,4 @@
-// Requests and answers, events and waiting, and clients that mean harm.
+// Tests requests and answers, events and waiting, and hostile clients.
 
 import Glibc
 import HostSystem
@@ -211,7 +211,8 @@ import VolumeFormat
         for number in open { close(number) }
     }
 
-    /// Where all connections are at work a lock and a look at the state are answered, and all else is told so at once.
+    /// If all connections are busy, a lock and a status request are still answered, and other requests are refused at
+    /// once.
     @Test func busyConnections() throws {
         var limits = ControlLimits()
         limits.connections = 8
@@ -272,7 +273,7 @@ import VolumeFormat
         _ = try ControlClient(connecting: server.socket).status()
     }
 
-    /// One who asks for more and more and takes nothing holds up his own answers, and nobody's events.
+    /// A client that keeps asking and reads nothing delays only its own answers, and no events of others.
     @Test func anEventWaitsForNobody() throws {
         var limits = ControlLimits()
         limits.transfer = 2 * patience

@@ -1,4 +1,4 @@
-// JSON from strangers: what is accepted reads back as it was written, everything else is refused.
+// Tests untrusted JSON: accepted JSON reads back as it was written, all other input is refused.
 
 import Testing
 

@@ -104,7 +104,7 @@ final class TestServer: Sendable {
         unsafe rmdir(directory)
     }
 
-    /// A connection that sends what it likes.
+    /// A connection that can send any bytes.
     func raw() throws -> Descriptor {
         let descriptor = Descriptor(taking: pfs_unix_socket())
         guard unsafe socket.withCString({ unsafe pfs_unix_connect(descriptor.number, $0) }) == 0 else {
@@ -125,9 +125,9 @@ func sendAll(_ descriptor: borrowing Descriptor, _ bytes: [UInt8]) {
     }
 }
 
-/// For what comes by itself, in seconds: however slow the machine is, only what hangs takes so long.
+/// The time limit for expected events, in seconds. Only a hanging test takes this long, even on a slow machine.
 let patience = 120.0
-/// A grace that nobody lets run out: what ends within `patience` has not waited for its end.
+/// A grace period longer than `patience`. A test that ends within `patience` has not waited for it.
 let longGrace = 300.0
 
 /// Polls until `condition` holds; false when it does not.
@@ -140,7 +140,7 @@ func eventually(_ condition: () throws -> Bool) rethrows -> Bool {
     return true
 }
 
-/// What comes until the other end closes; nil when it does not close.
+/// The bytes received until the other end closes; nil if it does not close.
 func readToEnd(_ descriptor: borrowing Descriptor) -> [UInt8]? {
     let deadline = monotonicNanoseconds() + UInt64(patience * 1e9)
     var all: [UInt8] = []

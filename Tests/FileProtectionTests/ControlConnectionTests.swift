@@ -1,4 +1,4 @@
-// Whose socket the library connects to: one in a directory that nobody else can have made or changed.
+// Tests that the library connects only to a socket in a directory that no other user can have made or changed.
 
 import CLinuxShim
 import Dispatch
@@ -8,7 +8,7 @@ import Testing
 @testable import FileProtection
 
 struct ControlConnectionTests {
-    /// What connecting to a listening socket gives, below a directory of this mode, by way of `path`; 0 is success.
+    /// The errno of connecting to a listening socket through `path`, below a directory of this mode; 0 is success.
     private func connect(mode: mode_t, through path: (String) -> String = { $0 }) throws -> Int32 {
         let base = NSTemporaryDirectory() + "protectfs-connection-\(UUID().uuidString)"
         let directory = base + "/sockets"

@@ -1,4 +1,4 @@
-// Which Cocoa error an errno becomes, and which errors say that it was the lock that refused.
+// Tests the Cocoa error for each errno, and the errors that show a refusal by the lock.
 
 import Glibc
 import Testing

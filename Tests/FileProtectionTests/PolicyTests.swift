@@ -1,4 +1,4 @@
-// What happens to classes where there is no protection.
+// Tests classes on file systems without protection.
 
 import Testing
 

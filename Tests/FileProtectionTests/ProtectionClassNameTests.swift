@@ -1,4 +1,4 @@
-// The names of the classes, and what a place without protection says.
+// Tests the names of the classes, and the errors of a place without protection.
 
 import FileProtection
 import Testing

@@ -16,10 +16,10 @@ import VolumeFormat
         vectors = try Vectors()
     }
 
-    /// What this implementation believes of a late file.
+    /// The result of reading a late file.
     private struct Found {
         var number: UInt64
-        /// Records that count.
+        /// The number of records that verify.
         var count: Int
         /// Those of kind `done` among them.
         var done: Int

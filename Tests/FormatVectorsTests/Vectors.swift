@@ -50,7 +50,7 @@ func hex(_ bytes: some Sequence<UInt8>) -> String {
     bytes.map { (byte: UInt8) in (byte < 16 ? "0" : "") + String(byte, radix: 16) }.joined()
 }
 
-/// What `body` writes into `count` bytes.
+/// The `count` bytes that `body` writes.
 func filled(_ count: Int, _ body: (inout MutableSpan<UInt8>) throws -> Void) rethrows -> [UInt8] {
     var result = [UInt8](repeating: 0, count: count)
     var bytes = result.mutableSpan

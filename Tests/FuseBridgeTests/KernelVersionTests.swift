@@ -1,4 +1,4 @@
-// Which kernel this is: releases as distributions write them.
+// Tests kernel releases as distributions write them.
 
 import FuseBridge
 import Testing

@@ -48,7 +48,7 @@ struct MountTests {
         }
     }
 
-    /// With no worker nobody would ever answer: the mount says so, and does not stay.
+    /// Without a worker no request would be answered, so the mount fails and is removed.
     @Test func workersWithoutMemory() throws {
         var template = Array("/tmp/fusebridge.XXXXXX".utf8CString)
         let path = unsafe String(cString: mkdtemp(&template))

@@ -1,6 +1,5 @@
-// The flusher on a real mount: what is dirty reaches the volume, in every state of it, and nobody waits for ever.
-// mkdtemp gives what is unwrapped here.
-// swift-format-ignore-file: NeverForceUnwrap
+// Tests the flusher on a real mount: dirty pages reach the volume in every state, and no request waits for ever.
+// mkdtemp gives what is unwrapped here. swift-format-ignore-file: NeverForceUnwrap
 
 import Glibc
 import Keybag

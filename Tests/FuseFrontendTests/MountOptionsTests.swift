@@ -1,4 +1,4 @@
-// `-o`: what is ours, what the kernel's, what nobody's.
+// Tests the options of `-o`: our own, the kernel's, and unknown ones.
 
 import ProtectedVolume
 import Testing

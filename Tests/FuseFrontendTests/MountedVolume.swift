@@ -57,7 +57,7 @@ final class MountedVolume: Sendable {
         _ = try frontend.unlock(with: try keys.withLock { keys throws(SodiumError) in try keys.copy() })
     }
 
-    /// Unmounts and takes everything away; false where the mount was busy.
+    /// Unmounts and removes everything; false if the mount was busy.
     func end() throws -> Bool {
         // As unmounting does: the front end's own calls on the mount come to their end.
         frontend.settle()

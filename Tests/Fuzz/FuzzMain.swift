@@ -1,4 +1,4 @@
-// What every fuzz target shares: libFuzzer's two entry points around `fuzz` and `seeds`, which each target defines.
+// libFuzzer's two entry points, shared by all targets. Each target defines `fuzz` and `seeds`.
 
 import Glibc
 

@@ -1,4 +1,4 @@
-// Damage behind a volume's back, as an input says: to any object of the store, of any kind.
+// Damages any object of the store without the volume's knowledge, as an input says.
 
 import BackingStore
 import HostSystem

@@ -1,4 +1,4 @@
-// What an input may have done to the files of the volume, and to the model beside it.
+// The operations of an input on the files of the volume and on the model.
 
 import BackingStore
 import HostSystem

@@ -1,4 +1,4 @@
-// A volume in memory that is used, crashed and damaged as an input says, and what must hold whatever happens.
+// Uses, crashes and damages a volume in memory as an input says, and checks the conditions that must always hold.
 //
 // Every file's bytes are its tag or zero; tags belong to file IDs. So a wrong plaintext shows in the bytes themselves.
 
@@ -160,7 +160,7 @@ final class VolumeDriver {
 
     // MARK: errors
 
-    /// Runs what may fail; where nothing was damaged, not with an error that speaks of damage.
+    /// Runs an operation that may fail. If nothing was damaged, it must not fail with an error of damage.
     @discardableResult
     func allow<Result>(_ body: () throws(VolumeError) -> Result) -> Result? {
         do throws(VolumeError) {
@@ -171,7 +171,7 @@ final class VolumeDriver {
         }
     }
 
-    /// Runs what has to work where nothing was damaged and nothing is locked.
+    /// Runs an operation that must succeed if nothing was damaged and nothing is locked.
     @discardableResult
     func demand<Result>(_ message: StaticString, _ body: () throws(VolumeError) -> Result) -> Result? {
         allow { () throws(VolumeError) in

@@ -1,4 +1,4 @@
-// Files with imports of every form, and what the check says of them.
+// Tests the import check with every form of imports.
 
 import ImportCheck
 import Testing

@@ -268,7 +268,7 @@ extension HeldKeys {
         #expect(running.load(ordering: .relaxed) == 0)
     }
 
-    /// An ending mount must not be held up by who waits for his turn.
+    /// Waiting unlock attempts must not delay the end of a mount.
     @Test func closingRefusesThoseThatWait() throws {
         let throttle = UnlockThrottle(unit: 1_000_000_000_000)
         @Sendable func attempt() throws(KeybagError) -> Int? {

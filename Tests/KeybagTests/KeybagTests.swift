@@ -1,4 +1,4 @@
-// Making, opening and changing keybags, and every way in which one must be refused.
+// Tests making, opening and changing keybags, and every reason to refuse one.
 
 import SodiumKit
 import Testing
@@ -83,7 +83,7 @@ import VolumeFormat
         #expect(ring.state == .unlocked)
     }
 
-    /// Whatever byte is changed, nothing opens.
+    /// After a change of any byte, nothing opens.
     @Test func everyByteIsAuthenticated() throws {
         let device = try SecretKey.random()
         let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("p"), deviceKey: device, cost: cheap)
@@ -126,7 +126,7 @@ import VolumeFormat
         #expect(throws: KeybagError.self) { _ = try Keybag(parsing: [UInt8](repeating: 0, count: 70_000)) }
     }
 
-    /// Who has the device key can sign the first MAC anew; what unlock checks still stands.
+    /// An attacker with the device key can renew the first MAC. The MAC that unlock checks still fails.
     @Test func forgeriesOfSomeoneWithTheDeviceKey() throws {
         let device = try SecretKey.random()
         let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("p"), deviceKey: device, cost: cheap)

@@ -1,4 +1,5 @@
-// What this machine remembers of a keybag: nothing that no unlock has verified, and never less than before.
+// Tests the pins of a keybag on this machine: they hold only values that an unlock has verified, and never become
+// older.
 
 import SodiumKit
 import Testing

@@ -215,7 +215,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
 }
 
 extension MemoryStore {
-    /// A handle goes away, and its flock with it.
+    /// Removes a handle and its flock.
     func unlock(_ number: Int, _ handle: ObjectIdentifier) {
         if state.withLock({ $0.locks[number]?.removeValue(forKey: handle) }) != nil { unlocked.broadcast() }
     }
@@ -237,7 +237,7 @@ extension MemoryStore.State {
         return (child, kind)
     }
 
-    /// Whether `directory` is `ancestor` or lies below it.
+    /// Whether `directory` is `ancestor` or below it.
     func isInside(_ directory: Int, _ ancestor: Int) -> Bool {
         if directory == ancestor { return true }
         guard let entries = live.objects[ancestor]?.entries.values else { return false }

@@ -21,7 +21,7 @@ struct MemoryImage {
         var attributes: [[UInt8]: [UInt8]] = [:]
         /// Of a regular file.
         var size: UInt64 = 0
-        /// Pages that hold data; bytes behind `size` are zero, and no page lies wholly behind it.
+        /// Pages that hold data. Bytes after `size` are zero, and no page is completely after it.
         var pages: [UInt64: [UInt8]] = [:]
         /// Of a symlink.
         var target: [UInt8] = []
@@ -37,7 +37,7 @@ struct MemoryImage {
         var serial: UInt64
     }
 
-    /// What can be made durable. All but `page` is metadata, and reaches the disk in order.
+    /// The changes that can be made durable. All except `page` are metadata and reach the disk in order.
     enum Change {
         case make(parent: Int, EntryName, Int, Object)
         case link(parent: Int, EntryName, Int)

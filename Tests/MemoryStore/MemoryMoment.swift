@@ -5,13 +5,14 @@ import Glibc
 import HostSystem
 
 extension MemoryStore {
-    /// What reached the disk: so many of the metadata changes that could be lost, and these of the page writes.
+    /// The changes that reached the disk: a number of the metadata changes that could be lost, and a set of page
+    /// writes.
     struct Outcome: Hashable, Sendable {
         var metadata: Int
         var pages: [Bool]
     }
 
-    /// A store as it stood at one time, from which the power can be cut in every way.
+    /// A store at one time, from which the power can be cut in every way.
     struct Moment: Sendable {
         let state: State
         /// Positions in `state.pending` of metadata that is not forced yet.
@@ -128,7 +129,7 @@ extension MemoryStore {
             return (index + 1) * MemoryImage.pageSize > object.size && object.pages[index] == nil
         }
 
-        /// What was done since the last time that all was durable, and what of it an outcome has lost.
+        /// The changes since everything was durable, and those of them that an outcome has lost.
         func describe(_ outcome: Outcome) -> String {
             let end = outcome.metadata < metadata.count ? metadata[outcome.metadata] : state.pending.count
             var next = 0

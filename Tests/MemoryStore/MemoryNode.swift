@@ -4,7 +4,7 @@ import BackingStore
 import Glibc
 import HostSystem
 
-/// What every handle does, by object number.
+/// The operations of every handle, by object number.
 extension MemoryStore {
     func object(_ number: Int, _ call: StoreCall) throws(Errno) -> MemoryImage.Object {
         try state.withLock { (state) throws(Errno) in

@@ -4,7 +4,7 @@ package import BackingStore
 import Glibc
 package import HostSystem
 
-/// What a recorded call of a `MemoryStore` did.
+/// The sort of a recorded call of a `MemoryStore`.
 package enum StoreCall: String, Sendable {
     /// Content.
     case read, write, truncate, fdatasync, fsync, allocate, punch, seek
@@ -38,7 +38,7 @@ package enum StoreCall: String, Sendable {
 
 /// One recorded call.
 package struct StoreRecord: Hashable, Sendable {
-    /// What it did.
+    /// The sort of the call.
     package var call: StoreCall
     /// The object, as in `Status.inode`.
     package var object: UInt64
@@ -64,7 +64,7 @@ package final class MemoryStore: Sendable {
 
     /// A call that fails.
     struct Fault {
-        /// Nil: any call.
+        /// The sort of call that fails; nil for any call.
         var calls: Set<StoreCall>?
         /// 1: the next call of these.
         var countdown: Int
@@ -82,7 +82,7 @@ package final class MemoryStore: Sendable {
 
     struct State: Sendable {
         var live: MemoryImage
-        /// What is on the disk for certain; `pending` came after.
+        /// The image that is certainly on the disk; `pending` came after it.
         var durable: MemoryImage
         var pending: [Pending] = []
         /// So many of `pending` contain all metadata that must survive.
@@ -93,7 +93,7 @@ package final class MemoryStore: Sendable {
         var isRecording = true
         var faults: [Fault] = []
         var strikes = 0
-        /// What the call that has just been entered is to do in part.
+        /// The part of the current call that takes effect.
         var partial: (bytes: Int, error: Errno)?
         var changesUntilCut: Int?
         /// Holders of flock by object: handle identity → exclusive.
@@ -209,7 +209,7 @@ package final class MemoryStore: Sendable {
         moment.store(outcome) ?? MemoryStore(moment.state.durable, nextObject: moment.state.nextObject)
     }
 
-    /// The store as it stands, to cut its power later.
+    /// The store at this time, to cut its power later.
     var moment: Moment { Moment(state.withLock { $0.withoutHistory }) }
 
     /// The moments just before each sync since `keepMoments()`.
@@ -240,7 +240,7 @@ extension MemoryStore.State {
         return (metadata, pages)
     }
 
-    /// What is on the disk and on the way there, and nothing else.
+    /// The changes on the disk and on the way to it.
     var withoutHistory: Self {
         var copy = self
         copy.records = []
@@ -257,7 +257,7 @@ extension MemoryStore.State {
         forcedCount = 0
     }
 
-    /// What an fsync of an object promises: its pages, and all metadata up to its own last change.
+    /// The changes that an fsync of an object makes durable: its pages, and all metadata up to its own last change.
     mutating func force(_ object: Int, dataOnly: Bool) {
         for place in pending.indices {
             let change = pending[place].change
@@ -274,7 +274,7 @@ extension MemoryStore.State {
         settle()
     }
 
-    /// Moves what can no longer be lost from `pending` to `durable`.
+    /// Moves changes that can no longer be lost from `pending` to `durable`.
     private mutating func settle() {
         var count = 0
         while count < pending.count {
@@ -328,7 +328,7 @@ extension MemoryStore.State {
         }
     }
 
-    /// What the call under way is to do in part, once.
+    /// The partial result of the current call, once.
     mutating func takePartial() -> (bytes: Int, error: Errno)? {
         defer { partial = nil }
         return partial

@@ -5,7 +5,7 @@ import Testing
 @testable import ProtectedVolume
 
 @Suite struct CipherBufferTests {
-    /// A buffer that was used keeps what stood in it; a new one is zero.
+    /// A used buffer keeps its bytes; a new one is zero.
     private func first(_ pool: CipherBufferPool, pages: Int, set value: UInt8) -> UInt8 {
         pool.withBuffer(pageCount: pages) { buffer in
             defer { buffer.pages[0] = value }

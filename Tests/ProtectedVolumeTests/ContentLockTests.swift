@@ -88,7 +88,7 @@ import VolumeFormat
         #expect(!content.header.flags.contains(.keyExposed))
     }
 
-    /// Writers on disjoint stretches, readers, and somebody who extends and cuts the end.
+    /// Writers on disjoint ranges, readers, and a thread that extends and cuts the end.
     @Test func parallelWriters() throws {
         let keys = try ContentKeys(.aes256GCM)
         let context = keys.mount()
@@ -162,7 +162,7 @@ import VolumeFormat
         #expect(content.size == 40_000)
     }
 
-    /// The kernel's write-back sends its requests side by side; whichever thread comes first, no hole is left.
+    /// The kernel's write-back sends requests in parallel. In any order of the threads, no hole is left.
     @Test func writeBackOutOfOrderMakesNoHoles() throws {
         let keys = try ContentKeys(.aes256GCM)
         let store = MemoryStore()

@@ -82,7 +82,7 @@ import VolumeFormat
         for index in range.clamped(to: 0..<model.count) { model[index] = 0 }
     }
 
-    /// Holes hold only zeros, and data is found where there is some.
+    /// Holes have only zeros, and lseek finds all data.
     private func checkSeek(_ content: FileContent, _ model: [UInt8], from position: Int) throws {
         guard position < model.count else {
             #expect(throws: VolumeError.refused(.ENXIO)) { try content.seek(.data, from: UInt64(position)) }

@@ -132,7 +132,7 @@ import VolumeFormat
         #expect(try content.backing.status().modified != time)
     }
 
-    /// Every call fails in turn: the error comes out, the file stays readable, and what was there before is there.
+    /// Each call fails once. The caller gets the error, the file stays readable, and the old content is kept.
     @Test(arguments: [.ENOSPC, .EIO] as [Errno]) func everyCallFails(_ error: Errno) throws {
         let steps: [PowerCutStep] = [
             .append(9000), .write(at: 3900, count: 9000), .write(at: 30_000, count: 10), .truncate(30), .truncate(5000),

@@ -1,4 +1,5 @@
-// Destroying keys: overwritten before they are removed, and finished by a second run wherever the first one ended.
+// Tests the destruction of keys: they are overwritten before they are removed, and a second run completes an
+// interrupted one.
 
 import BackingStore
 @testable import MemoryStore
@@ -12,7 +13,7 @@ import VolumeFormat
 @Suite struct EraserTests {
     private static let secret: [UInt8] = (0..<3000).map { UInt8(truncatingIfNeeded: $0 &* 7) }
 
-    /// A volume's directory with a keybag, its predecessor, and one that was being made.
+    /// A volume's directory with a keybag, its predecessor, and an unfinished one.
     private func volume() throws -> MemoryStore {
         let store = MemoryStore()
         let bag = try TestKeys.shared.get().bag

@@ -146,7 +146,7 @@ import VolumeFormat
         #expect(try again.getClass("gone") == Self.complete)
     }
 
-    /// What is no file has no class to give.
+    /// Objects other than files have no class to pass on.
     @Test func onlyFiles() throws {
         let it = try volume("d~", "C")
         try it.unlink("d~")

@@ -10,9 +10,9 @@ import VolumeFormat
 @testable import MemoryStore
 @testable import ProtectedVolume
 
-/// What a program does while the store below fails.
+/// An operation of a program while the store fails.
 enum FaultyOperation: Hashable, Sendable, CustomStringConvertible {
-    /// Something with names.
+    /// An operation on names.
     case tree(TreeStep)
     /// Open, a step, fsync, close on a file of several pages.
     case file(PowerCutStep)
@@ -56,7 +56,7 @@ struct FaultPlan: Hashable, Sendable, CustomStringConvertible {
         return "call \(number)\(where_) (\(call.rawValue)) gives \(error)\(part)\(lasting.isEmpty ? "" : ", and so on")"
     }
 
-    /// What a store may say to a call of this sort.
+    /// The errors that a store may return for a call of this sort.
     static func errors(of call: StoreCall) -> [Errno] {
         var errors: [Errno] = [.EIO, .ESTALE]
         if call.changes { errors += [.ENOSPC, .EDQUOT, .EROFS] }
@@ -169,7 +169,7 @@ final class FaultSimulation {
         return plans
     }
 
-    /// How far an operation came.
+    /// The progress of an operation.
     private struct Progress {
         /// The call that a program made last.
         var call = ""
@@ -211,7 +211,7 @@ final class FaultSimulation {
         }
     }
 
-    /// Lets the fault strike `operation`; throws what should not have come of it.
+    /// Applies the fault to `operation`; throws a broken promise.
     func run(_ operation: FaultyOperation, _ plan: FaultPlan) throws {
         runs += 1
         let it = try mount()
@@ -250,7 +250,7 @@ final class FaultSimulation {
         }
     }
 
-    /// The program is told what the store said.
+    /// The program gets the store's error.
     private func judge(_ failure: any Error, _ plan: FaultPlan, _ operation: FaultyOperation) throws {
         let found: Errno? = (failure as? VolumeError)?.errno ?? failure as? Errno
         if found == plan.error { return }
@@ -265,7 +265,7 @@ final class FaultSimulation {
         throw SimulationFailure(description: "the error should be \(plan.error)")
     }
 
-    /// What was read is right or refused.
+    /// A read is right or refused.
     private func checkRead(
         _ operation: FaultyOperation, _ plan: FaultPlan, _ progress: Progress, _ failure: (any Error)?
     ) throws {
@@ -338,7 +338,7 @@ final class FaultSimulation {
         return try content.readAll()
     }
 
-    /// What is there now, which is the state before or after the operation, or something allowed between.
+    /// The present state. It is the state before or after the operation, or an allowed one between.
     private func expect(
         _ it: TestVolume, _ next: TreeModel, _ operation: FaultyOperation, isWhole: Bool
     ) throws -> (tree: FoundTree, bytes: [UInt8], place: Int) {

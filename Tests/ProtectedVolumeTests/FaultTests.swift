@@ -25,7 +25,7 @@ import VolumeFormat
             .setAttribute("d"), .reencrypt("x"), .synchronize("x"), .synchronizeRoot,
         ].map { FaultyOperation.tree($0) } + [.read, .walk]
 
-    /// Every fault, or a random share of them; all that is wrong is told at the end.
+    /// Every fault, or a random part of them. All failures are reported at the end.
     @Test func everyCallFails() throws {
         let effort = PowerCutEffort.current
         let begin = monotonicNanoseconds()

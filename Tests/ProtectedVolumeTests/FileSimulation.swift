@@ -57,7 +57,7 @@ struct FileSequence: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// How much of each sequence is tried.
+/// The part of each sequence that is tried.
 struct SimulationDepth: Sendable {
     /// Outcomes of each moment: all where there are no more, else a sample.
     var outcomes = 64
@@ -69,7 +69,7 @@ struct SimulationDepth: Sendable {
     var onlyLast = false
 }
 
-/// How a recovery mends what lies between a file's ends.
+/// The ways in which a recovery mends the middle of a file.
 enum MiddleMending: CaseIterable {
     /// Before the first modification.
     case atOnce
@@ -83,12 +83,12 @@ enum MiddleMending: CaseIterable {
     case sparsely
 }
 
-/// Something that a power cut did and must not.
+/// An outcome of a power cut that breaks a promise.
 struct SimulationFailure: Error, CustomStringConvertible {
     var description: String
 }
 
-/// What may be found after a power cut now.
+/// The states allowed after a power cut now.
 struct FilePromise {
     /// One for each file that had the name: at least one of them must fit.
     var histories: [PowerCutHistory]

@@ -1,4 +1,4 @@
-// A backing store that is changed by someone else: planted, swapped and damaged objects give their error and nothing else.
+// Tests a backing store that an attacker changes: planted, swapped and damaged objects give only their error.
 
 import BackingStore
 @testable import MemoryStore
@@ -262,7 +262,7 @@ import VolumeFormat
         #expect(try it.getClass("d/f") == "complete")
     }
 
-    /// What a store knows of one name it can turn into another: without a record nothing proves it.
+    /// A store that knows one name can turn it into another. Without a record nothing proves the name.
     @Test func aChosenNameIsMarked() throws {
         let made = try TestVolume()
         try made.mkdir("ssh")
@@ -290,7 +290,7 @@ import VolumeFormat
         return BackingName.known(Base64URL.encode(bytes.span))
     }
 
-    /// The kernel keeps the pages of what it knows: a change below must not pass for what a program has left.
+    /// The kernel keeps the pages of files that it knows. An external change must not appear as a program's data.
     @Test func aChangeBesideAReaderIsSeenAtTheNextOpen() throws {
         let store = MemoryStore()
         let it = try TestVolume(store.root)

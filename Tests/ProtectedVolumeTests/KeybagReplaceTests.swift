@@ -1,4 +1,5 @@
-// Replacing the keybag: one that opens is there whatever fails, and the one before it is destroyed when all is done.
+// Tests the replacement of the keybag: after any failure one that opens exists, and after success the old one is
+// destroyed.
 
 import Keybag
 import HostSystem
@@ -9,7 +10,7 @@ import VolumeFormat
 @testable import MemoryStore
 @testable import ProtectedVolume
 
-/// What lies in a volume when a command has verified one of its keybags.
+/// The keybag files of a volume when a command has verified one of them.
 private enum Scene: CaseIterable {
     /// Only the current keybag.
     case plain
@@ -30,7 +31,7 @@ private enum Scene: CaseIterable {
     }
 }
 
-/// Keybags are bytes here: what is whole opens.
+/// Keybags are plain bytes here. A complete one counts as one that opens.
 private enum Bytes {
     static func bag(_ seed: UInt8) -> [UInt8] { (0..<5000).map { UInt8(truncatingIfNeeded: $0 &* 31) ^ seed } }
     static let verified = bag(1)
@@ -97,7 +98,7 @@ extension MemoryStore {
     }
 
     /// Whether the current keybag or the one before it is one that opens.
-    private func hasOneThatOpens(_ store: MemoryStore) throws -> Bool {
+    private func hasOneThatOpens(_ store: MemoryStore) -> Bool {
         let found = [store.bytes(of: BackingName.keybag), store.bytes(of: previous)]
         return found.contains(Bytes.verified) || found.contains(Bytes.next)
     }
@@ -168,7 +169,7 @@ extension MemoryStore {
                 for crashed in store.crashes(atMost: 60, seed: UInt64(cut)) {
                     states += 1
                     let place = "\(scene), links: \(hasLinks), cut \(cut)"
-                    #expect(try hasOneThatOpens(crashed), "\(place)")
+                    #expect(hasOneThatOpens(crashed), "\(place)")
                     if isDone { #expect(crashed.bytes(of: BackingName.keybag) == Bytes.next, "\(place)") }
                     try finish(crashed, place)
                 }
@@ -179,7 +180,7 @@ extension MemoryStore {
         print("power cuts in a replacement of the keybag: \(states) states")
     }
 
-    /// Killed and not yet on the disk: what the next unlock destroys must not be what a power cut brings back.
+    /// After a kill, nothing may be durable yet. A power cut must not restore the file that the next unlock destroys.
     @Test func killedThenUnlockedThenThePowerFails() throws {
         try each { scene, hasLinks in
             for cut in 0..<100 {
@@ -192,7 +193,7 @@ extension MemoryStore {
                     try cutFinish(store, after: second)
                     for crashed in store.crashes(atMost: 30, seed: UInt64(cut)) {
                         #expect(
-                            try hasOneThatOpens(crashed), "\(scene), links: \(hasLinks), cut \(cut), then \(second)")
+                            hasOneThatOpens(crashed), "\(scene), links: \(hasLinks), cut \(cut), then \(second)")
                     }
                 }
                 if isDone { return }
@@ -207,7 +208,7 @@ extension MemoryStore {
         store.clearFaults()
     }
 
-    /// What the next unlock or command makes of a crash.
+    /// The work of the next unlock or command after a crash.
     private func finish(_ store: MemoryStore, _ place: String) throws {
         let now = store.bytes(of: BackingName.keybag)
         let isPrevious = now != Bytes.verified && now != Bytes.next

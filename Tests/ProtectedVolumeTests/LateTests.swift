@@ -1,4 +1,5 @@
-// Late records: writes that come after their keys are gone are in their files once the volume is unlocked, and only those.
+// Tests late records: writes that arrive after their keys are gone are in their files after an unlock, and no other
+// writes are.
 
 import BackingStore
 @testable import MemoryStore
@@ -102,7 +103,7 @@ import VolumeFormat
         #expect(try scene.openLocks.count == 1)
     }
 
-    /// What fsync has promised is there after losing power, in every way, at every moment until the file has it.
+    /// Data that fsync has made durable survives every power cut, until the file has it.
     @Test func powerCuts() throws {
         let scene = try Scene()
         scene.it.lock()
@@ -200,7 +201,7 @@ import VolumeFormat
         #expect(try TestVolume.bytes(of: scene.content) == "new old old")
     }
 
-    /// Whatever somebody without the keys does to a late file: no other content comes of it.
+    /// No change of a late file by an attacker without the keys leads to other content.
     @Test func tampering() throws {
         let scene = try Scene()
         scene.it.lock()
@@ -248,7 +249,7 @@ import VolumeFormat
         #expect(try again.read("f") == expected, "\(what)")
     }
 
-    /// One that was used is not used again, wherever it comes back from.
+    /// A used late file is not applied again, even if it is restored from a copy.
     @Test func aUsedFileDoesNotCount() throws {
         let scene = try Scene()
         scene.it.lock()
@@ -293,7 +294,7 @@ import VolumeFormat
         #expect(try again.read("f") == "F1d old old")
     }
 
-    /// What a file is owed cannot be read: it is closed for as long, as a write would be overwritten by that later.
+    /// If a file's late records cannot be read, it stays closed, because the records would overwrite a write later.
     @Test func whatCannotBeReadClosesFiles() throws {
         let scene = try Scene()
         scene.it.lock()
@@ -329,7 +330,7 @@ import VolumeFormat
         #expect(scene.lateFiles.isEmpty)
     }
 
-    /// A name says nothing: it must not use up the numbers, and what has no header has no records.
+    /// A name alone proves nothing. It must not use up the numbers, and a file without header has no records.
     @Test func strangeNames() throws {
         let scene = try Scene()
         try scene.it.volume.close()

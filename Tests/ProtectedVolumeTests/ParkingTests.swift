@@ -1,4 +1,4 @@
-// Reads of a busy file that are parked: their place in the line, their bytes, and what the lock of the volume knows of them.
+// Tests parked reads of a busy file: their place in the queue, their bytes, and the lock of the volume.
 
 import Keybag
 import HostSystem
@@ -12,7 +12,7 @@ import VolumeFormat
 @testable import ProtectedVolume
 
 @Suite struct ParkingTests {
-    /// Waits until `condition` holds; however slow the machine is, only what hangs takes so long.
+    /// Waits until `condition` holds. Only a hanging test reaches the limit, even on a slow machine.
     private func eventually(_ condition: () -> Bool) -> Bool {
         let end = monotonicNanoseconds() + 120_000_000_000
         let pause = Lock(())

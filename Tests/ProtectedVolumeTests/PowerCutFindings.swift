@@ -1,4 +1,4 @@
-// What the simulations of power cuts and of faults have found once, kept as it was found.
+// Failures that the simulations of power cuts and faults have found once, kept as they were found.
 
 @testable import MemoryStore
 import HostSystem

@@ -1,4 +1,4 @@
-// A file whose power is cut: what was done to it, and what may be found afterwards.
+// The history of a file before a power cut, and the states that are allowed afterwards.
 
 import BackingStore
 import Glibc
@@ -35,7 +35,7 @@ enum PowerCutStep: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// What the file holds after this step.
+    /// The content of the file after this step.
     func result(of model: [UInt8], number: Int) -> [UInt8] {
         var model = model
         switch self {
@@ -74,7 +74,7 @@ enum PowerCutStep: Hashable, Sendable, CustomStringConvertible {
         UInt8(truncatingIfNeeded: number &* 37 &+ index &* 11 &+ index >> 8) | 1
     }
 
-    /// Does it for real.
+    /// Performs the step.
     func perform(on content: FileContent, _ model: [UInt8], number: Int) throws(VolumeError) {
         switch self {
         case .write(let offset, let count):
@@ -93,13 +93,13 @@ enum PowerCutStep: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What may be found after a power cut.
+/// The states allowed after a power cut.
 struct PowerCutHistory {
     /// Contents since (and including) the last fsync.
     var versions: [[UInt8]]
     let geometry: PageGeometry
 
-    /// What is wrong with `found`; nil where every promise is kept.
+    /// The error in `found`; nil if every promise is kept.
     func objection(to found: [UInt8]) -> String? {
         guard allowsSize(found.count) else {
             return "size \(found.count), had \(versions.map(\.count))"

@@ -13,7 +13,7 @@ import VolumeFormat
 /// How many states are tried after each power cut: PROTECTFS_POWERCUT is a factor, 1 unless given.
 let repairEffort = max(1, unsafe getenv("PROTECTFS_POWERCUT").flatMap { unsafe Int(String(cString: $0)) } ?? 1)
 
-/// What one check with repair said.
+/// The result of one check with repair.
 struct RepairOutcome: Sendable {
     let summary: CheckSummary
     let findings: [Finding]

@@ -13,7 +13,7 @@ import VolumeFormat
     static let long = String(repeating: "n", count: 200)
     /// Too long to decrypt to text by chance once they are scrambled.
     static let named = ["file", "tree", "link"].map { "named/\($0) with a longer name" }
-    /// What a person confirms.
+    /// The path that a person confirms.
     static let confirmed = ["gone/f", "gone/\(long)", "gone/sub"]
     static let attribute = Array("user.x".utf8)
 
@@ -56,7 +56,7 @@ import VolumeFormat
         return it
     }
 
-    /// What must be readable in a volume that was repaired.
+    /// The files that must be readable in a repaired volume.
     private func expectAllReadable(_ it: TestVolume) throws {
         for path in ["gone/f", "gone/\(Self.long)", "gone/sub/g", "bad/f"] {
             #expect(try it.read(path) == path)

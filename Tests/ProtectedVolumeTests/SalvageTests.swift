@@ -1,4 +1,4 @@
-// Salvage: all that can be read of a damaged file stands in a new one beside it, and the original stays.
+// Tests salvage: everything readable of a damaged file is in a new file beside it, and the original stays.
 
 import BackingStore
 @testable import MemoryStore
@@ -35,7 +35,7 @@ import VolumeFormat
         return result
     }
 
-    /// What `whole` is with stretches read as zeros.
+    /// `whole` with some ranges replaced by zeros.
     private func without(_ stretches: [Range<UInt64>], _ whole: [UInt8]) -> [UInt8] {
         var whole = whole
         for stretch in stretches { for index in stretch { whole[Int(index)] = 0 } }

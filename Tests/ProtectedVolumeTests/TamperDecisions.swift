@@ -1,4 +1,4 @@
-// What programs make next of a volume that was changed: no decision about a class or a name goes the way of the change.
+// Runs programs on a changed volume: the change must not decide about a class or a name.
 
 import BackingStore
 import Testing

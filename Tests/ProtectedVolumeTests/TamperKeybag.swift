@@ -1,4 +1,4 @@
-// The tamper matrix of the keybag and of the state file: what opens it, and what this machine remembers of it.
+// The tamper matrix of the keybag and of the state file: the credentials that still open it, and this machine's pins.
 
 import TestSupport
 import Keybag

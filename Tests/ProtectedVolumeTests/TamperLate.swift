@@ -1,4 +1,4 @@
-// The tamper matrix of late files: what an unlock applies of a changed one, and what it reports.
+// The tamper matrix of late files: the records of a changed file that an unlock applies, and its reports.
 
 import TestSupport
 import BackingStore
@@ -25,7 +25,7 @@ final class TamperLate: Sendable {
         /// The state file, and what it was before.
         let state: [UInt8]
         let olderState: [UInt8]
-        /// What `f` and `g` hold with all records, with all but the last, …, with none.
+        /// The contents of `f` and `g` with all records, with all but the last, …, with none.
         let contents: [[String]]
     }
 
@@ -50,7 +50,7 @@ final class TamperLate: Sendable {
         let text = writes.joined()
         return text + old.dropFirst(text.count)
     }
-    /// What the two files hold with all three records, with two, with one, with none.
+    /// The contents of the two files with three records, with two, with one, with none.
     private static let contents = [
         [file(first, second), file(other)], [file(first), file(other)], [file(first), old], [old, old],
     ]
@@ -319,7 +319,7 @@ final class TamperLate: Sendable {
         return "**\(TamperMatrix.Uncovered.older.rawValue)**"
     }
 
-    /// What a check that puts late records in finds: errors, crash damage, and late files that do not count.
+    /// The findings of a check that applies late records: errors, crash damage, and late files that are not applied.
     private static func check(_ keys: TestKeys, _ root: BackingDirectory, _ states: MemoryStore) throws -> Set<String> {
         let ring = try keys.ring()
         try keys.unlock(ring)

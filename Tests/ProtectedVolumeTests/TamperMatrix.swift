@@ -35,7 +35,7 @@ struct TamperRow: Sendable {
 }
 
 struct TamperMatrix {
-    /// What a mount cannot notice; each is named in the threat model.
+    /// The changes that a mount cannot detect. The threat model names each of them.
     enum Uncovered: String, CaseIterable {
         case older = "R"
         case exchanged = "X"

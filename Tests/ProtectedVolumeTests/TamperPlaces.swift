@@ -1,4 +1,4 @@
-// Where the tamper matrix finds the bytes of stored objects, and how it puts changed ones in their place.
+// Finds the bytes of stored objects for the tamper matrix, and replaces them by changed ones.
 
 import BackingStore
 import Testing
@@ -10,7 +10,7 @@ import VolumeFormat
 indirect enum TamperPlace: Sendable {
     /// A regular file's bytes.
     case file([EntryName], EntryName)
-    /// A symlink's target as it stands.
+    /// A symlink's target as it is stored.
     case text([EntryName], EntryName)
     /// A symlink's target, decoded.
     case link([EntryName], EntryName)
@@ -21,7 +21,7 @@ indirect enum TamperPlace: Sendable {
     /// An attribute's stored value.
     case attributeValue([EntryName], EntryName, [UInt8])
 
-    /// The bytes as they stand in a store.
+    /// The bytes in a store.
     func read(_ root: BackingDirectory) throws -> [UInt8] {
         switch self {
         case .file(let path, let entry):

@@ -8,7 +8,7 @@ import VolumeFormat
 
 @testable import ProtectedVolume
 
-/// What programs see, by path and aspect: contents, classes, sizes, links, attributes, or the error they get.
+/// Everything that programs see, by path and aspect: contents, classes, sizes, links, attributes, or an error.
 struct TamperReading {
     var values: [String: String] = [:]
     /// The bytes of files, by path.
@@ -111,7 +111,7 @@ struct TamperReading {
         values.values.contains { $0.hasPrefix(Self.error) } || values.keys.contains(where: Self.isMarked)
     }
 
-    /// What is neither as before nor an error.
+    /// A change that is neither the old value nor an error.
     struct Change: Hashable, Comparable {
         let key: String
         let value: String?

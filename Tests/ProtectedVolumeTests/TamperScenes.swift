@@ -42,7 +42,7 @@ struct TamperScene: Sendable {
     let reading: TamperReading
     let olderReading: TamperReading
 
-    /// What builds a volume: called with its first mount, then with a second one for the changes.
+    /// Builds a volume. It is called with the first mount, then with a second one for the changes.
     typealias Step = @Sendable (TestVolume) throws -> Void
     typealias Places = @Sendable (TestVolume) throws -> [String: TamperPlace]
 
@@ -107,7 +107,7 @@ struct TamperScene: Sendable {
         try it.volume.close()
     }
 
-    /// A copy of the store, changed by `after`, and where objects lie in it.
+    /// A copy of the store, changed by `after`, and the positions of objects in it.
     private static func finish(
         _ keys: TestKeys, _ store: MemoryStore, _ states: MemoryStore, _ after: Step, _ places: Places
     ) throws -> (MemoryStore, [String: TamperPlace]) {
@@ -161,7 +161,7 @@ extension TestVolume {
         return try (0..<parts.count).map { try backing(parts[0...$0].joined(separator: "/")).1 }
     }
 
-    /// Where an object's bytes lie: `content`, `target`, `name`, …, of the object at `path`.
+    /// The place of an object's bytes: `content`, `target`, `name`, …, of the object at `path`.
     func place(
         _ path: String, _ make: ([EntryName], EntryName) throws -> TamperPlace
     ) throws -> TamperPlace {

@@ -1,4 +1,5 @@
-// What the store keeps beside an object's bytes, in the tamper matrix: nothing authenticates it, and only what is named.
+// The store's own metadata of an object in the tamper matrix. Nothing authenticates it; only the named effects are
+// allowed.
 
 import BackingStore
 import HostSystem

@@ -1,4 +1,4 @@
-// A small tree as it should be: what each operation on names makes of it, and what a power cut may leave.
+// A model of a small tree: the effect of each operation on names, and the states allowed after a power cut.
 
 import VolumeFormat
 
@@ -102,7 +102,7 @@ struct TreeModel: Sendable {
     var trees: [Tree]
     /// No earlier tree than this one may be found.
     var earliest = 0
-    /// What each file may hold since its last fsync, and its classes.
+    /// The contents allowed for each file since its last fsync, and its classes.
     var texts: [Int: Set<String>] = [:]
     var classes: [Int: Set<ProtectionClass>] = [:]
     var explicit: Set<Int> = []
@@ -142,7 +142,7 @@ struct TreeModel: Sendable {
     /// The text that the step with this number writes.
     static func text(_ number: Int) -> String { "text of step \(number)" }
 
-    /// What stands after a clean end.
+    /// The tree after a clean end.
     func text(of file: Int) -> String? { current[file] }
 
     /// Does `step`; false, with nothing changed, where it would be refused or do nothing.

@@ -8,7 +8,7 @@ import VolumeFormat
 
 @testable import ProtectedVolume
 
-/// What was found in a volume: a line for each path.
+/// The objects found in a volume, with a line for each path.
 struct FoundTree: Equatable {
     var lines: [String: String] = [:]
     /// Files that are empty, whose header a crash may have taken, and their attributes with it.
@@ -115,7 +115,7 @@ extension TestVolume {
         return found
     }
 
-    /// `fsck`: what it calls an error, and what else a second run should not find.
+    /// The errors that `fsck` reports, and other findings that a second run should not have.
     func mend() throws -> [String] {
         let findings = Lock<[String]>([])
         let store = StateFileStore(directory: states.root, volumeID: volume.keys.volumeID)

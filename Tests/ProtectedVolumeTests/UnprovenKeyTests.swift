@@ -1,4 +1,4 @@
-// A public key that nobody has verified on this machine: nothing is encrypted to it.
+// Tests that nothing is encrypted to a public key that no unlock has verified on this machine.
 
 import HostSystem
 import Testing

@@ -1,4 +1,4 @@
-// What is decided about classes rests on proven bytes: the header of another file decides nothing.
+// Tests that decisions about classes use only proven bytes: the header of another file decides nothing.
 
 import BackingStore
 import Testing
@@ -78,7 +78,7 @@ import VolumeFormat
         #expect(try again.getClass("D") == "completeUntilFirstUserAuthentication")
     }
 
-    /// A header that somebody has put there must not spare a file's pages from a lock.
+    /// A forged header must not keep a file's pages through a lock.
     @Test func aClaimedClassNeverTakesThePlaceOfAStrongerOne() throws {
         let it = try TestVolume()
         try it.write("a", "a")

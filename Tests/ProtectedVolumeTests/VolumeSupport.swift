@@ -42,7 +42,7 @@ final class TestKeys: Sendable {
     }
 }
 
-/// A volume with its store, its state file and what it reported.
+/// A volume with its store, its state file and its reports.
 final class TestVolume: Sendable {
     let keys: TestKeys
     let directory: BackingDirectory
@@ -218,7 +218,7 @@ final class TestVolume: Sendable {
     }
 }
 
-/// A directory of the host that goes with its owner.
+/// A directory of the host that is removed with its owner.
 final class TemporaryDirectory: Sendable {
     let path: String
     let directory: BackingDirectory

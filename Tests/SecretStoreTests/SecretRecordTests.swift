@@ -1,4 +1,4 @@
-// The record of an item: what is written is what is read, and nothing else is taken for one.
+// Tests the record of an item: it reads back as written, and other bytes are refused.
 
 import Testing
 import VolumeFormat

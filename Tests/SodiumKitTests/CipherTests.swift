@@ -5,7 +5,7 @@ import VolumeFormat
 
 @testable import SodiumKit
 
-/// What one backend makes of a block: nonce ‖ ciphertext ‖ tag.
+/// A block sealed by one backend: nonce ‖ ciphertext ‖ tag.
 private func sealed(
     _ suite: CipherSuite, _ backend: CipherBackend, _ keyBytes: [UInt8], _ nonce: [UInt8], _ text: [UInt8],
     _ data: [UInt8]

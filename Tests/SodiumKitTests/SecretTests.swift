@@ -1,4 +1,4 @@
-// Secret memory: what is copied, wiped, reused, and how many buffers a limit allows.
+// Tests secret memory: copies, wiping, reuse, and the number of buffers under a limit.
 
 import Glibc
 import Testing

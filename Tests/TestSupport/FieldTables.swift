@@ -4,9 +4,9 @@ package import VolumeFormat
 
 /// A field of a stored object.
 package struct LayoutField: Sendable, Hashable {
-    /// What the format's document calls it.
+    /// Its name in the format's document.
     package let name: String
-    /// Where it stands, from the object's start.
+    /// Its position from the object's start.
     package let range: Range<Int>
 
     /// Names the bytes in `range`.

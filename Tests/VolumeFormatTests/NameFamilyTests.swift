@@ -4,7 +4,7 @@ import Testing
 import VolumeFormat
 
 @Suite struct NameFamilyTests {
-    /// A name, and what it is derived from.
+    /// A name and the name that it is derived from.
     static let examples: [(String, [String])] = [
         ("diary.txt~", ["diary.txt"]), ("#diary.txt#", ["diary.txt"]), (".#diary.txt", ["diary.txt"]),
         ("diary.txt.~12~", ["diary.txt"]), (".diary.txt.swp", ["diary.txt"]), (".diary.txt.swo", ["diary.txt"]),
@@ -50,7 +50,7 @@ import VolumeFormat
         }
     }
 
-    /// What is made from a name leads back to it, and is told by the pattern that made it.
+    /// A derived name leads back to its base name, through the pattern that made it.
     @Test func derivedLeadsBack() {
         for name in ["diary.txt", ".bashrc", "x", "~", "#", "-wal", String(repeating: "n", count: 250)] {
             let bytes = Array(name.utf8)

@@ -39,7 +39,7 @@ func fuzz(_ bytes: Span<UInt8>) {
     readFile(bytes.copiedBytes())
 }
 
-/// What verifies of a file is the same when it ends there.
+/// The part of a file that verifies is the same if the file ends there.
 private func readFile(_ records: [UInt8]) {
     let header = key.header.bytes
     let file = header.span.copiedBytes() + records

@@ -1,4 +1,4 @@
-// What programs do with classes beyond the documents' examples: files that keep theirs, and places without protection.
+// Uses of classes beyond the documents' examples: files that keep their class, and places without protection.
 
 import FileProtection
 

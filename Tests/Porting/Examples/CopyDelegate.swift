@@ -2,7 +2,8 @@
 
 import FileProtection
 
-/// What is called "refused" it keeps out, and an error ends nothing. The protocol wants Foundation's class by its full name.
+/// It refuses items named "refused", and continues after errors. The protocol requires the full name of Foundation's
+/// class.
 final class CopyDelegate: FileManagerDelegate, @unchecked Sendable {
     var said: [String] = []
 

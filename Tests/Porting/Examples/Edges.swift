@@ -1,4 +1,4 @@
-// What programs do at the edges of Foundation's promises: backups, and replacements that fail.
+// Edge cases of Foundation's functions: backups, and replacements that fail.
 
 import FileProtection
 

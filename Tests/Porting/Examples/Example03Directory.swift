@@ -1,4 +1,4 @@
-// Example 3: what is made in a directory inherits its class.
+// Example 3: new files in a directory inherit its class.
 
 import FileProtection
 

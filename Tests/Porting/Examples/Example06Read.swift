@@ -1,4 +1,4 @@
-// Example 6: reading what may be closed: nil through `try?`, error 257 through `catch`.
+// Example 6: reads a file that may be closed. `try?` gives nil, `catch` gets error 257.
 
 import FileProtection
 

@@ -1,4 +1,4 @@
-// Example 8: which class a file has, with `switch`.
+// Example 8: tests a file's class with `switch`.
 
 import FileProtection
 

@@ -1,8 +1,8 @@
-// How the examples tell the test what came of them.
+// Prints the results of the examples for the test.
 
 import FileProtection
 
-/// What an error says, in one line: `CocoaError 257 EACCES NSFileProtectionComplete unavailable`.
+/// An error in one line: `CocoaError 257 EACCES NSFileProtectionComplete unavailable`.
 func outcome(of error: any Error) -> String {
     if let error = error as? FileProtectionError {
         if case .notProtected = error { return "notProtected" }

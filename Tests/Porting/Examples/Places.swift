@@ -1,4 +1,4 @@
-// Where files come to lie: writes through links, `..`, and names that somebody else has taken.
+// Tests the places of written files: through links, `..`, and names that another program has taken.
 
 import FileProtection
 

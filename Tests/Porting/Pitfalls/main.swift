@@ -4,7 +4,7 @@ import FileProtection
 
 func say(_ text: String) { FileHandle.standardOutput.write(Data((text + "\n").utf8)) }
 
-/// What a call gave, or how it failed.
+/// The result of a call, or its error.
 func outcome(_ call: () throws -> String) -> String {
     do { return try call() } catch {
         return "\((error as NSError).code) \(error.isProtectedDataUnavailable)"
