@@ -18,7 +18,8 @@ extension Command {
             Option(
                 "trace",
                 help:
-                    "with --foreground, print one line per request to standard error, which must be read; --log-names adds the names"),
+                    "with --foreground, print one line per request to standard error, which must be read; --log-names adds the names"
+            ),
             Option(
                 "no-unlock", mountWord: .unlocking,
                 help: "mount without unlocking; until the first unlock, only files of class none can be opened"),

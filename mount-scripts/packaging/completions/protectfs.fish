@@ -141,7 +141,7 @@ complete -c protectfs -n '__protectfs_in mount' -f -a '(__fish_complete_director
 complete -c protectfs -n '__protectfs_in mount' -s o -l option -r -f -a '(__fish_complete_list , __protectfs_mount_options)' -d 'mount options, separated by commas'
 complete -c protectfs -n '__protectfs_in mount' -s f -l foreground -d 'stay in the foreground and log to standard error'
 complete -c protectfs -n '__protectfs_in mount' -l log-names -d 'with --foreground, log names of files instead of inode numbers only'
-complete -c protectfs -n '__protectfs_in mount' -l trace -d 'with --foreground, print one line per request to standard error; --log-names adds the names'
+complete -c protectfs -n '__protectfs_in mount' -l trace -d 'with --foreground, print one line per request to standard error, which must be read; --log-names adds the names'
 complete -c protectfs -n '__protectfs_in mount' -l no-unlock -d 'mount without unlocking; until the first unlock, only files of class none can be opened'
 complete -c protectfs -n '__protectfs_in mount' -s r -l read-only -d 'mount read-only, as -o ro does'
 complete -c protectfs -n '__protectfs_in mount' -l device-key -r -F -d 'read the device key from FILE; none uses no device key (default: ~/.local/share/protectfs/UUID.key)'
