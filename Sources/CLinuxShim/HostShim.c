@@ -1,6 +1,5 @@
 #define _GNU_SOURCE
 #include "HostShim.h"
-#include <sys/ioctl.h>
 #include <malloc.h>
 #include <signal.h>
 #include <string.h>
@@ -55,11 +54,6 @@ void pfs_hide_argument(long index, long from) {
 }
 
 void pfs_syslog(int priority, const char *line) { syslog(priority | LOG_DAEMON, "%s", line); }
-
-int pfs_terminal_columns(int fd) {
-    struct winsize size;
-    return ioctl(fd, TIOCGWINSZ, &size) == 0 ? size.ws_col : -1;
-}
 
 int pfs_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
 

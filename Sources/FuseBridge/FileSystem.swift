@@ -9,7 +9,7 @@ open class FileSystem {
     public init() {}
 
     /// The wishes to ask of the kernel. `offered` are the capabilities that it has.
-    open var connection: ConnectionWishes { ConnectionWishes() }
+    open var connection: RequestedCapabilities { RequestedCapabilities() }
 
     open func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
@@ -170,7 +170,7 @@ open class FileSystem {
 private let noSystemCall: Int32 = 38
 
 /// The capabilities that a mount asks of the kernel. Those that the kernel does not offer are dropped.
-public struct ConnectionWishes: Sendable {
+public struct RequestedCapabilities: Sendable {
     /// Writes are collected in the page cache, and the kernel owns size and mtime.
     public var writeBackCache = true
     /// The kernel drops cached pages only when it is told to. If off, it also drops them when size or mtime changed below.

@@ -250,7 +250,7 @@ private func installWakeSignal() {
     unsafe sigaction(wakeSignal, &action, nil)
 }
 
-extension ConnectionWishes {
+extension RequestedCapabilities {
     /// Asks for the wishes that the kernel offers, and for nothing that libfuse would add itself.
     func apply(to connection: inout fuse_conn_info) {
         var want =

@@ -55,8 +55,8 @@ extension FuseBridge.Timestamp {
 
 extension VolumeFileSystem {
     /// The settings asked of the kernel.
-    var wishes: ConnectionWishes {
-        var wishes = ConnectionWishes()
+    var wishes: RequestedCapabilities {
+        var wishes = RequestedCapabilities()
         wishes.maximumWrite = calls.limits.requestSize
         guard isShared else { return wishes }
         // Other machines change the volume, so the kernel may neither own size and time nor keep cached data.

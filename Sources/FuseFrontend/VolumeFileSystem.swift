@@ -40,7 +40,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
 
-    override var connection: ConnectionWishes { wishes }
+    override var connection: RequestedCapabilities { wishes }
 
     // MARK: names
 

@@ -1,4 +1,4 @@
-// Uses the terminal: reads lines, with or without echo, and finds its width.
+// Uses the terminal: reads lines, with or without echo.
 
 import CLinuxShim
 import Glibc
@@ -7,12 +7,6 @@ import Glibc
 package enum Terminal {
     /// True if the stream (0, 1 or 2) is a terminal.
     package static func isTerminal(_ stream: Int32) -> Bool { isatty(stream) == 1 }
-
-    /// Columns of the terminal on standard output; 80 if unknown.
-    package static var columns: Int {
-        let found = Int(pfs_terminal_columns(1))
-        return found > 0 ? found : 80
-    }
 
     /// Shows `prompt` on the controlling terminal and reads one line without echo into `buffer`.
     ///

@@ -6,7 +6,10 @@ import Glibc
 /// The host's clocks.
 package enum WallClock {
     /// Seconds since 1970.
-    package static var seconds: Int64 { Int64(nanoseconds(CLOCK_REALTIME) / 1_000_000_000) }
+    package static var seconds: Int64 { Int64(nanoseconds / 1_000_000_000) }
+
+    /// Nanoseconds since 1970 (CLOCK_REALTIME, clock_gettime(2)).
+    package static var nanoseconds: UInt64 { nanoseconds(CLOCK_REALTIME) }
 
     /// Nanoseconds on CLOCK_BOOTTIME, which also runs while the machine is suspended.
     package static var bootNanoseconds: UInt64 { nanoseconds(CLOCK_BOOTTIME) }
@@ -18,17 +21,12 @@ package enum WallClock {
     }
 
     /// `seconds` since 1970 as local time, "2026-11-21 23:05:07".
-    package static func local(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%d %H:%M:%S", utc: false) }
-
-    /// `seconds` since 1970 as UTC by RFC 3339, "2026-11-21T23:05:07Z".
-    package static func rfc3339(_ seconds: Int64) -> String { format(seconds, "%Y-%m-%dT%H:%M:%SZ", utc: true) }
-
-    private static func format(_ seconds: Int64, _ pattern: String, utc: Bool) -> String {
+    package static func local(_ seconds: Int64) -> String {
         var time = time_t(seconds)
         var parts = unsafe tm()
-        if utc { unsafe gmtime_r(&time, &parts) } else { unsafe localtime_r(&time, &parts) }
+        unsafe localtime_r(&time, &parts)
         var buffer = [CChar](repeating: 0, count: 64)
-        let count = unsafe strftime(&buffer, buffer.count, pattern, &parts)
+        let count = unsafe strftime(&buffer, buffer.count, "%Y-%m-%d %H:%M:%S", &parts)
         return String(decoding: buffer[..<count].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 }

@@ -198,9 +198,5 @@ extension SecretStore {
         guard fsync(directory.number) == 0 else { throw .last("fsync", items.description) }
     }
 
-    private static func now() -> Int64 {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) &* 1_000_000_000 &+ Int64(time.tv_nsec)
-    }
+    private static func now() -> Int64 { Int64(WallClock.nanoseconds) }
 }

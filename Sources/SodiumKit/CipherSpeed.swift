@@ -18,9 +18,9 @@ package struct CipherSpeed: Sendable {
 }
 
 /// Bytes of a block with nonce, field and tag, as in a volume.
-private let blockSize = 4096
-private let fieldLength = 8
-private let tagLength = 16
+private let blockSize = PageGeometry.pageSize
+private let fieldLength = PageGeometry.fieldLength
+private let tagLength = PageGeometry.tagLength
 
 /// Runs every cipher that this machine has for about `milliseconds` in each direction.
 package func measureCiphers(milliseconds: UInt64 = 100) throws(SodiumError) -> [CipherSpeed] {

@@ -9,9 +9,6 @@
     /// They are plain functions of the caller's key data and context. The manager is only the table that `init_mb_mgr_auto` has
     /// filled with those for this processor. It is read-only afterwards.
     @safe struct IPsecMB: @unchecked Sendable {
-        /// Bytes of expanded key and GHASH tables. They must be aligned to 64, which Swift's importer does not do.
-        static let keySize = MemoryLayout<gcm_key_data>.size
-
         /// Whether the library has code for this processor.
         static var isAvailable: Bool { shared != nil }
 
@@ -45,7 +42,8 @@
             unsafe self.decrypt = unsafe decrypt
         }
 
-        /// Expands a 32-byte key into `slot`, which has `keySize` bytes aligned to 64.
+        /// Expands a 32-byte key into `slot`, which has room for `gcm_key_data` (expanded key and GHASH tables) and is
+        /// aligned to 64. Swift's importer loses that alignment.
         func expand(_ key: borrowing SecretKey, into slot: UnsafeMutableRawPointer) {
             unsafe expandKey(key.pointer, slot.assumingMemoryBound(to: gcm_key_data.self))
         }

@@ -16,6 +16,8 @@ package enum ReservedName {
     package static let latePrefix: StaticString = ".protectfs.late."
     /// The directory at the volume's root for objects that a check has moved away.
     package static let lostAndFound: StaticString = ".protectfs.lost+found"
+    /// The directory that ext4 makes in the root of a file system (e2fsck(8)), for its own fsck.
+    package static let storesLostAndFound = "lost+found"
     /// Prefix of all of them.
     package static let prefix: StaticString = ".protectfs."
     /// Prefix of entries whose names cannot be decrypted.

@@ -18,8 +18,6 @@ int pfs_set_process_name(const char *name);
 void pfs_hide_argument(long index, long from);
 /* Writes one line with syslog(3). The priority is LOG_ERR and so on. */
 void pfs_syslog(int priority, const char *line);
-/* Columns of the terminal, or -1. */
-int pfs_terminal_columns(int fd);
 /* pipe2(ends, O_CLOEXEC). */
 int pfs_pipe(int ends[2]);
 

@@ -39,13 +39,13 @@ extension CocoaError {
             NSFilePathErrorKey: path, NSURLErrorKey: URL(fileURLWithPath: path),
             NSUnderlyingErrorKey: NSError(domain: NSPOSIXErrorDomain, code: Int(code)),
         ]
-        if code == EACCES, let type = Closed.type(path, use, wanted: wanted) { info[FileProtectionErrorKey] = type }
+        if code == EACCES, let type = LockedPath.type(path, use, wanted: wanted) { info[FileProtectionErrorKey] = type }
         return CocoaError(use.error(code), userInfo: info)
     }
 }
 
 /// Finds out whether a path is closed by the volume's lock or by its permissions.
-enum Closed {
+enum LockedPath {
     /// The class that closes the path now; nil if the error has another cause.
     static func type(_ path: String, _ use: FileUse, wanted: FileProtectionType? = nil) -> FileProtectionType? {
         guard let mount = use == .replace ? ProtectedMount.holdingEntry(path) : ProtectedMount.holding(path),
@@ -93,8 +93,8 @@ extension Error {
             return nil
         }
         switch CocoaError.Code(rawValue: error.code) {
-        case .fileReadNoPermission: return Closed.type(path, .read)
-        case .fileWriteNoPermission: return Closed.type(path, .write)
+        case .fileReadNoPermission: return LockedPath.type(path, .read)
+        case .fileWriteNoPermission: return LockedPath.type(path, .write)
         default: return nil
         }
     }

@@ -67,7 +67,7 @@ private func explaining<Value>(_ handle: FileHandle, _ use: FileUse, _ body: () 
         let link = "/proc/self/fd/\(handle.fileDescriptor)"
         // The link of a file that has been removed ends with “(deleted)”. Then Foundation's error is thrown.
         guard let path = try? Foundation.FileManager.default.destinationOfSymbolicLink(atPath: link),
-            let type = Closed.type(path, use)
+            let type = LockedPath.type(path, use)
         else { throw error }
         throw CocoaError.of(code, use, path, class: type)
     }

@@ -15,15 +15,15 @@ extension Foundation.FileManager {
     ) throws -> URL? {
         // Replacing a link outside the mount would put the new file outside.
         if item.isFileURL, ProtectedMount.holdingEntry(item.path) == nil, ProtectedMount.holding(item.path) != nil,
-            let target = Existing(item.path)?.path
+            let target = ExistingFile(item.path)?.path
         {
             _ = try replaceItemAt(
                 URL(fileURLWithPath: target), withItemAt: newItem, backupItemName: backupItemName, options: options)
             return item
         }
         guard item.isFileURL, newItem.isFileURL, let mount = ProtectedMount.holding(item.path),
-            let old = Existing(item.path), old.mode & S_IFMT == S_IFREG,
-            let new = Existing(newItem.path), new.mode & S_IFMT == S_IFREG
+            let old = ExistingFile(item.path), old.mode & S_IFMT == S_IFREG,
+            let new = ExistingFile(newItem.path), new.mode & S_IFMT == S_IFREG
         else {
             return try Plain.replace(self, item, with: newItem, backup: backupItemName, options: options)
         }

@@ -15,7 +15,7 @@ enum ProtectedWrite {
         let isAtomic = options.contains(.atomic)
         let replacing = !options.contains(.withoutOverwriting)
         if wanted == nil, !isAtomic { return try explaining { try Plain.write(data, to: url, options: plain) } }
-        if !isAtomic, replacing, url.isFileURL, let target = Dangling.target(of: url.path) {
+        if !isAtomic, replacing, url.isFileURL, let target = DanglingLink.target(of: url.path) {
             return try write(data, to: URL(fileURLWithPath: target), options: options)
         }
         guard url.isFileURL, let path = place(of: url.path, isNew: isAtomic || !replacing, replacing: replacing) else {
@@ -38,13 +38,13 @@ enum ProtectedWrite {
         let isInside = ProtectedMount.holdingEntry(path) != nil
         if isInside, isNew { return path }
         guard replacing, ProtectedMount.holding(path) != nil else { return nil }
-        return isInside ? path : Existing(path)?.path
+        return isInside ? path : ExistingFile(path)?.path
     }
 
     private static func write(
         _ data: Data, to path: String, class wanted: FileProtectionType?, atomic: Bool, replacing: Bool
     ) throws(ProtectionSystemError) {
-        guard replacing, let old = Existing(path) else {
+        guard replacing, let old = ExistingFile(path) else {
             return try stage(data, at: path, class: wanted, mode: 0o666, replacing: replacing, durable: atomic)
         }
         guard old.mode & S_IFMT != S_IFDIR else { throw ProtectionSystemError(code: EISDIR, call: "open") }
@@ -74,7 +74,8 @@ enum ProtectedWrite {
     }
 
     private static func stage(
-        _ data: Data, at path: String, class type: FileProtectionType?, like old: Existing? = nil, mode: mode_t = 0o600,
+        _ data: Data, at path: String, class type: FileProtectionType?, like old: ExistingFile? = nil,
+        mode: mode_t = 0o600,
         replacing: Bool = true, explicit: Bool = true, durable: Bool = true
     ) throws(ProtectionSystemError) {
         let staging = try Staging(beside: path, class: type)
@@ -107,7 +108,7 @@ enum ProtectedWrite {
 }
 
 /// The file that exists before the write.
-struct Existing {
+struct ExistingFile {
     /// Its path with all links resolved.
     let path: String
     let mode: mode_t
@@ -132,7 +133,7 @@ struct Existing {
 }
 
 /// A symbolic link whose target does not exist. Writing through it makes the target.
-private enum Dangling {
+private enum DanglingLink {
     /// The target of the last link of a chain; nil if the target exists or the path is not a link.
     static func target(of path: String) -> String? {
         var status = stat()

@@ -118,7 +118,9 @@ extension Check {
             return true
         case .foreign:
             // The file system's own directory, if the volume is the root of a file system.
-            guard node === volume.root, entry.name.bytes.elementsEqual("lost+found".utf8) else { return false }
+            guard node === volume.root, entry.name.bytes.elementsEqual(ReservedName.storesLostAndFound.utf8) else {
+                return false
+            }
             found(.foreign, .note, shown)
             return true
         case .long, .encoded: return false

@@ -18,7 +18,7 @@ extension FileContent {
     func resumeMending(pageZero epoch: UInt32) {
         guard context.epochs.isSuspect(epoch), let next = context.mending.next(mendingKey) else { return }
         state.withLock { state in
-            state.recovery.unmended = Unmended(epoch: epoch, next: next, end: lastBlock(size: state.size))
+            state.recovery.unmended = UnmendedRange(epoch: epoch, next: next, end: lastBlock(size: state.size))
             state.recovery.repair = .none
             // The page has been durable since the ends were mended.
             state.durability.pageZeroIsOurs = true

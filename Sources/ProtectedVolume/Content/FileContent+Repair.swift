@@ -67,7 +67,7 @@ extension FileContent {
         let waits = last > 1 && last > context.mendAtOnce
         if waits {
             let epoch = try context.epochs.suspect(now.recovery.suspectEpoch, now.recovery.unmended?.epoch)
-            now.recovery.unmended = Unmended(epoch: epoch, next: 1, end: last)
+            now.recovery.unmended = UnmendedRange(epoch: epoch, next: 1, end: last)
         } else {
             now.recovery.unmended = nil
             var block: UInt64 = 1

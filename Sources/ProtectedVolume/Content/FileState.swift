@@ -62,7 +62,7 @@ struct Recovery: Sendable {
     /// The epoch that ended badly, of page 0 or of the last page, whose crash evidence is tolerated.
     var suspectEpoch: UInt32?
     /// Rule R5 is done except for the middle, which `mendSome` mends. Changes only under an exclusive hold of page 0.
-    var unmended: Unmended?
+    var unmended: UnmendedRange?
 }
 
 /// The repairs that can be needed before the first modification.

@@ -4,7 +4,7 @@ internal import HostSystem
 internal import VolumeFormat
 
 /// The part of rule R5 that is done later.
-struct Unmended: Sendable, Equatable {
+struct UnmendedRange: Sendable, Equatable {
     /// An epoch that is listed as one that ended badly. Page 0 has it, durably, until the middle is mended.
     var epoch: UInt32
     /// The first block that was not verified yet.

@@ -102,14 +102,13 @@ final class LateLog: Sendable {
         let _: Void? = state.wait(on: hasRoom) { state in
             state.isClosed || state.waitingBytes < Self.roomBytes || state.failure != nil ? () : nil
         }
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
+        let time = WallClock.nanoseconds
         return try state.withLock { (state: inout State) throws(VolumeError) -> Bool in
             guard !state.isClosed else { return false }
             if state.waitingBytes >= Self.roomBytes, let failure = state.failure { throw failure }
             let header = LateRecordHeader(
                 dataLength: data.count, index: state.next, fileID: file, offset: offset,
-                seconds: Int64(time.tv_sec), nanoseconds: UInt32(time.tv_nsec))
+                seconds: Int64(time / 1_000_000_000), nanoseconds: UInt32(time % 1_000_000_000))
             let bytes = try record(header, after: state.lastMAC) { (sealed) throws(VolumeError) in
                 do throws(KeyError) {
                     try keys.sealLate(data, header, number: number, into: &sealed)

@@ -72,15 +72,9 @@ final class LateRecords: Sendable {
 
     // MARK: while locked
 
-    private static func microseconds() -> UInt64 {
-        var time = timespec()
-        unsafe clock_gettime(CLOCK_REALTIME, &time)
-        return UInt64(max(0, time.tv_sec)) * 1_000_000 + UInt64(time.tv_nsec / 1000)
-    }
-
     /// Begins the log of a lock. Call it before the keys are wiped.
     func begin() throws(VolumeError) {
-        let number = state.withLock { max($0.highest + 1, Self.microseconds()) }
+        let number = state.withLock { max($0.highest + 1, WallClock.nanoseconds / 1000) }
         guard number <= LateFileName.largest else { throw .store(.ENOSPC) }
         let key = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> LateKey in
             do throws(KeyError) { return try held.makeLateKey(number: number) } catch { throw VolumeError(error) }

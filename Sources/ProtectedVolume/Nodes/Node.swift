@@ -85,7 +85,7 @@ struct NodeState: Sendable {
     /// Further names of a hard-linked file.
     var otherPlaces: [Place] = []
     /// A handle that keeps a nameless inode reachable until it is forgotten.
-    var pin: Pin?
+    var pin: UnlinkedInodeHandle?
     /// The content, while a handle is open.
     var content: FileContent?
     var handles = 0
@@ -97,8 +97,8 @@ struct NodeState: Sendable {
     /// The class and flags at the last close, which this mount had proven. Every change of class goes through an open
     /// content.
     var verified: VerifiedClass?
-    /// The fingerprint when the file was last seen closed; nil if it is not known or a change is under way.
-    var fingerprint: Fingerprint?
+    /// Length and time when the file was last seen closed; nil if it is not known or a change is under way.
+    var lastSeen: LengthAndTime?
     /// The open content's backing file could only be opened for reading: the store is read-only.
     var isReadOnlyBelow = false
     /// Set when the inode has no name left.
@@ -129,10 +129,10 @@ final class PinCount: Sendable {
     }
 
     /// Makes a pin; nil if there are too many.
-    func pin(_ make: () throws(Errno) -> BackingNode) -> Pin? {
+    func pin(_ make: () throws(Errno) -> BackingNode) -> UnlinkedInodeHandle? {
         guard count.load(ordering: .relaxed) < limit, !isShort(), let node = try? make() else { return nil }
         count.add(1, ordering: .relaxed)
-        return Pin(node, self)
+        return UnlinkedInodeHandle(node, self)
     }
 
     fileprivate func release() {
@@ -141,7 +141,7 @@ final class PinCount: Sendable {
 }
 
 /// A handle on an inode without a name.
-final class Pin: Sendable {
+final class UnlinkedInodeHandle: Sendable {
     let node: BackingNode
     private let count: PinCount
 

@@ -93,7 +93,7 @@ final class NodeTable: Sendable {
         if contents.byNumber[node.number] != nil { contents.byNumber[place.parent.number]?.holds += 1 }
         let pin = node.state.withLock { state in
             if state.place == nil { state.place = place } else { state.otherPlaces.append(place) }
-            var pin: Pin?
+            var pin: UnlinkedInodeHandle?
             swap(&pin, &state.pin)
             return pin
         }
@@ -140,7 +140,7 @@ final class NodeTable: Sendable {
 
     /// Records that the name at `place` is gone. If no other name is known, `pin` keeps the node reachable. After the last
     /// name is gone, another object may get the inode number.
-    func unlinked(_ node: Node, at place: Place, pin: Pin?, isLast: Bool) {
+    func unlinked(_ node: Node, at place: Place, pin: UnlinkedInodeHandle?, isLast: Bool) {
         contents.withLock { contents in
             if isLast, contents.byInode[node.key] == node.number { contents.byInode[node.key] = nil }
             remove(place, from: node, in: &contents)

@@ -8,17 +8,17 @@ extension Volume {
     /// pages and attributes for a long time.
     private var looksForChanges: Bool { !options.isShared }
 
-    /// Remembers the fingerprint of a closed file if none is known yet.
-    func noteFingerprint(_ node: Node, _ status: Status) {
+    /// Remembers length and time of a closed file if none are known yet.
+    func noteLastSeen(_ node: Node, _ status: Status) {
         guard looksForChanges, node.kind == .file else { return }
         node.state.withLock { state in
-            if state.handles == 0, state.fingerprint == nil { state.fingerprint = Fingerprint(status) }
+            if state.handles == 0, state.lastSeen == nil { state.lastSeen = LengthAndTime(status) }
         }
     }
 
-    /// Forgets the fingerprint while our own change is under way; `noteFingerprint` or the last release follows.
-    func forgetFingerprint(_ node: Node) {
-        node.state.withLock { $0.fingerprint = nil }
+    /// Forgets length and time while our own change is under way; `noteLastSeen` or the last release follows.
+    func forgetLastSeen(_ node: Node) {
+        node.state.withLock { $0.lastSeen = nil }
     }
 
     /// Abandons a closed file's node, and returns true, if another program has changed the file.
@@ -28,7 +28,7 @@ extension Volume {
     func leaveIfChanged(_ node: Node, _ status: Status) -> Bool {
         guard looksForChanges, node.kind == .file else { return false }
         let isLeft = node.state.withLock { state in
-            guard let known = state.fingerprint, known != Fingerprint(status), state.handles == 0 else { return false }
+            guard let known = state.lastSeen, known != LengthAndTime(status), state.handles == 0 else { return false }
             state.isSuperseded = true
             return true
         }
@@ -40,14 +40,14 @@ extension Volume {
     func seen(_ status: Status, in parent: Node, _ name: EntryName) throws(VolumeError) -> Entry {
         let status = try compare(status, in: parent, name)
         let entry = try entry(status, in: parent, name)
-        noteFingerprint(entry.node, status)
+        noteLastSeen(entry.node, status)
         return entry
     }
 
     /// Abandons a known node whose file was changed. Reads `status` again first: our own change may have come between.
     private func compare(_ status: Status, in parent: Node, _ name: EntryName) throws(VolumeError) -> Status {
         guard looksForChanges, let node = nodes.known(InodeKey(status)), node.kind == .file,
-            node.state.withLock({ $0.handles == 0 && $0.fingerprint.map { $0 != Fingerprint(status) } ?? false })
+            node.state.withLock({ $0.handles == 0 && $0.lastSeen.map { $0 != LengthAndTime(status) } ?? false })
         else { return status }
         guard let again = try self.status(of: name, in: directory(parent)) else { throw .noEntry }
         if InodeKey(again) == node.key { _ = leaveIfChanged(node, again) }

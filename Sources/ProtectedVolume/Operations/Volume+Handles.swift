@@ -23,7 +23,7 @@ extension Volume {
             throw .stale
         }
         guard truncate else { return content }
-        forgetFingerprint(node)
+        forgetLastSeen(node)
         do throws(VolumeError) {
             try content.truncate(to: 0, access: .open)
             try? clearPrivileges(of: node, setID: clearsSetID)
@@ -60,30 +60,30 @@ extension Volume {
     /// Ends one `open` or `create`. After the last one the content is closed and its keys are wiped.
     package func release(_ node: Node, writable: Bool) {
         stripe(node).withLock { _ in
-            let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, Fingerprint?) in
+            let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, LengthAndTime?) in
                 state.handles -= 1
                 if writable { state.writableHandles -= 1 }
-                let known = state.fingerprint
+                let known = state.lastSeen
                 // The following changes are our own.
-                if state.handles == 0 { state.fingerprint = nil }
+                if state.handles == 0 { state.lastSeen = nil }
                 let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
                 return (concernsLooks ? state.content : nil, state.handles == 0, known)
             }
             guard let content else { return }
-            var looks = fingerprint(of: content)
-            // A file that was only read keeps its fingerprint, so the next open detects changes by other programs.
+            var looks = lastSeen(of: content)
+            // A file that was only read keeps its lastSeen, so the next open detects changes by other programs.
             let isChanged = known != nil && known != looks
             if isLast {
                 // A failure keeps the epoch open. No caller can receive the error.
                 try? content.release()
-                looks = fingerprint(of: content)
+                looks = lastSeen(of: content)
             }
             node.state.withLock { state in
                 if isLast {
                     state.content = nil
                     state.verified = VerifiedClass(content.header)
                 }
-                state.fingerprint = isChanged ? known : looks
+                state.lastSeen = isChanged ? known : looks
             }
             guard isLast else { return }
             opened.withLock { $0[node.number] = nil }
@@ -92,8 +92,8 @@ extension Volume {
         nodes.unhold(node)
     }
 
-    private func fingerprint(of content: FileContent) -> Fingerprint? {
-        (try? content.backing.status()).map { Fingerprint($0) }
+    private func lastSeen(of content: FileContent) -> LengthAndTime? {
+        (try? content.backing.status()).map { LengthAndTime($0) }
     }
 
     /// Runs `body` with the content, which is open during the call.
@@ -305,7 +305,7 @@ extension NodeState {
         if writable {
             writableHandles += 1
             writableOpens += 1
-            fingerprint = nil
+            lastSeen = nil
         }
     }
 }

@@ -15,7 +15,7 @@ extension Volume {
             guard self.content(of: node)?.isUnmended == true else { continue }
             // Uses a handle of its own, so that the keys are wiped with the last handle.
             let isUnfinished = try? withContent(node, writable: false) { (content) throws(VolumeError) -> Bool in
-                defer { node.state.withLock { $0.fingerprint = nil } }
+                defer { node.state.withLock { $0.lastSeen = nil } }
                 for _ in 0..<16 where mayGoOn() {
                     if try !content.mendSome() { return false }
                 }

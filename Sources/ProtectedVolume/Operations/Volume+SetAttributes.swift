@@ -13,7 +13,7 @@ extension Volume {
             // Write a waiting page 0 first: later it would undo these times.
             if let content = content(of: node), change.changesTime { try? content.flushHeader() }
             let object = try backing(node)
-            if change.changesTime { forgetFingerprint(node) }
+            if change.changesTime { forgetLastSeen(node) }
             try below { () throws(Errno) in
                 if change.owner != nil || change.group != nil {
                     try object.setOwner(change.owner, group: change.group)
@@ -25,7 +25,7 @@ extension Volume {
             if change.owner != nil || change.group != nil { try? clearPrivileges(of: node, setID: true) }
         }
         let status = try status(node)
-        noteFingerprint(node, status)
+        noteLastSeen(node, status)
         if change.modified != .keep { content(of: node)?.pinModificationTime(status.modified) }
         return attributes(node, status)
     }

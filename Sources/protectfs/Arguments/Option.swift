@@ -1,5 +1,6 @@
 // A command's options, their values, and its operands. The parser, the help, the man page and the completions all read this.
 
+import HostSystem
 import VolumeFormat
 
 /// The type of a value or an operand: its word in the help, and the completion in a shell.
@@ -93,6 +94,8 @@ struct Option: Sendable {
         help: "read the device key from FILE; none uses no device key")
     /// The default path of a volume's device key (XDG Base Directory Specification).
     static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
+    /// The value of `--device-key` that means none.
+    static let noDeviceKey = HostPath("none")
     /// A file with the passphrase.
     static let passphraseFile = Option(
         "passphrase-file", value: .file, mountWord: .unlocking, help: "read the passphrase from the first line of FILE")

@@ -38,11 +38,11 @@ extension Command {
                 "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "destroy the device key in FILE; none keeps all device keys"),
         ],
-        examples: [.init("protectfs erase ~/.documents", "Destroy the keys, after a confirmation.")], run: Erasing.run)
+        examples: [.init("protectfs erase ~/.documents", "Destroy the keys, after a confirmation.")], run: EraseRun.run)
 }
 
 /// The work of `erase`.
-enum Erasing {
+enum EraseRun {
     /// The facts of the volume, collected before anything is destroyed.
     struct Target {
         let path: HostPath
@@ -87,7 +87,7 @@ enum Erasing {
     private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
         for mount in MountLookup.all() {
-            guard let other = try? VolumeAccess(mount.source), other.bag.volumeID == volume else { continue }
+            guard let other = try? FoundVolume(mount.source), other.bag.volumeID == volume else { continue }
             throw .init(
                 .busy,
                 "\(target.path): a copy of this volume with the same device key, \(mount.source), is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"
@@ -99,9 +99,9 @@ enum Erasing {
     private static func refuseOtherStores(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume else { return }
         let own = try StateFileLayout.Store(target.directory, target.path)
-        for state in (try? StorePlace.states(of: volume)) ?? [] {
+        for state in (try? StoreIdentity.states(of: volume)) ?? [] {
             guard let store = state.state.layout.store, !store.isSameDirectory(as: own),
-                let other = try? VolumeAccess(HostPath(bytes: store.path)), other.bag.volumeID == volume,
+                let other = try? FoundVolume(HostPath(bytes: store.path)), other.bag.volumeID == volume,
                 !other.store.isSameDirectory(as: own), let key = try? other.deviceKey(.usual).path,
                 target.deviceKeys.contains(key)
             else { continue }
@@ -168,7 +168,7 @@ enum Erasing {
         guard let name = EntryName(path.lastComponent.bytes) else {
             throw .init(.usage, "\(path): not the path of a file")
         }
-        let parent = try VolumeAccess.text(path.parent)
+        let parent = try FoundVolume.text(path.parent)
         do throws(Errno) {
             report.note(
                 path, try KeyFileEraser.destroy(name, in: HostDirectory.open(path: parent)), holdsKeys: holdsKeys)

@@ -6,7 +6,7 @@ import HostSystem
 import ProtectedVolume
 import VolumeFormat
 
-extension Erasing {
+extension EraseRun {
     /// The results.
     struct Report {
         let target: Target

@@ -10,10 +10,10 @@ import ProtectedVolume
 import SodiumKit
 import VolumeFormat
 
-extension Erasing {
+extension EraseRun {
     /// Finds everything, and changes nothing.
     static func find(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> Target {
-        let text = try VolumeAccess.text(path)
+        let text = try FoundVolume.text(path)
         let directory: HostDirectory
         do throws(Errno) { directory = try HostDirectory.open(path: text) } catch {
             throw ErrorMessages.store(error, path)
@@ -23,7 +23,8 @@ extension Erasing {
         guard hasAny(names + names.compactMap(KeyFileEraser.marked)) else {
             throw .init(
                 .volume,
-                "\(path): not a protectfs volume (.protectfs.keybag is missing), or its keys are already destroyed")
+                "\(path): not a protectfs volume (\(ReservedName.keybag) is missing), or its keys are already destroyed"
+            )
         }
         try claim(directory, path)
         let search = DeviceKeySearch(
@@ -76,7 +77,7 @@ private struct DeviceKeySearch {
     init(_ arguments: Arguments, _ found: [KeybagRemains], _ store: StateFileLayout.Store) {
         switch arguments.path("device-key") {
         case nil: choice = .usual
-        case HostPath("none"): choice = .none
+        case Option.noDeviceKey: choice = .none
         case .some(let path): choice = .file(path)
         }
         remains = found.filter { $0.volumeID == found[0].volumeID }
@@ -96,7 +97,7 @@ private struct DeviceKeySearch {
         files.reduce(into: []) { found, file in if !found.contains(file.path) { found.append(file.path) } }
     }
 
-    func run(_ target: inout Erasing.Target) throws(CommandFailure) {
+    func run(_ target: inout EraseRun.Target) throws(CommandFailure) {
         target.isProven = !states.isEmpty
         var old = replaced
         if case .file(let given) = choice {
@@ -113,7 +114,7 @@ private struct DeviceKeySearch {
     }
 
     /// Copies of its keys beside them under any name, but only those that open the keybag.
-    private func takeCopies(_ target: inout Erasing.Target) throws(CommandFailure) {
+    private func takeCopies(_ target: inout EraseRun.Target) throws(CommandFailure) {
         for name in (try? FileStatus.names(in: SystemPaths.data)) ?? [] {
             let path = SystemPaths.data.appending(bytes: name.bytes)
             guard !named.contains(path), !target.deviceKeys.contains(where: { isSame($0, path) }),
@@ -132,7 +133,7 @@ private struct DeviceKeySearch {
 
     /// State files that an earlier run has begun to destroy.
     private func leftovers(of volume: VolumeID) -> [HostPath] {
-        Self.paths(LocalFile.all(of: volume).filter(\.isState)).filter { !Erasing.isThere($0) }
+        Self.paths(LocalFile.all(of: volume).filter(\.isState)).filter { !EraseRun.isThere($0) }
     }
 
     private func isSame(_ one: HostPath, _ other: HostPath) -> Bool {
@@ -141,9 +142,9 @@ private struct DeviceKeySearch {
     }
 
     /// The device key at `path`, or its remains from an earlier run.
-    private func take(_ path: HostPath, _ target: inout Erasing.Target, isGiven: Bool) throws(CommandFailure) {
-        guard Erasing.isThere(path) else {
-            if Erasing.isThere(LocalFile.beingErased(path)) { return target.deviceKeys.append(path) }
+    private func take(_ path: HostPath, _ target: inout EraseRun.Target, isGiven: Bool) throws(CommandFailure) {
+        guard EraseRun.isThere(path) else {
+            if EraseRun.isThere(LocalFile.beingErased(path)) { return target.deviceKeys.append(path) }
             if isGiven { _ = try DeviceKeyFile.read(path, isOptional: false) }
             return
         }
@@ -183,9 +184,9 @@ private struct DeviceKeySearch {
 
     /// A key that `recovery use` has replaced, as UUID.key.old. It opens copies of the volume from before, and is destroyed
     /// with the key that replaced it.
-    private func takeOld(_ path: HostPath, _ target: inout Erasing.Target) throws(CommandFailure) {
-        guard Erasing.isThere(path) else {
-            if Erasing.isThere(LocalFile.beingErased(path)) { target.deviceKeys.append(path) }
+    private func takeOld(_ path: HostPath, _ target: inout EraseRun.Target) throws(CommandFailure) {
+        guard EraseRun.isThere(path) else {
+            if EraseRun.isThere(LocalFile.beingErased(path)) { target.deviceKeys.append(path) }
             return
         }
         if choice == .none { return target.spared.append((path, "--device-key none was given")) }

@@ -2,7 +2,6 @@
 
 import BackingStore
 import Control
-import Dispatch
 import Glibc
 import HostSystem
 import Keybag
@@ -20,9 +19,9 @@ extension Command {
 
             --repair makes new records for directories whose record is missing or damaged, with the strongest default class
             that the directory can have had. It gives a header of class complete to empty files that have none. It
-            moves leftovers to .protectfs.lost+found in the volume. It copies everything readable of a damaged file to
+            moves leftovers to \(ReservedName.lostAndFound) in the volume. It copies everything readable of a damaged file to
             NAME.salvaged beside it. With --quarantine, it also moves damaged originals and everything that cannot be decrypted
-            to .protectfs.lost+found; the file log there says where each came from. Nothing is deleted.
+            to \(ReservedName.lostAndFound); the file log there says where each came from. Nothing is deleted.
 
             If a directory's record is missing, nothing proves the names in the directory: someone who can change the volume
             may have chosen them. Such names are shown as .unverified-HASH-NAME, and --repair keeps them so. Rename such a file
@@ -39,7 +38,7 @@ extension Command {
             .json, Option("no-unlock", help: "check only names, headers and files of class none"),
             Option("read-only", letter: "n", help: "change nothing"),
             Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
-            Option("quarantine", help: "with --repair, move what cannot be decrypted to .protectfs.lost+found"),
+            Option("quarantine", help: "with --repair, move what cannot be decrypted to \(ReservedName.lostAndFound)"),
             .deviceKey,
         ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag],
         examples: [
@@ -156,7 +155,7 @@ private final class Interruption: Sendable {
     init() {
         let signals = SignalSet(blocking: [SIGINT, SIGTERM, SIGHUP])
         let asked = asked
-        DispatchQueue.global().async {
+        let thread = BackgroundThread(name: "signals") {
             while signals.wait() != nil {
                 let isSecond = asked.withLock { asked in
                     defer { asked = true }
@@ -165,5 +164,6 @@ private final class Interruption: Sendable {
                 if isSecond { _exit(32) }
             }
         }
+        if thread == nil { Output.error("cannot start the thread for signals: the check cannot be interrupted") }
     }
 }

@@ -141,7 +141,7 @@ final class FsckReport: Sendable {
         if summary.remaining > 0 {
             text +=
                 repairs
-                ? "Damaged files stay beside their copies; fsck --repair --quarantine moves them to .protectfs.lost+found.\n"
+                ? "Damaged files stay beside their copies; fsck --repair --quarantine moves them to \(ReservedName.lostAndFound).\n"
                 : "protectfs fsck --repair repairs what it can, and copies what is readable of damaged files.\n"
         }
         if summary.closedEpochs {

@@ -12,14 +12,15 @@ extension Command {
         "info", .volumes, [.volume],
         "Shows what a volume is: its UUID and cipher, what opens it, and where its device key is.",
         options: [.json, .deviceKey, .previousKeybag],
-        examples: [.init("protectfs info ~/.documents", "Show the volume; no passphrase is needed.")], run: Info.run)
+        examples: [.init("protectfs info ~/.documents", "Show the volume; no passphrase is needed.")],
+        run: InfoReport.run)
 }
 
 /// The work of `info`.
-enum Info {
+enum InfoReport {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
-        let access = try VolumeAccess(path, usePrevious: arguments.has("previous-keybag"))
+        let access = try FoundVolume(path, usePrevious: arguments.has("previous-keybag"))
         let bag = access.bag
         let state = try LocalState.load(access)
         access.warnIfRefused()

@@ -37,16 +37,16 @@ extension Command {
             .init(
                 "protectfs init --device-key none --passphrase-file passphrase volume",
                 "Make a volume that the passphrase alone opens."),
-        ], run: Initialisation.run)
+        ], run: InitRun.run)
 }
 
 /// The work of `init`.
-enum Initialisation {
+enum InitRun {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
         let suite = try cipher(arguments)
-        let noDeviceKey = arguments.path("device-key") == HostPath("none")
+        let noDeviceKey = arguments.path("device-key") == Option.noDeviceKey
         let (directory, isNew) = try openEmpty(path)
         do throws(CommandFailure) {
             try tryStore(directory, path)
@@ -110,7 +110,7 @@ enum Initialisation {
     }
 
     private static func openEmpty(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, isNew: Bool) {
-        let text = try VolumeAccess.text(path)
+        let text = try FoundVolume.text(path)
         let isNew = unsafe path.withCString { unsafe mkdir($0, 0o700) } == 0
         if !isNew, errno != EEXIST {
             throw .init(.failure, "\(path): cannot make the directory: \(SystemError.reason(of: errno))")
@@ -121,7 +121,8 @@ enum Initialisation {
             var isVolume = false
             try directory.forEachEntry { entry in
                 let name = Array(entry.name.bytes)
-                if name == Array("lost+found".utf8) || name == Array(".".utf8) || name == Array("..".utf8) {
+                let ignored = [ReservedName.storesLostAndFound, ".", ".."]
+                if ignored.contains(where: { name.elementsEqual($0.utf8) }) {
                     return true
                 }
                 if name == Array("\(ReservedName.keybag)".utf8) { isVolume = true }

@@ -44,7 +44,7 @@ enum KeybagCommands {
     ) throws(CommandFailure) -> Opened {
         let before = try CheckedVolume(path, .init(arguments))
         if let note = try before.found.place().note(path) { Output.note(note) }
-        let choice = isRecovery ? .none : VolumeAccess.DeviceKeyChoice(arguments)
+        let choice = isRecovery ? .none : FoundVolume.DeviceKeyChoice(arguments)
         // This comes before any prompt.
         _ = try before.found.deviceKey(choice)
         let offered: Credential

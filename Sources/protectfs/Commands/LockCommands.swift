@@ -61,7 +61,7 @@ extension Command {
             }
             if report.state == .sweeping {
                 Output.note(
-                    "protectfs: \(path): the keys are wiped, but \(Statuses.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
+                    "protectfs: \(path): the keys are wiped, but \(StatusText.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
                 )
             }
             FreedMemory.noteOnce()

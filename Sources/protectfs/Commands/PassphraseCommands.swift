@@ -139,7 +139,7 @@ extension KeybagCommands {
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let access = try VolumeAccess(arguments.operands[0])
+        let access = try FoundVolume(arguments.operands[0])
         access.warnIfRefused()
         if arguments.has("json") {
             Output.line(JSONValue.array(access.bag.slots.map(describe)).line)

@@ -59,7 +59,7 @@ extension KeybagCommands {
     static func useRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         if let place = arguments.path("device-key") {
-            if place == HostPath("none") {
+            if place == Option.noDeviceKey {
                 throw .init(
                     .usage,
                     "--device-key none: recovery use writes a new device key; give a file, or leave the option out")

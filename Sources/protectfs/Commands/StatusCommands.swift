@@ -28,7 +28,7 @@ extension Command {
                         try client.status()
                     }
                     lines.append(report.json)
-                    if !arguments.has("json") { Output.print((isFirst ? "" : "\n") + Statuses.table(report, entry)) }
+                    if !arguments.has("json") { Output.print((isFirst ? "" : "\n") + StatusText.table(report, entry)) }
                 } catch {
                     if arguments.operands.count == 1 { throw error }
                     code = .notMounted
@@ -69,7 +69,7 @@ extension Command {
             while true {
                 do throws(ControlError) {
                     let event = try client.nextEvent()
-                    Output.line(isJSON ? event.json.line : "\(now()) \(Statuses.describe(event))")
+                    Output.line(isJSON ? event.json.line : "\(now()) \(StatusText.describe(event))")
                 } catch .closed {
                     return .success
                 } catch {
@@ -82,7 +82,7 @@ extension Command {
 }
 
 /// Reports of daemons for people.
-enum Statuses {
+enum StatusText {
     /// One mount as a table.
     static func table(_ report: StatusReport, _ entry: MountEntry) -> String {
         var table = Table("", "")
@@ -137,7 +137,7 @@ enum Statuses {
         switch event {
         case .willLock(_, let grace): "will lock within \(Int(grace.rounded(.up))) s"
         case .locked: "locked"
-        case .sweeping(let files): "locked; \(Statuses.plaintext(files))"
+        case .sweeping(let files): "locked; \(StatusText.plaintext(files))"
         case .willUnlock: "will unlock"
         case .unlocked: "unlocked"
         case .firstUnlock: "unlocked for the first time"

@@ -37,7 +37,7 @@ struct FoundDeviceKey: ~Copyable {
     }
 }
 
-extension VolumeAccess {
+extension FoundVolume {
     /// The choice of the device key for a command.
     enum DeviceKeyChoice {
         /// The default directory, if the key is there.
@@ -51,7 +51,7 @@ extension VolumeAccess {
         init(_ arguments: Arguments) {
             switch arguments.path("device-key") {
             case nil: self = .usual
-            case HostPath("none"): self = .none
+            case Option.noDeviceKey: self = .none
             // Absolute, because the daemon changes its directory.
             case .some(let path): self = .file((try? path.absolute()) ?? path)
             }

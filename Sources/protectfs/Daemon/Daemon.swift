@@ -156,7 +156,7 @@ enum Daemon {
 
     /// Opens the class keys: with the device key alone those of before first unlock, with a credential all of them.
     static func openKeys(
-        _ access: CheckedVolume, _ choice: VolumeAccess.DeviceKeyChoice, _ credential: consuming Credential?
+        _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ credential: consuming Credential?
     ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
         let deviceKey = try access.found.deviceKey(choice)
         guard let credential else {

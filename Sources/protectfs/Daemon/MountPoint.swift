@@ -25,7 +25,7 @@ final class MountPoint: Sendable {
             default: throw .init(.mountPoint, "\(path): the mount point cannot be used: \(error.reason)")
             }
         }
-        _ = try VolumeAccess.text(resolved)
+        _ = try FoundVolume.text(resolved)
         let source: HostPath
         do throws(SystemError) { source = try volume.resolved() } catch { throw ErrorMessages.system(error, .volume) }
         if resolved == source {

@@ -20,7 +20,7 @@ struct MountRequest {
     /// The volume stays in the state before first unlock.
     let noUnlock: Bool
     /// The location of the device key.
-    let deviceKey: VolumeAccess.DeviceKeyChoice
+    let deviceKey: FoundVolume.DeviceKeyChoice
     /// `--accept-keybag` and `--previous-keybag`.
     let terms: CheckedVolume.Terms
 
@@ -31,7 +31,7 @@ struct MountRequest {
         mountPoint = operands[1]
         noUnlock = arguments.has("no-unlock")
         terms = CheckedVolume.Terms(arguments)
-        deviceKey = VolumeAccess.DeviceKeyChoice(arguments)
+        deviceKey = FoundVolume.DeviceKeyChoice(arguments)
         var lists: [String] = []
         for list in arguments.all("option") {
             guard let text = String(validating: list.bytes, as: UTF8.self) else {

@@ -59,7 +59,7 @@ final class RunningMount: Sendable {
             volume: volume, options: request.options, source: MountLookup.simplified(source).description,
             log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
         // Not the description, because that replaces bytes that are not text.
-        let place = try VolumeAccess.text(point.path)
+        let place = try FoundVolume.text(point.path)
         let capture = ErrorCapture()
         let failure: SessionError?
         do throws(SessionError) {

@@ -111,12 +111,12 @@ enum ErrorMessages {
         case .format(let error):
             .init(
                 .volume,
-                "\(volume): the keybag is damaged (\(reason(error))); restore .protectfs.keybag, or try --previous-keybag"
+                "\(volume): the keybag is damaged (\(reason(error))); restore \(ReservedName.keybag), or try --previous-keybag"
             )
         case .deviceMACMismatch, .unlockMACMismatch, .publicKeyMismatch, .bundleMismatch, .malformedBundle:
             .init(
                 .volume,
-                "\(volume): the keybag has been changed, or belongs to another volume; restore .protectfs.keybag, or try --previous-keybag"
+                "\(volume): the keybag has been changed, or belongs to another volume; restore \(ReservedName.keybag), or try --previous-keybag"
             )
         case .wrongDeviceKey:
             .init(.authentication, "the device key belongs to another volume; give this volume's with --device-key")

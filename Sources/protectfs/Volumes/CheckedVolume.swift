@@ -24,7 +24,7 @@ struct CheckedVolume {
     }
 
     /// The directory and the keybag.
-    let found: VolumeAccess
+    let found: FoundVolume
     /// Whether the keybag is the one from before the last change.
     let isPrevious: Bool
     /// The result of comparing the keybag with this machine's record.
@@ -42,10 +42,10 @@ struct CheckedVolume {
 
     /// Reads the keybag and compares it.
     init(_ path: HostPath, _ terms: Terms) throws(CommandFailure) {
-        try self.init(try VolumeAccess(path, usePrevious: terms.usePrevious), terms, isPrevious: terms.usePrevious)
+        try self.init(try FoundVolume(path, usePrevious: terms.usePrevious), terms, isPrevious: terms.usePrevious)
     }
 
-    private init(_ found: VolumeAccess, _ terms: Terms, isPrevious: Bool) throws(CommandFailure) {
+    private init(_ found: FoundVolume, _ terms: Terms, isPrevious: Bool) throws(CommandFailure) {
         self.found = found
         self.terms = terms
         self.isPrevious = isPrevious
@@ -58,7 +58,7 @@ struct CheckedVolume {
     /// command has replaced it by its successor.
     func readAgain() throws(CommandFailure) -> CheckedVolume {
         let isPrevious = isPrevious && KeybagFile.hasPrevious(in: directory)
-        let now = try VolumeAccess(
+        let now = try FoundVolume(
             path, directory, found.store, typedPath: found.typedPath, usePrevious: isPrevious)
         guard now.bag.volumeID == bag.volumeID else {
             throw .init(.volume, "\(path): the keybag now belongs to another volume")
@@ -125,7 +125,7 @@ struct CheckedVolume {
             code = .failure
         }
         do throws(CommandFailure) {
-            try LocalState.pin(VolumeAccess(found, holding: next), accept: outcome == .accepted)
+            try LocalState.pin(FoundVolume(found, holding: next), accept: outcome == .accepted)
         } catch {
             Output.error("the keybag is changed, but this machine could not record it: \(error.message)")
             code = .failure
@@ -134,6 +134,6 @@ struct CheckedVolume {
     }
 
     private func leftBehind(_ error: Errno) -> String {
-        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): .protectfs.keybag.old still opens the volume as before that change. The next unlock tries again; or remove the file yourself"
+        "\(path): the keybag from before the last change could not be destroyed (\(SystemError.reason(of: error.rawValue))): \(ReservedName.previousKeybag) still opens the volume as before that change. The next unlock tries again; or remove the file yourself"
     }
 }

@@ -10,7 +10,7 @@ import VolumeFormat
 /// The state file as commands and the daemon use it.
 enum LocalState {
     /// The path of the state file of a volume's store.
-    static func store(_ access: VolumeAccess) throws(CommandFailure) -> StateFileStore {
+    static func store(_ access: FoundVolume) throws(CommandFailure) -> StateFileStore {
         try store(access.bag.volumeID, access.place().number)
     }
 
@@ -18,7 +18,7 @@ enum LocalState {
     static func store(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFileStore {
         let path = SystemPaths.data
         do throws(SystemError) { try makeDirectories(path) } catch { throw ErrorMessages.system(error) }
-        let text = try VolumeAccess.text(path)
+        let text = try FoundVolume.text(path)
         do throws(Errno) {
             let directory = try HostDirectory.open(path: text)
             return StateFileStore(directory: directory, volumeID: volume, number: number)
@@ -28,7 +28,7 @@ enum LocalState {
     }
 
     /// The state file of a volume's store. Nil if there is none.
-    static func load(_ access: VolumeAccess) throws(CommandFailure) -> StateFile? {
+    static func load(_ access: FoundVolume) throws(CommandFailure) -> StateFile? {
         try load(access.bag.volumeID, access.place().number)
     }
 
@@ -46,7 +46,7 @@ enum LocalState {
     /// A copy without a pin is compared with the highest serial pinned for any store of its UUID, because an attacker who can
     /// change the store can make it look like a new copy.
     static func standing(
-        of access: VolumeAccess, accept: Bool
+        of access: FoundVolume, accept: Bool
     ) throws(CommandFailure) -> (outcome: StateFile.Outcome, isPublicKeyPinned: Bool) {
         let own = try load(access)
         let isPinned = own?.layout.isPinned == true
@@ -62,13 +62,13 @@ enum LocalState {
 
     /// The state file with the highest pinned serial of a volume. Of several, the one that pins this keybag.
     private static func highestPin(_ bag: Keybag) throws(CommandFailure) -> StateFile? {
-        let pinned = try StorePlace.states(of: bag.volumeID).map(\.state).filter(\.layout.isPinned)
+        let pinned = try StoreIdentity.states(of: bag.volumeID).map(\.state).filter(\.layout.isPinned)
         let highest = pinned.filter { state in pinned.allSatisfy { $0.layout.serial <= state.layout.serial } }
         return highest.first { (try? StateFile.check(bag, against: $0)) == .current } ?? highest.first
     }
 
     /// Pins a keybag that has been unlocked or made here. A pin goes back only if a person has accepted the keybag.
-    static func pin(_ access: VolumeAccess, accept: Bool) throws(CommandFailure) {
+    static func pin(_ access: FoundVolume, accept: Bool) throws(CommandFailure) {
         var refusal: StateFileError?
         try update(access) { state in
             do throws(StateFileError) { try state.pin(access.bag, acceptingKeybag: accept) } catch { refusal = error }
@@ -78,18 +78,18 @@ enum LocalState {
 
     /// The record of a volume that this machine has not seen before: nothing is pinned, crash damage is tolerated, and every
     /// late file in the volume's root is believed.
-    private static func anew(_ access: VolumeAccess) -> StateFile {
+    private static func anew(_ access: FoundVolume) -> StateFile {
         var state = StateFile(unpinned: access.bag.volumeID)
         state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
 
     /// Checks that the state file can be written. A missing file is made, and pins nothing.
-    static func touch(_ access: VolumeAccess) throws(CommandFailure) { try update(access) { _ in } }
+    static func touch(_ access: FoundVolume) throws(CommandFailure) { try update(access) { _ in } }
 
     /// Changes the state file of a volume's store. A missing file is made.
     private static func update(
-        _ access: VolumeAccess, _ change: (inout StateFile) -> Void
+        _ access: FoundVolume, _ change: (inout StateFile) -> Void
     ) throws(CommandFailure) {
         let (volume, place) = (access.bag.volumeID, try access.place())
         let store = try store(volume, place.number)

@@ -8,7 +8,7 @@ import SodiumKit
 import VolumeFormat
 
 /// The directory and the unverified keybag of a volume. To use the keybag, read it with `CheckedVolume`.
-struct VolumeAccess {
+struct FoundVolume {
     /// The path as typed.
     let path: HostPath
     /// The volume's directory.
@@ -90,7 +90,7 @@ struct VolumeAccess {
     }
 
     /// The same volume with the keybag that has just been written.
-    init(_ access: VolumeAccess, holding bag: Keybag) {
+    init(_ access: FoundVolume, holding bag: Keybag) {
         path = access.path
         directory = access.directory
         store = access.store
@@ -99,5 +99,5 @@ struct VolumeAccess {
     }
 
     /// This store among the copies of the volume that this machine has seen.
-    func place() throws(CommandFailure) -> StorePlace { try StorePlace(bag.volumeID, store, typedPath) }
+    func place() throws(CommandFailure) -> StoreIdentity { try StoreIdentity(bag.volumeID, store, typedPath) }
 }

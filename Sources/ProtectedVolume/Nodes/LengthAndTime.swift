@@ -3,7 +3,7 @@
 internal import BackingStore
 
 /// The length and modification time of a backing file. Every change of the content changes one of them.
-struct Fingerprint: Sendable, Equatable {
+struct LengthAndTime: Sendable, Equatable {
     var length: UInt64
     var modified: Timestamp
 
