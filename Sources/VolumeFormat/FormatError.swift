@@ -20,6 +20,15 @@ package enum FormatError: Error, Hashable, Sendable {
     case inconsistent(StaticFieldName)
     /// Text that is not strict base64url.
     case encoding
+
+    /// Whether a newer version of the format explains the error. If the object's MAC or tag is right, it was not damaged.
+    package var isNewer: Bool {
+        switch self {
+        case .version(let version): version > FormatVersion.current
+        case .reservedClass, .unknownClass, .suite, .unsupported: true
+        case .length, .magic, .inconsistent, .encoding: false
+        }
+    }
 }
 
 /// The name of a field, for messages.

@@ -64,9 +64,20 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         }
     }
 
-    /// Whether this class is stronger than `other` (A > B > C > D).
+    /// The place in the table of strength, A > B > 7 > C > D; 0 is the strongest. Numbers on disk have no order. Class 7 is not
+    /// built, and its place is free.
+    private var rank: Int {
+        switch self {
+        case .complete: 0
+        case .completeUnlessOpen: 1
+        case .completeUntilFirstUserAuthentication: 3
+        case .none: 4
+        }
+    }
+
+    /// Whether this class is stronger than `other`.
     package func isStronger(than other: ProtectionClass) -> Bool {
-        rawValue < other.rawValue
+        rank < other.rank
     }
 
     /// The canonical name as static bytes.

@@ -35,10 +35,14 @@ struct ExitCode: Equatable, Sendable {
     /// `wait` reached its timeout, as in timeout(1).
     static let timeout = ExitCode(number: 124)
 
-    /// fsck(8) adds these up: 1, something was repaired; 4, errors are left; 8, the report is incomplete; 32, interrupted.
-    static func check(hasRepaired: Bool, hasErrors: Bool, isInterrupted: Bool, isSaid: Bool) -> ExitCode {
+    /// fsck(8) adds these up: 1, something was repaired; 4, errors are left; 8, the report is incomplete; 32, interrupted. fsck(8) does
+    /// not use 64: something was made by a newer version, which is no error.
+    static func check(
+        hasRepaired: Bool, hasErrors: Bool, hasNewer: Bool, isInterrupted: Bool, isSaid: Bool
+    ) -> ExitCode {
         ExitCode(
-            number: (hasRepaired ? 1 : 0) + (hasErrors ? 4 : 0) + (isSaid ? 0 : 8) + (isInterrupted ? 32 : 0))
+            number: (hasRepaired ? 1 : 0) + (hasErrors ? 4 : 0) + (isSaid ? 0 : 8) + (isInterrupted ? 32 : 0)
+                + (hasNewer ? 64 : 0))
     }
     /// fsck(8): the check could not be done.
     static let checkFailed = ExitCode(number: 8)
@@ -80,7 +84,7 @@ struct ExitCode: Equatable, Sendable {
 
     /// The codes of `fsck`, which differ.
     static let checkNote =
-        "fsck adds up the codes of fsck(8): 1 repaired, 4 errors left, 8 check or report incomplete, 16 wrong command line, 32 interrupted."
+        "fsck adds up the codes of fsck(8): 1 repaired, 4 errors left, 8 check or report incomplete, 16 wrong command line, 32 interrupted, 64 made by a newer version (not an error)."
 }
 
 /// A command's failure: a one-line message and the exit code.

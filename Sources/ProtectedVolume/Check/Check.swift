@@ -164,6 +164,7 @@ package final class Check: Sendable {
             case .error: state.summary.errors += 1
             case .crash: state.summary.crashes += 1
             case .note: state.summary.notes += 1
+            case .newer: state.summary.newer += 1
             }
         }
         hand(
@@ -178,6 +179,7 @@ package final class Check: Sendable {
         case .locked: break
         case .store(let errno), .refused(let errno): found(.store, .error, paths, page: page, errno: errno)
         case .damaged(let damage): found(Finding.Kind(damage), .error, paths, page: page)
+        case .newer: found(.newer, .newer, paths, page: page)
         }
     }
 
@@ -247,12 +249,12 @@ package final class Check: Sendable {
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
         tellLateFiles()
         var summary = state.withLock { $0.summary }
-        if mends, summary.isComplete, summary.remaining == 0 {
+        if mends, summary.isWhole {
             // Every file was opened and received its late records. The remaining records have no file.
             _ = try volume.late.drop(exceptFor: state.withLock { $0.seenIDs })
         }
         if mends { try volume.close() }
-        guard mends, let states, summary.isComplete, summary.remaining == 0 else { return summary }
+        guard mends, let states, summary.isWhole else { return summary }
         try volume.content.epochs.closeEndedBadly()
         try states.endToleration()
         summary.closedEpochs = true

@@ -12,6 +12,8 @@ package struct Finding: Sendable {
         case crash
         /// Harmless.
         case note
+        /// A newer version of protectfs made it. It is not damaged, and no repair changes it.
+        case newer
     }
 
     /// The kinds of findings.
@@ -75,6 +77,8 @@ package struct Finding: Sendable {
         case previousKeybag = "previous-keybag"
         /// An older header may open the file under a weaker class.
         case keyExposed = "key-exposed"
+        /// Verified bytes with a version, flag, class or number that this program does not know.
+        case newer
     }
 
     /// The kind.
@@ -123,6 +127,8 @@ package struct CheckSummary: Sendable {
     package var crashes = 0
     /// Harmless findings.
     package var notes = 0
+    /// Objects that a newer version made.
+    package var newer = 0
     /// Names that are not verified, and were not confirmed.
     package var unverified = 0
     /// Files mended.
@@ -141,6 +147,9 @@ package struct CheckSummary: Sendable {
     package var unchecked: [ProtectionClass: Int] = [:]
     /// Whether everything was verified.
     package var isComplete: Bool { unchecked.isEmpty && !isInterrupted }
+    /// Whether everything was verified and understood, and no error remains. What a newer version made may hold crash damage
+    /// that only that version can judge.
+    package var isWhole: Bool { isComplete && remaining == 0 && newer == 0 }
     /// Whether the epochs that ended badly were closed. From now on their damage is an error.
     package var closedEpochs = false
 }

@@ -11,6 +11,9 @@ package enum VolumeError: Error, Equatable, Sendable {
     case store(Errno)
     /// Stored bytes do not verify, so this volume did not write them.
     case damaged(Damage)
+    /// Stored bytes verify, but a newer version of the format made them (docs/volume-format.md, section 11). The value says what
+    /// kind of object it is.
+    case newer(Damage)
     /// The operation itself is not possible, independent of the store (`EEXIST`, `ENOTEMPTY`, `EINVAL` …).
     case refused(Errno)
 
@@ -34,7 +37,7 @@ package enum VolumeError: Error, Equatable, Sendable {
     package static let stale = VolumeError.refused(.ESTALE)
 }
 
-/// The kind of stored data that failed its check.
+/// The kind of stored data that failed its check, or that a newer version made.
 package enum Damage: String, Equatable, Sendable, CaseIterable {
     /// A file's header or its MAC.
     case header

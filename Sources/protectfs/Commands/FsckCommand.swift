@@ -101,7 +101,7 @@ enum Fsck {
         let isSaid = report.end(summary)
         return .check(
             hasRepaired: summary.repaired + summary.tidied + summary.salvaged > 0, hasErrors: summary.remaining > 0,
-            isInterrupted: summary.isInterrupted, isSaid: isSaid)
+            hasNewer: summary.newer > 0, isInterrupted: summary.isInterrupted, isSaid: isSaid)
     }
 
     /// As many as there are processors, within the limit of locked memory: each holds a large buffer, and some hold a second

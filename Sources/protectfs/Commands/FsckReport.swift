@@ -131,9 +131,14 @@ final class FsckReport: Sendable {
                 "\(summary.unverified) names are not verified; they are marked. Rename files that you recognise in the mount, "
             text += "or confirm names with --repair and --accept-name, --accept-names-from or --accept-names.\n"
         }
-        for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+        for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.isStronger(than: $1.key) }) {
             text +=
                 "\(count) files of class \(protectionClass.canonicalName) were not checked: the volume was not unlocked.\n"
+        }
+        if summary.newer > 0 {
+            text +=
+                "\(summary.newer) objects were made by a newer version of protectfs. They are not damaged, and nothing changes "
+            text += "them; check them with that version.\n"
         }
         if summary.isInterrupted {
             text += "Interrupted before everything was checked. Finished repairs are complete.\n"
@@ -160,7 +165,8 @@ final class FsckReport: Sendable {
             ("symlinks", number(summary.symlinks)), ("others", number(summary.others)),
             ("bytes", .unsigned(summary.bytes)), ("errors", number(summary.errors)),
             ("crashes", number(summary.crashes)), ("notes", number(summary.notes)),
-            ("mended", number(summary.mended)), ("repaired", number(summary.repaired)),
+            ("newer", number(summary.newer)), ("mended", number(summary.mended)),
+            ("repaired", number(summary.repaired)),
             ("salvaged", number(summary.salvaged)), ("tidied", number(summary.tidied)),
             ("remaining", number(summary.remaining)), ("complete", .bool(summary.isComplete)),
             ("interrupted", .bool(summary.isInterrupted)), ("closedEpochs", .bool(summary.closedEpochs)),

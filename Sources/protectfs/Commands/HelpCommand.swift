@@ -3,6 +3,7 @@
 import Control
 import FuseFrontend
 import HostSystem
+import VolumeFormat
 
 extension Command {
     static let help = Command(
@@ -56,7 +57,7 @@ enum HelpLookup {
 private enum CommandTable {
     static var json: JSONValue {
         .fields([
-            ("version", .string(programVersion)), ("groups", .array(Command.Group.allCases.map(json))),
+            ("version", .string(ProgramVersion.number)), ("groups", .array(Command.Group.allCases.map(json))),
             ("mountOptions", .array(MountOption.all.map(json))),
             (
                 "exitCodes",

@@ -1,10 +1,8 @@
-// `protectfs version`, and the version itself.
+// `protectfs version`.
 
 import Control
 import HostSystem
-
-/// The version of the program. The version of the format is in the keybag.
-let programVersion = "0.3.0"
+import VolumeFormat
 
 extension Command {
     static let version = Command(
@@ -12,9 +10,10 @@ extension Command {
         examples: [.init("protectfs version", "Show the versions of the program and of the volume format.")],
         usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let fields: [(String, JSONValue)] = [("version", .string(programVersion)), ("format", .integer(1))]
+            let (version, format) = (ProgramVersion.number, FormatVersion.current)
+            let fields: [(String, JSONValue)] = [("version", .string(version)), ("format", .integer(Int64(format)))]
             Output.line(
-                arguments.has("json") ? JSONValue.fields(fields).line : "protectfs \(programVersion), volume format 1")
+                arguments.has("json") ? JSONValue.fields(fields).line : "protectfs \(version), volume format \(format)")
             return .success
         })
 }

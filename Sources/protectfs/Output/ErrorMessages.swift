@@ -181,6 +181,8 @@ enum ErrorMessages {
         case .store(let code): store(code, path)
         case .damaged(let damage):
             .init(.volume, "\(path): the volume is damaged (\(damage.rawValue)); run protectfs fsck to see where")
+        case .newer(let object):
+            .init(.unsupported, "\(path): made by a newer version of protectfs (\(object.rawValue)); use that version")
         case .refused(let code): store(code, path)
         }
     }
