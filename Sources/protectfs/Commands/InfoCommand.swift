@@ -37,22 +37,22 @@ enum InfoReport {
             isAuthentic = true
         }
         let mounts = MountLookup.of(volume: path)
+        let keybag = InfoKeybag(bag: bag, isAuthentic: isAuthentic == true)
         if arguments.has("json") {
-            let fields: [(String, JSONValue)] = [
+            var fields: [(String, JSONValue)] = [
                 ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")),
-                ("format", .integer(Int64(FormatVersion.current))),
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
                 ("deviceKeyFound", .bool(isAuthentic != nil)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
-                ("slots", .array(bag.slots.map(KeybagCommands.describe))),
                 ("knownHere", .bool(state != nil)), ("keybagPinned", .bool(state?.layout.isPinned ?? false)),
                 ("copyOf", .optional(place.original?.description)),
                 ("toleratesEverything", .bool(state?.layout.toleratesEverything ?? true)),
                 ("openEpochs", .array((state?.layout.openEpochs ?? []).map { .integer(Int64($0)) })),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
             ]
+            fields += keybag.fields
             Output.line(JSONValue.fields(fields).line)
             return .success
         }
@@ -66,11 +66,7 @@ enum InfoReport {
         table.add(
             "Device key",
             bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not on this machine)" : "") : "none")
-        for slot in bag.slots where slot.kind != .device {
-            table.add(
-                "Opens with",
-                KeybagCommands.kindName(slot) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
-        }
+        keybag.add(to: &table)
         if let original = place.original { table.add("Copy of", "\(original) (or moved from there)") }
         switch state?.layout {
         case nil: table.add("State", "not seen on this machine before: crash damage is tolerated until a complete fsck")
