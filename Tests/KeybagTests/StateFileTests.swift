@@ -45,16 +45,15 @@ import VolumeFormat
         #expect(defect(changed(bytes) { $0[105] = 1 }) == .newer(.unsupported("incompatible features"), writer: writer))
         #expect(defect(changed(bytes) { $0[124] = 1 }) == .newer(.unsupported("reserved bytes"), writer: writer))
         // The epochs' TLV becomes one that is not known and must be.
-        #expect(defect(changed(bytes) { $0[128 + 1] = 0x80 }) == .newer(.unsupported("TLV"), writer: writer))
+        let epochs = 128 + 6 + writer.utf8.count
+        #expect(defect(changed(bytes) { $0[epochs + 1] = 0x80 }) == .newer(.unsupported("TLV"), writer: writer))
         // A right hash over a contradiction.
         #expect(defect(changed(bytes) { $0[10] = 127 }) == .damaged)
         #expect(defect(changed(bytes) { $0[120] = 6 }) == .damaged)
         #expect(defect(changed(bytes) { $0[12] += 1 }) == .cutOff(length: bytes.count, expected: bytes.count + 1))
         #expect(defect(changed(bytes) { $0[12] -= 1 }) == .damaged)
         // Its writer is not believed where it is no text.
-        let place = bytes.count - 32 - writer.utf8.count
-        #expect(
-            defect(changed(bytes) { ($0[8], $0[place]) = (3, 10) }) == .newer(.version(3), writer: nil))
+        #expect(defect(changed(bytes) { ($0[8], $0[128 + 6]) = (3, 10) }) == .newer(.version(3), writer: nil))
         // Another volume's is that first, also where it is newer.
         #expect(
             defect(changed(bytes) { $0[8] = 3 }, of: VolumeID(InlineArray(repeating: 9))) == .otherVolume(Self.volume))
