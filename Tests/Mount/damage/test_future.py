@@ -10,15 +10,12 @@ import os
 import harness
 import reader
 from checks import report
-from future import WRITER, Store, erased, snapshot, states
+from future import (ALL_KEYS, INACTIVE, WRITER, A, B, BundleEntry, C, D, Keybag, Store, erased, le, make_tlvs, signing,
+                    snapshot, states)
 from harness import CLASSES, outcome, pattern, protectfs, read_file, set_class, write_file
 from keybags import mount as try_mount
 from refusals import UNSUPPORTED, VOLUME
 from test_future_objects import NO, compare
-
-from secondreader.keybag import A, ALL_KEYS, B, C, D, INACTIVE, BundleEntry, Keybag
-from secondreader.primitives import le, make_tlvs
-from secondreader.signing import add_entries, make_slot, open_any
 
 NEW_PASSPHRASE = "another correct horse battery"
 FOREIGN = b"what opens the slot of a newer version"
@@ -118,7 +115,7 @@ def newer_keybag(row, changes):
             store.keybag(tlvs=[(0x8123, b"new")])
         else:
             old = [slot.data for slot in store.bag.slots]
-            store.keybag(slots=old + [make_slot(store.bag.uuid, 99, 4, 0x80, FOREIGN, store.keys.entries)])
+            store.keybag(slots=old + [signing.make_slot(store.bag.uuid, 99, 4, 0x80, FOREIGN, store.keys.entries)])
         refuses(environment, row, mount.volume, commands(environment, mount.volume), [WRITER])
         done = protectfs("info", mount.volume.path, env=mount.volume.environment, ok=False)
         environment.cell(f"{row}: info names the writer", (True, []), (
@@ -142,13 +139,13 @@ def newer_slot(row, kind, flags, changes):
         mount = filled(environment)
         volume, store = mount.volume, Store(mount.volume)
         ext = make_tlvs([(1, b"my new device"), (2, le(1_700_000_000, 8))] if 104 not in changes else [(9, b"x")])
-        foreign = make_slot(store.bag.uuid, 77, kind, flags, FOREIGN, store.keys.entries, ext=ext, changes=changes)
+        foreign = signing.make_slot(store.bag.uuid, 77, kind, flags, FOREIGN, store.keys.entries, ext=ext, changes=changes)
         store.keybag(slots=[foreign] + [slot.data for slot in store.bag.slots], tlvs=[(0x77, b"kept")], changes={44: b"\7"})
 
         def check(when):
             bag = Store(volume).bag
             environment.cell(f"{row}, {when}: its bytes", True, foreign in [slot.data for slot in bag.slots])
-            keys = open_any(bag.uuid, foreign, FOREIGN)
+            keys = signing.open_any(bag.uuid, foreign, FOREIGN)
             environment.cell(f"{row}, {when}: its keys are the volume's", [entry.data for entry in store.keys.entries],
                              [entry.data for entry in keys])
             environment.cell(f"{row}, {when}: kept TLV and features", (True, 7), ((0x77, b"kept") in bag.tlvs, bag.compatible))
@@ -266,7 +263,7 @@ def test_unknown_entries_of_a_bundle(environment):
     store = Store(mount.volume)
     more = [BundleEntry.make(19, 3, os.urandom(32), 0xFE, b"kept"), BundleEntry.make(200, 0, os.urandom(32), 1),
             BundleEntry.make(A, 9, os.urandom(32), 0x40, b"\1\2\3\4")]
-    store.put_keybag(add_entries(store.bag.data, store.keys, store.materials(), more))
+    store.put_keybag(signing.add_entries(store.bag.data, store.keys, store.materials(), more))
     store.keybag()
     use_by_both(environment, "unknown entries", mount.volume)
     kept_by_key_commands(environment, "unknown entries", mount.volume)
