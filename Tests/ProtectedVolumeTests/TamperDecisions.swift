@@ -154,6 +154,7 @@ struct TamperDecisions {
         switch error {
         case .locked: "EACCES"
         case .damaged: "EIO"
+        case .newer: "EOPNOTSUPP"
         case .noEntry: "ENOENT"
         case .store(let errno), .refused(let errno): "\(errno)"
         }
