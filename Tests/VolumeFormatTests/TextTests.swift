@@ -87,8 +87,8 @@ import VolumeFormat
         let long = "~" + String(repeating: "A", count: 43)
         let expected: [(String, ReservedName.Kind)] = [
             (".protectfs.keybag", .keybag), (".protectfs.keybag.old", .keybag), (".protectfs.dir", .record),
-            (".protectfs.tmp.x", .temporary), (".protectfs.aside.x", .aside), (".protectfs.y", .foreign),
-            (".protectfs.lost+found", .lostAndFound), (".protectfs.lost+found2", .foreign),
+            (".protectfs.tmp.x", .temporary), (".protectfs.aside.x", .aside), (".protectfs.y", .unknownReserved),
+            (".protectfs.lost+found", .lostAndFound), (".protectfs.lost+found2", .unknownReserved),
             (long, .long), (long + ".n", .companion), (long + ".x", .foreign), ("~A", .foreign),
             (String(repeating: "A", count: 23), .encoded), ("AAAA", .foreign),
         ]
