@@ -38,7 +38,9 @@ extension HeldKeys {
     ///
     /// - Throws: `KeyError.locked` if that key is not in memory.
     package func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
-        var header = LateFileHeader(generation: generation(of: .complete), volumeID: volumeID, number: number)
+        var header = LateFileHeader(
+            generation: generation(of: .complete), sealGeneration: generation(of: .completeUnlessOpen),
+            volumeID: volumeID, number: number)
         let wrapKey = try lateWrapKey(number)
         let key = try keyMemory { () throws(SodiumError) in try SecretKey.random() }
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()

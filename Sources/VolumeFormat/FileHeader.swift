@@ -33,7 +33,7 @@ package struct FileHeader: Sendable {
     /// Bytes of a wrapped file key.
     package static let wrapLength = 80
     /// The header's version.
-    package static let version: UInt8 = 1
+    package static let version = UInt8(FormatVersion.current)
 
     /// The file's class.
     package var protectionClass: ProtectionClass

@@ -24,10 +24,10 @@ package struct LayoutField: Sendable, Hashable {
         }
     }
 
-    /// nonce ‖ ciphertext ‖ tag in `count` bytes, as symlinks' targets and attributes' values are stored.
+    /// version ‖ nonce ‖ ciphertext ‖ tag in `count` bytes, as symlinks' targets and attributes' values are stored.
     package static func sealed(count: Int, from start: Int = 0) -> [LayoutField] {
-        let text = max(count - 40, 0)
-        return sequence([("nonce", 24), ("ciphertext", text), ("tag", 16)], from: start)
+        let text = max(count - 41, 0)
+        return sequence([("version", 1), ("nonce", 24), ("ciphertext", text), ("tag", 16)], from: start)
     }
 
     /// IV ‖ ciphertext in `count` bytes, as names are encoded.
@@ -133,8 +133,8 @@ extension LateFileHeader {
     /// The header's fields.
     package static var fields: [LayoutField] {
         LayoutField.sequence([
-            ("magic", 8), ("version", 2), ("generation", 2), ("reserved", 4), ("UUID", 16), ("number", 8),
-            ("reserved, second", 8), ("nonce", nonceRange.count), ("wrapped key", wrapRange.count - 16),
+            ("magic", 8), ("version", 2), ("generation", 2), ("generation of B", 2), ("reserved", 2), ("UUID", 16),
+            ("number", 8), ("reserved, second", 8), ("nonce", nonceRange.count), ("wrapped key", wrapRange.count - 16),
             ("wrapped key's tag", 16), ("reserved, last", 8),
         ])
     }

@@ -38,7 +38,7 @@ import VolumeFormat
             } catch { return error }
         }
         #expect(error(0, 0x51) == .magic)
-        #expect(error(3, 2) == .version(2))
+        #expect(error(3, 3) == .version(3))
         #expect(error(4, 7) == .reservedClass)
         #expect(error(4, 0) == .unknownClass)
         #expect(error(5, 3) == .suite)
