@@ -39,7 +39,7 @@ extension HeldKeys {
     /// - Throws: `KeyError.locked` if that key is not in memory.
     package func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
         var header = LateFileHeader(
-            generation: generation(of: .complete), sealGeneration: generation(of: .completeUnlessOpen),
+            generation: generation(of: .complete), publicKeyGeneration: generation(of: .completeUnlessOpen),
             volumeID: volumeID, number: number)
         let wrapKey = try lateWrapKey(number)
         let key = try keyMemory { () throws(SodiumError) in try SecretKey.random() }
