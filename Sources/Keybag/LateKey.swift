@@ -39,7 +39,7 @@ extension HeldKeys {
     /// - Throws: `KeyError.locked` if that key is not in memory.
     package func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
         var header = LateFileHeader(
-            generation: generation(of: .complete), sealGeneration: generation(of: .completeUnlessOpen),
+            generation: generation(of: .complete), publicKeyGeneration: generation(of: .completeUnlessOpen),
             volumeID: volumeID, number: number)
         let wrapKey = try lateWrapKey(header)
         let key = try keyMemory { () throws(SodiumError) in try SecretKey.random() }
@@ -74,8 +74,8 @@ extension HeldKeys {
         }
         guard let key else { throw .authenticationFailed }
         // The header is genuine, so its records are sealed to a generation that is missing here.
-        if unlessOpen.isMissing(generation: header.sealGeneration) {
-            throw .unknownGeneration(header.sealGeneration)
+        if unlessOpen.isMissing(generation: header.publicKeyGeneration) {
+            throw .unknownGeneration(header.publicKeyGeneration)
         }
         return LateKey(header: header, key: key)
     }
@@ -89,7 +89,7 @@ extension HeldKeys {
         into output: inout MutableSpan<UInt8>
     ) throws(KeyError) -> Bool {
         let data = AssociatedData.lateRecord(number: header.number, header: record)
-        return try withPrivateKey(header.sealGeneration) { (privateKey, publicKey) throws(KeyError) in
+        return try withPrivateKey(header.publicKeyGeneration) { (privateKey, publicKey) throws(KeyError) in
             let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)
             return try keyMemory { () throws(SodiumError) in
                 try HPKE.open(
