@@ -55,13 +55,26 @@ enum SlotCipher {
         case damaged
     }
 
+    /// Whether the slot was made with this key material, by its commitment alone.
+    static func isMade(
+        _ slot: borrowing SlotLayout, volumeID: VolumeID, with material: Span<UInt8>, device: Span<UInt8>
+    ) throws(SodiumError) -> Bool {
+        try isMade(slot, from: secret(of: slot, volumeID: volumeID, material: material, device: device))
+    }
+
+    private static func isMade(
+        _ slot: borrowing SlotLayout, from secret: borrowing SecretKey
+    ) throws(SodiumError) -> Bool {
+        let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
+        let stored = slot.commitment
+        return commitment.withBytes { constantTimeEqual($0, stored.span) }
+    }
+
     static func open(
         _ slot: borrowing SlotLayout, volumeID: VolumeID, material: Span<UInt8>, device: Span<UInt8>
     ) throws(SodiumError) -> Opening {
         let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
-        let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
-        let stored = slot.commitment
-        guard commitment.withBytes({ constantTimeEqual($0, stored.span) }) else { return .wrongMaterial }
+        guard try isMade(slot, from: secret) else { return .wrongMaterial }
         let key = try deriveKey(from: secret, label: KeyLabel.slotWrap)
         let associatedData = slot.associatedData(volume: volumeID)
         let opened = try XChaCha.openBytes(

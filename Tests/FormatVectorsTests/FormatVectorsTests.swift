@@ -127,7 +127,7 @@ import VolumeFormat
     @Test func states() throws {
         for vector in vectors.entries("state") {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: bytes.span)
+            let state = try? StateFile(parsing: bytes).layout
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serial == vector.expected.number("serial"))

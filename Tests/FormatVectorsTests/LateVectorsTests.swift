@@ -132,7 +132,7 @@ import VolumeFormat
         #expect(entries.count > 10)
         for vector in entries {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: bytes.span)
+            let state = try? StateFile(parsing: bytes).layout
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serialized() == bytes, "\(vector.comment)")
@@ -148,7 +148,7 @@ import VolumeFormat
         #expect(entries.count > 10)
         for vector in entries {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: bytes.span)
+            let state = try? StateFile(parsing: bytes).layout
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serialized() == bytes, "\(vector.comment)")

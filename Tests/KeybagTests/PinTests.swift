@@ -74,10 +74,12 @@ import VolumeFormat
         layout.publicKey = InlineArray(repeating: 0)
         layout.unlockMAC = InlineArray(repeating: 0)
         #expect(!parsed.pins(publicKeyOf: try Keybag(parsing: layout.serialized())))
-        for place in 32..<StateFileLayout.fixedLength {
+        for place in 32..<104 {
             var changed = bytes
             changed[place] = 1
-            #expect(throws: StateFileError.format(.inconsistent("pins"))) { _ = try StateFile(parsing: changed) }
+            #expect(throws: FormatError.inconsistent("pins")) { _ = try StateFileLayout(parsing: changed.span) }
+            changed = StateFile.withHash(changed)
+            #expect(throws: StateFileDefect.damaged) { _ = try StateFile(parsing: changed) }
         }
     }
 

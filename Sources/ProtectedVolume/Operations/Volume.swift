@@ -106,10 +106,8 @@ package final class Volume: Sendable {
             } else {
                 .byEpoch
             }
-        let epochs = EpochLog(endedBadly: known?.openEpochs ?? [], tolerance: tolerance) {
-            (change) throws(VolumeError) in
-            try state?.record(change)
-        }
+        let epochs = EpochLog(
+            endedBadly: known?.openEpochs ?? [], tolerance: tolerance, record: state.map(EpochRecord.init) ?? .none())
         try self.init(
             directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }

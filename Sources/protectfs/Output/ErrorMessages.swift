@@ -201,6 +201,7 @@ enum ErrorMessages {
             .init(.volume, "\(path): the volume is damaged (\(damage.rawValue)); run protectfs fsck to see where")
         case .newer(let object):
             .init(.unsupported, "\(path): made by a newer version of protectfs (\(object.rawValue)); use that version")
+        case .stateFile(let failure): stateFile(failure)
         case .refused(let code): store(code, path)
         }
     }
