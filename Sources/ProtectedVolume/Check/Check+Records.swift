@@ -27,7 +27,7 @@ extension Check {
         let record = VerifiedRecord(directoryID: id, defaultClass: defaultClass)
         try put(record, stored, in: directory, paths)
         node.directory?.contents.withLock { contents in
-            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.record = .known(record)
             contents.changes += 1
         }
         state.withLock { _ = $0.rebuilt.insert(node.inode) }
