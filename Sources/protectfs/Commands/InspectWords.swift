@@ -26,7 +26,7 @@ enum InspectWords {
         case .newer(let object): "not read: made by a newer version of protectfs (\(object.rawValue)), and not damaged"
         case .locked(let protectionClass): "not verified: class \(protectionClass.canonicalName) is closed"
         case .store(let code), .refused(let code): "cannot be read: \(SystemError.reason(of: code.rawValue))"
-        case .stateFile: "cannot be read: \(SystemError.reason(of: error.errno.rawValue))"
+        case .stateFile: "cannot be read: the state file of the volume is refused"
         }
     }
 
