@@ -32,22 +32,25 @@ import VolumeFormat
         let (uuid, complete, unlessOpen) = (vector.hex("uuid"), vector.hex("classKeyA"), vector.hex("privateKeyB"))
         let volume = VolumeID(uuid.span)
         let generation = UInt16(vector.number("generation"))
+        let sealGeneration = UInt16(vector.number("generationB"))
+        let generations = [0, generation, sealGeneration, 0, 0, 0, 0, 0]
         let privateKey = try SecretKey(copying: unlessOpen.span)
         var keys = HeldKeys(
             state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
-            generations: Array(repeating: generation, count: 5), reads: ReadCount(), isPublicKeyProven: true)
+            generations: generations, reads: ReadCount(), isPublicKeyProven: true)
         var bytes = try SecretBytes(byteCount: 2 * BundleEntry.length)
         bytes.withMutableBytes { raw in
             for (index, key) in [complete, unlessOpen].enumerated() {
                 let type = BundleEntry.KeyType(number: UInt8(index + 1))
-                BundleEntry(type: type, generation: generation).store(into: &raw, at: index * BundleEntry.length)
+                let entry = BundleEntry(type: type, generation: type.generation(in: generations))
+                entry.store(into: &raw, at: index * BundleEntry.length)
                 raw.copy(key.span, to: index * BundleEntry.length + BundleEntry.keyOffset)
             }
         }
         guard let bundle = KeyBundle.parse(bytes, needed: [], generations: []),
             let classA = try ClassKeys.make(.complete, from: bundle, generation: generation, volumeID: volume),
             let classB = try ClassKeys.make(
-                .completeUnlessOpen, from: bundle, generation: generation, volumeID: volume)
+                .completeUnlessOpen, from: bundle, generation: sealGeneration, volumeID: volume)
         else { throw VolumeError.invalid }
         keys.complete = .present(classA)
         keys.unlessOpen = .present(classB)

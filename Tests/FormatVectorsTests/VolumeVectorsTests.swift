@@ -17,7 +17,7 @@ import VolumeFormat
     }
 
     private func ring(_ suite: Int) throws -> KeyRing {
-        for vector in vectors.entries("keybag") where vector.has("recovery_code") && !vector.isRefused {
+        for vector in vectors.entries("keybag") where vector.has("recovery_code") && vector.isAccepted {
             let bag = try Keybag(parsing: vector.hex("keybag"))
             guard Int(bag.suite.rawValue) == suite else { continue }
             let code = try SecretBytes(copying: vector.ascii("recovery_code").span)
