@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 
+import states
 # Tests find these here as well.
 from processes import (PATIENCE, CommandFailed, Lines, as_user, detach, in_child, outcome, run, sync,  # noqa: F401
                        wait_until)
@@ -286,13 +287,7 @@ def forget_store(data):
     """Takes out of state files which store they belong to: the next one that is seen takes them over, as a copy would not."""
     for name in os.listdir(os.path.join(data, "protectfs")):
         if name.endswith(".state"):
-            path = os.path.join(data, "protectfs", name)
-            state = read_file(path)
-            flags, end = int.from_bytes(state[12:16], "little"), 104 + 4 * int.from_bytes(state[10:12], "little")
-            if flags & 2:
-                end += 4 + 16 * int.from_bytes(state[end:end + 4], "little")
-            with open(path, "wb") as file:
-                file.write(state[:12] + (flags & ~8).to_bytes(4, "little") + state[16:end])
+            states.forget_store(os.path.join(data, "protectfs", name))
 
 
 class Watch(Lines):
