@@ -98,8 +98,7 @@ import VolumeFormat
             credential = .recoveryCode(try SecretBytes(copying: vector.ascii("recovery_code").span))
         }
         guard let credential = credential.take() else {
-            let keys = try bag.open(deviceKey: try key(device ?? []))
-            return ["4": text(keys.none), "16": text(keys.metadata)]
+            return text(try bag.open(deviceKey: try key(device ?? [])).bundle)
         }
         let keys: VolumeKeys
         if let device {
@@ -107,24 +106,64 @@ import VolumeFormat
         } else {
             keys = try bag.unlock(credential)
         }
-        return [
-            "1": text(keys.complete), "2": text(keys.unlessOpen), "3": text(keys.untilFirstUnlock),
-            "4": text(keys.none), "16": text(keys.metadata), "17": text(keys.unlock),
-        ]
+        return text(keys.bundle)
     }
 
     private func text(_ key: borrowing SecretKey) -> String { key.withBytes { hex($0.copiedBytes()) } }
 
+    /// The keys of a bundle by the number of their type.
+    private func text(_ bundle: borrowing KeyBundle) -> [String: String] {
+        bundle.withBytes { bytes in
+            var keys: [String: String] = [:]
+            for (index, entry) in bundle.entries.enumerated() {
+                let start = index * BundleEntry.length
+                let key = bytes.extracting(start + BundleEntry.keyOffset..<start + BundleEntry.length)
+                keys["\(entry.type.number)"] = hex(key.copiedBytes())
+            }
+            return keys
+        }
+    }
+
+    /// The epoch of a session that begins.
+    @Test func epochs() {
+        let entries = vectors.entries("epoch")
+        #expect(entries.count > 5)
+        for vector in entries {
+            let next = Epoch.next(after: UInt32(vector.number("highest")), at: vector.signed("seconds"))
+            #expect((next == nil) == vector.isRefused, "\(vector.comment)")
+            if let next { #expect(UInt64(next) == vector.expectedNumber, "\(vector.comment)") }
+        }
+    }
+
     @Test func states() throws {
         for vector in vectors.entries("state") {
             let bytes = vector.hex("state")
-            let state = try? StateFile(parsing: bytes).layout
-            #expect((state == nil) == vector.isRefused, "\(vector.comment)")
-            guard let state else { continue }
+            guard let state = vector.state(bytes) else { continue }
+            #expect(state.serialized() == bytes, "\(vector.comment)")
+            #expect(state.highestEpoch == vector.expected.number("highest_epoch"))
+            #expect((state.readOnlyCompatible != 0) == (vector.expected.number("read_only") == 1))
             #expect(state.serial == vector.expected.number("serial"))
             #expect(state.isPinned == (vector.expected.number("pinned") == 1))
             #expect(state.toleratesEverything == (vector.expected.number("tolerates_all") == 1))
             #expect(state.openEpochs.map(Int.init) == vector.expected.numbers("open_epochs"))
+        }
+    }
+}
+
+extension Vector {
+    /// The state file of a vector. Nil if it is refused or newer, as it must be.
+    func state(_ bytes: [UInt8]) -> StateFileLayout? {
+        do throws(StateFileDefect) {
+            let state = try StateFile(parsing: bytes).layout
+            #expect(!isRefused && !isNewer, "\(comment)")
+            return state
+        } catch {
+            if case .newer(_, let writer) = error {
+                #expect(isNewer && (!has("writer") || writer == text("writer")), "\(comment)")
+            } else {
+                #expect(isRefused, "\(comment): \(error)")
+            }
+            return nil
         }
     }
 }

@@ -19,7 +19,7 @@ import VolumeFormat
         var layout = bags[4].layout
         layout.publicKey = InlineArray(repeating: 9)
         layout.serial += 1
-        bags.append(try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.unlock))
+        bags.append(try Keybag(signing: layout, new.keys))
         return bags
     }
 
@@ -112,7 +112,7 @@ import VolumeFormat
         var layout = new.bag.layout
         layout.publicKey = InlineArray(repeating: 9)
         layout.unlockMAC = InlineArray(repeating: 0)
-        let forged = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.metadata)
+        let forged = try Keybag(signing: layout, metadata: new.keys.key(.metadata), unlock: new.keys.key(.metadata))
         let other = try KeyRing(forged, device: try forged.open(deviceKey: device), isPublicKeyProven: false)
         #expect(throws: KeyError.otherVolume) { _ = try other.unlock(with: try new.keys.copy()) }
         #expect(try !wraps(other))

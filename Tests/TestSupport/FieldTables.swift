@@ -84,7 +84,7 @@ extension SlotLayout {
         LayoutField.sequence([
             ("length", 2), ("kind", 1), ("flags", 1), ("slot ID", 4), ("KDF", 1), ("entries", 1),
             ("ext length", 2), ("passes", 4), ("memory", 8), ("reserved", 8), ("salt", 16), ("commitment", 32),
-            ("nonce", 24), ("ext", extensionData.count), ("bundle", bundle.count - Self.tagLength),
+            ("nonce", 24), ("ext", extensions.length), ("bundle", bundle.count - Self.tagLength),
             ("bundle's tag", Self.tagLength),
         ]).filter { !$0.range.isEmpty }
     }
@@ -96,17 +96,18 @@ extension KeybagLayout {
         var result = LayoutField.sequence([
             ("magic", 8), ("version", 2), ("header length", 2), ("suite", 1), ("block_log2", 1), ("name scheme", 1),
             ("flags", 1), ("UUID", 16), ("serial", 8), ("incompatible features", 4), ("compatible features", 4),
-            ("generations", 16), ("pk", 32), ("keybag length", 4), ("number of slots", 2), ("bytes of TLVs", 2),
-            ("reserved", 24),
+            ("generations", 16), ("pk", 32), ("keybag length", 4), ("number of slots", 2), ("reserved", 2),
+            ("read-only compatible features", 4), ("bytes of TLVs", 4), ("reserved, last", 16),
         ])
         var end = Self.headerLength
         for (index, slot) in slots.enumerated() {
-            result += slot.fields.map { $0.moved(by: end, prefix: "slot \(index + 1): ") }
+            let fields = slot.known?.fields ?? [LayoutField("newer slot", 0..<slot.length)]
+            result += fields.map { $0.moved(by: end, prefix: "slot \(index + 1): ") }
             end += slot.length
         }
         return result
             + LayoutField.sequence(
-                [("TLVs", extensions.count), ("first MAC", Self.macLength), ("second MAC", Self.macLength)], from: end
+                [("TLVs", extensions.length), ("first MAC", Self.macLength), ("second MAC", Self.macLength)], from: end
             ).filter { !$0.range.isEmpty }
     }
 }

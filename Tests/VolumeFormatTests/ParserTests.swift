@@ -107,17 +107,26 @@ import VolumeFormat
             publicKey: InlineArray { UInt8($0) })
         bag.serial = 0x0102_0304_0506_0708
         bag.generations[3] = 9
+        var passphrase = SlotLayout(
+            kind: .passphrase, isBoundToDevice: true, slotID: 2, derivation: .argon2id13, passes: 3,
+            memory: 64 << 20, salt: InlineArray { UInt8($0) }, commitment: InlineArray { UInt8($0 + 1) },
+            nonce: InlineArray { UInt8($0 + 2) }, bundle: [UInt8](repeating: 6, count: 336))
+        passphrase.label = SlotLabel(name: "a label", seconds: 1_700_000_000)
+        passphrase.mustBeUnderstood = true
         bag.slots = [
-            SlotLayout(
-                kind: .device, isBoundToDevice: false, slotID: 1, derivation: .none, salt: InlineArray { UInt8($0) },
-                commitment: InlineArray { UInt8($0 + 1) }, nonce: InlineArray { UInt8($0 + 2) },
-                bundle: [UInt8](repeating: 5, count: 96)),
-            SlotLayout(
-                kind: .passphrase, isBoundToDevice: true, slotID: 2, derivation: .argon2id13, passes: 3,
-                memory: 64 << 20, salt: InlineArray { UInt8($0) }, commitment: InlineArray { UInt8($0 + 1) },
-                nonce: InlineArray { UInt8($0 + 2) }, bundle: [UInt8](repeating: 6, count: 256)),
+            .known(
+                SlotLayout(
+                    kind: .device, isBoundToDevice: false, slotID: 1, derivation: .none,
+                    salt: InlineArray { UInt8($0) },
+                    commitment: InlineArray { UInt8($0 + 1) }, nonce: InlineArray { UInt8($0 + 2) },
+                    bundle: [UInt8](repeating: 5, count: 96))),
+            .known(passphrase),
+            .newer(NewerSlot(bytes: [12, 0, 9, 0, 3, 0, 0, 0, 1, 2, 3, 4])),
         ]
-        bag.extensions = [1, 0, 2, 0, 9, 9]
+        bag.readOnlyFeatures = 4
+        bag.compatibleFeatures = 8
+        bag.extensions[KeybagLayout.writerType] = Array("somebody 9".utf8)
+        bag.extensions[7] = [9, 9]
         bag.unlockMAC = InlineArray { UInt8($0 + 90) }
         return bag
     }
@@ -127,7 +136,7 @@ import VolumeFormat
             try KeybagLayout(parsing: stored.span).serialized()
         }
         var twice = Self.keybag()
-        twice.slots[1].slotID = 1
+        twice.slots[1].known?.slotID = 1
         let bytes = twice.serialized()
         #expect(throws: FormatError.inconsistent("slot ID")) {
             _ = try KeybagLayout(parsing: bytes.span)
@@ -225,18 +234,14 @@ import VolumeFormat
     }
 
     @Test func bundleEntries() throws {
-        let types: [BundleEntry.KeyType] = [
-            .classKey(.complete), .classKey(.none), .metadata, .unlockAuthentication,
-        ]
-        for type in types {
-            let entry = BundleEntry(type: type, generation: 4)
+        #expect(BundleEntry.KeyType.all.map(\.number) == [1, 2, 3, 4, 7, 16, 17, 18])
+        for number in UInt8.min...255 {
+            let entry = BundleEntry(
+                type: .init(number: number), flags: 255 - number, generation: 4, kept: 0x0102_0304)
             let stored = Self.bytes(40) { entry.store(into: &$0, at: 0) }
             #expect(try BundleEntry(parsing: stored.span) == entry)
         }
-        var stored = [UInt8](repeating: 0, count: 40)
-        stored[0] = 5
-        #expect(throws: FormatError.unsupported("bundle entry")) {
-            _ = try BundleEntry(parsing: stored.span)
-        }
+        let short = [UInt8](repeating: 0, count: 39)
+        #expect(throws: FormatError.length) { _ = try BundleEntry(parsing: short.span) }
     }
 }

@@ -40,7 +40,8 @@ enum InfoReport {
         }
         if arguments.has("json") {
             var fields: [(String, JSONValue)] = [
-                ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")), ("format", .integer(1)),
+                ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")),
+                ("format", .integer(Int64(FormatVersion.current))),
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
@@ -67,7 +68,7 @@ enum InfoReport {
         for slot in bag.slots where slot.kind != .device {
             table.add(
                 "Opens with",
-                KeybagCommands.kindName(slot.kind) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
+                KeybagCommands.kindName(slot) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
         }
         if let original = place?.original { table.add("Copy of", "\(original) (or moved from there)") }
         state.add(to: &table)

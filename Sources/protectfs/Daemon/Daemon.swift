@@ -234,7 +234,10 @@ enum Daemon {
 
     /// Whether a notice reports no damage.
     private static func isHarmless(_ notice: VolumeNotice) -> Bool {
-        if case .unprovenPublicKey = notice { true } else { false }
+        switch notice {
+        case .unprovenPublicKey, .newer: true
+        default: false
+        }
     }
 
     private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
@@ -251,6 +254,9 @@ enum Daemon {
         case .unprovenPublicKey:
             "files of class completeUnlessOpen are refused until the first unlock: this machine has not verified the volume's public key yet"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
+        case .newer(let object, let inode):
+            "backing inode \(inode) was made by a newer version of protectfs (\(object.rawValue)). It is not damaged. Programs that "
+                + "need what is new in it get \"Operation not supported\""
         }
     }
 

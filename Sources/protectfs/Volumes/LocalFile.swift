@@ -18,8 +18,12 @@ struct LocalFile {
     var isDeviceKey: Bool { words.contains("key") }
     /// Whether it is a device key that `recovery use` has replaced: `UUID.key.old` and its like.
     var isReplacedKey: Bool { isDeviceKey && words.last != "key" }
-    /// Whether it is a state file: `UUID.state` or `UUID.N.state`.
-    var isState: Bool { words.last == "state" }
+    /// Whether it is a state file: `UUID.state` or `UUID.N.state`, or one that was set aside.
+    var isState: Bool { words.contains("state") }
+    /// Whether it is a state file that was set aside, so that nothing uses it any more: `UUID.state.forgotten-1`.
+    var isSetAside: Bool { isState && words.last != "state" }
+    /// Whether it is one of the two locks.
+    var isLock: Bool { words.last == "lock" }
 
     /// Whether it is a state file that `fsck --forget-state` has set aside.
     var isForgottenState: Bool { words.count > 1 && words.last?.hasPrefix(Self.forgotten) == true }
