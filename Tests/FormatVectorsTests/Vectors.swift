@@ -27,6 +27,8 @@ struct Vector {
     var comment: String { text("comment") }
     /// Whether the vector must be refused.
     var isRefused: Bool { fields["expect"] as? String == "refuse" }
+    /// Whether a newer version made the object.
+    var isNewer: Bool { fields["expect"] as? String == "newer" }
     var expected: Vector { Vector(fields: fields["expect"] as? [String: Any] ?? [:]) }
     var expectedText: String { text("expect") }
     var expectedNumber: UInt64 { number("expect") }
