@@ -395,3 +395,20 @@ def test_unreadable_by_error(environment):
     protectfs("fsck", "--forget-state", "--recovery-file", volume.code_file, volume.path, env=volume.environment)
     environment.cell("set aside", True, os.path.isdir(place + ".forgotten-1"))
     opens(environment, volume, "a directory")
+
+
+def test_recover_without_a_directory(environment):
+    """`-o recover` needs no state file, and so no directory for it; without the option the mount says what is missing."""
+    volume = seen(environment)
+    nowhere = environment.new_path("file")
+    write_file(nowhere, b"")
+    other = harness.Volume(volume.path, nowhere, volume.code_file, volume.passphrase_file)
+    done = environment.mount(other, ok=False).result
+    environment.cell("refused", (FAILURE, True), (done.returncode, "-o recover" in done.stderr and nowhere in done.stderr))
+    mount = environment.mount(other, options=["recover"])
+    write_file(mount / "new", b"new")
+    environment.cell("it is written", (b"kept", b"new"), (read_file(mount / "kept"), read_file(mount / "new")))
+    mount.lock()
+    mount.unlock()
+    mount.unmount()
+    opens(environment, volume, "afterwards")
