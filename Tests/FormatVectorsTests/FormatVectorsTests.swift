@@ -123,17 +123,4 @@ import VolumeFormat
             return keys
         }
     }
-
-    @Test func states() throws {
-        for vector in vectors.entries("state") {
-            let bytes = vector.hex("state")
-            let state = try? StateFile(parsing: bytes).layout
-            #expect((state == nil) == vector.isRefused, "\(vector.comment)")
-            guard let state else { continue }
-            #expect(state.serial == vector.expected.number("serial"))
-            #expect(state.isPinned == (vector.expected.number("pinned") == 1))
-            #expect(state.toleratesEverything == (vector.expected.number("tolerates_all") == 1))
-            #expect(state.openEpochs.map(Int.init) == vector.expected.numbers("open_epochs"))
-        }
-    }
 }
