@@ -147,31 +147,6 @@ import VolumeFormat
             return keys
         }
     }
-
-    /// The epoch of a session that begins.
-    @Test func epochs() {
-        let entries = vectors.entries("epoch")
-        #expect(entries.count > 5)
-        for vector in entries {
-            let next = Epoch.next(after: UInt32(vector.number("highest")), at: vector.signed("seconds"))
-            #expect((next == nil) == vector.isRefused, "\(vector.comment)")
-            if let next { #expect(UInt64(next) == vector.expectedNumber, "\(vector.comment)") }
-        }
-    }
-
-    @Test func states() throws {
-        for vector in vectors.entries("state") {
-            let bytes = vector.hex("state")
-            guard let state = vector.state(bytes) else { continue }
-            #expect(state.serialized() == bytes, "\(vector.comment)")
-            #expect(state.highestEpoch == vector.expected.number("highest_epoch"))
-            #expect((state.readOnlyCompatible != 0) == (vector.expected.number("read_only") == 1))
-            #expect(state.serial == vector.expected.number("serial"))
-            #expect(state.isPinned == (vector.expected.number("pinned") == 1))
-            #expect(state.toleratesEverything == (vector.expected.number("tolerates_all") == 1))
-            #expect(state.openEpochs.map(Int.init) == vector.expected.numbers("open_epochs"))
-        }
-    }
 }
 
 extension Vector {
