@@ -15,8 +15,8 @@ package struct LateFileHeader: Sendable {
 
     /// Generation of class key A, from which the wrap key is derived.
     package var generation: UInt16
-    /// Generation of class key B, to whose public key the records are encrypted.
-    package var sealGeneration: UInt16
+    /// Generation of class key B, to whose public key the data is encrypted.
+    package var publicKeyGeneration: UInt16
     /// The volume.
     package var volumeID: VolumeID
     /// The lock's number. Later locks have higher ones.
@@ -25,9 +25,9 @@ package struct LateFileHeader: Sendable {
     package var wrapped: InlineArray<72, UInt8>
 
     /// A header without its wrap, to be filled in.
-    package init(generation: UInt16, sealGeneration: UInt16, volumeID: VolumeID, number: UInt64) {
+    package init(generation: UInt16, publicKeyGeneration: UInt16, volumeID: VolumeID, number: UInt64) {
         self.generation = generation
-        self.sealGeneration = sealGeneration
+        self.publicKeyGeneration = publicKeyGeneration
         self.volumeID = volumeID
         self.number = number
         wrapped = InlineArray(repeating: 0)
@@ -43,7 +43,7 @@ package struct LateFileHeader: Sendable {
             bytes.extracting(120..<128).isAllZero
         else { throw .unsupported("reserved bytes") }
         generation = bytes.littleEndian(at: 10)
-        sealGeneration = bytes.littleEndian(at: 12)
+        publicKeyGeneration = bytes.littleEndian(at: 12)
         volumeID = VolumeID(bytes, at: 16)
         number = bytes.littleEndian(at: 32)
         wrapped = bytes.inline(at: 48)
@@ -54,7 +54,7 @@ package struct LateFileHeader: Sendable {
         bytes.copyText("PFSLATE1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(generation, at: 10)
-        bytes.storeLittleEndian(sealGeneration, at: 12)
+        bytes.storeLittleEndian(publicKeyGeneration, at: 12)
         bytes.storeLittleEndian(0 as UInt16, at: 14)
         volumeID.store(into: &bytes, at: 16)
         bytes.storeLittleEndian(number, at: 32)

@@ -155,6 +155,7 @@ struct TamperDecisions {
         case .locked: "EACCES"
         case .damaged: "EIO"
         case .newer: "EOPNOTSUPP"
+        case .stateFile: "the state file"
         case .noEntry: "ENOENT"
         case .store(let errno), .refused(let errno): "\(errno)"
         }

@@ -15,7 +15,7 @@ enum InspectWords {
         case .damaged(let damage): damage.rawValue
         case .newer: "newer"
         case .locked: "locked"
-        case .store, .refused: "store"
+        case .store, .refused, .stateFile: "store"
         }
     }
 
@@ -26,6 +26,7 @@ enum InspectWords {
         case .newer(let object): "not read: made by a newer version of protectfs (\(object.rawValue)), and not damaged"
         case .locked(let protectionClass): "not verified: class \(protectionClass.canonicalName) is closed"
         case .store(let code), .refused(let code): "cannot be read: \(SystemError.reason(of: code.rawValue))"
+        case .stateFile: "cannot be read: the state file of the volume is refused"
         }
     }
 
@@ -35,7 +36,7 @@ enum InspectWords {
         case .damaged: .volume
         case .newer: .unsupported
         case .locked: .locked
-        case .store, .refused: .failure
+        case .store, .refused, .stateFile: .failure
         }
     }
 

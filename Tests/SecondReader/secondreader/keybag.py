@@ -64,19 +64,18 @@ class Slot:
     def _parse(self, slot):
         if self.kind not in (1, 2, 3) or self.flags & ~(BIND_DEVICE | MUST_UNDERSTAND):
             raise Newer("slot: kind or flags")
-        if self.length >= 9 and slot[8] > 1:
+        if self.length > 8 and slot[8] > 1:
             raise Newer("slot: KDF")
-        ext, self.entries = u16(slot, 10), slot[9] if self.length > 9 else 0
-        if self.length != 104 + ext + 40 * self.entries + 16:
+        if self.length < 120:
             raise Refused("slot: length")
         self.kdf, self.passes, self.memory, self.salt = slot[8], u32(slot, 12), u64(slot, 16), slot[32:48]
-        self.bundle_offset = 104 + ext
-        if any(slot[24:32]):
-            raise Newer("slot: reserved")
         within = not self.passes and not self.memory if self.kdf == 0 else (
             1 <= self.passes <= 16 and 8 << 20 <= self.memory <= 4 << 30)
-        if not within:
-            raise Newer("slot: parameters")
+        if any(slot[24:32]) or not within:
+            raise Newer("slot: reserved or parameters")
+        self.bundle_offset, self.entries = 104 + u16(slot, 10), slot[9]
+        if self.length != self.bundle_offset + 40 * self.entries + 16:
+            raise Refused("slot: length")
         tlvs(slot[104:self.bundle_offset], (LABEL, DATE))
         self._read_label(slot)
 

@@ -47,7 +47,11 @@ class State:
         except Newer as error:
             raise Newer("state: " + str(error), self.writer) from error
         found = dict(self.tlvs[::-1])
+        if not all(found.get(kind, b"-") for kind in (EPOCHS, LOCKS)):
+            raise Refused("state: an empty list")
         self.open_epochs = self._epochs(found.get(EPOCHS, b""))
+        if max(self.open_epochs, default=0) > self.highest_epoch:
+            raise Refused("state: an open epoch is above the highest one")
         #: (number, done records) of the locks that may have a late file (section 8).
         self.open_locks = self._locks(found.get(LOCKS, b""))
         #: (inode, seconds and nanoseconds of birth, file system, path) of the store, where they are known.
