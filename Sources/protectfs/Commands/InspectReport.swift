@@ -126,7 +126,8 @@ struct InspectReport {
     /// A directory.
     mutating func show(_ found: InspectedRecord) -> ExitCode {
         var record: [(String, JSONValue)] = [
-            ("verifies", .bool(found.error == nil)), ("reason", .optional(found.error.map(InspectWords.word))),
+            ("verifies", .bool(InspectWords.verifies(found.error))),
+            ("reason", .optional(found.error.map(InspectWords.word))),
         ]
         table.add("Record", found.error.map(InspectWords.sentence) ?? "verifies")
         if let claims = found.record {
@@ -148,7 +149,8 @@ struct InspectReport {
             (
                 "target",
                 .fields([
-                    ("verifies", .bool(found.error == nil)), ("reason", .optional(found.error.map(InspectWords.word))),
+                    ("verifies", .bool(InspectWords.verifies(found.error))),
+                    ("reason", .optional(found.error.map(InspectWords.word))),
                     ("path", .optional(found.path.map { String(decoding: $0, as: UTF8.self) })),
                     ("pathHex", .optional(found.path.map { Hexadecimal.text($0) })),
                 ])
@@ -206,7 +208,7 @@ struct InspectReport {
     private mutating func addHeader(_ file: InspectedFile) {
         let version = file.headerBytes.starts(with: "PFS".utf8) ? file.headerBytes.dropFirst(3).first : nil
         var header: [(String, JSONValue)] = [
-            ("verifies", .bool(file.headerError == nil && file.header != nil)),
+            ("verifies", .bool(!file.hasNoHeader && InspectWords.verifies(file.headerError))),
             ("reason", .optional(file.headerError.map(InspectWords.word))),
             ("version", version.map { .integer(Int64($0)) } ?? .null),
             ("bytes", .string(Hexadecimal.text(file.headerBytes.prefix(FileHeader.wrapRange.lowerBound)))),
@@ -278,7 +280,7 @@ struct InspectReport {
         let isDamaged = own == .volume || counts.refused > 0
         if isDamaged { return file.wasChanged ? .busy : .volume }
         if own != .success { return own }
-        if counts.newer > 0 { return .unsupported }
+        if counts.newer > 0 || file.header?.flags.areReadableOnly == true { return .unsupported }
         return name.isUnproven ? .volume : .success
     }
 }

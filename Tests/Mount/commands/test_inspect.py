@@ -6,11 +6,12 @@ import shutil
 import socket
 import subprocess
 
-from harness import PAGE, PASSPHRASE, binary, pattern, protectfs, run, set_class, sync, write_file
+from future import Store, field_flags, flags, next_generation
+from harness import PAGE, PASSPHRASE, binary, pattern, protectfs, read_file, run, set_class, sync, write_file
 from refusals import code_of, digest
 from users import OrdinaryUser
 
-VERIFIED, FAILURE, USAGE, DAMAGED, NOT_A_VOLUME, LOCKED = 0, 1, 2, 4, 4, 8
+VERIFIED, FAILURE, USAGE, DAMAGED, NOT_A_VOLUME, NEWER, LOCKED = 0, 1, 2, 4, 4, 5, 8
 # Of AES-256-GCM and XChaCha20-Poly1305 alike: this many bytes have five pages.
 SIZE = 18_000
 
@@ -340,3 +341,42 @@ def test_unreadable_objects(environment):
         done = user.run(*words, path, ok=False)
         environment.cell(f"{name}: refused", (FAILURE, True), (done.returncode, "ermission denied" in done.stderr))
     environment.cell("the modes are untouched", [0, 0o100], [os.stat(path).st_mode & 0o777 for path in paths[:2]])
+
+
+def test_made_by_a_newer_version(environment):
+    """Right MACs and tags around what this version does not know; with a wrong one it is damage."""
+    scene = Scene(environment)
+    store = Store(scene.volume)
+    sound = read_file(scene.file)
+    verified = ["0-0 verified", "1-3 verified", "4-4 verified"]
+    unchecked = [page.replace("verified", "unchecked") for page in verified]
+    for name, wanted, pages, change in (
+            ("a header's version", NEWER, unchecked, {3: b"\x03"}), ("class 7", NEWER, unchecked, {4: b"\x07"}),
+            ("compression", NEWER, unchecked, {7: b"\x01"}), ("an incompatible flag", NEWER, unchecked, flags(1 << 6)),
+            ("a generation", NEWER, unchecked, next_generation),
+            ("a flag that allows reading", NEWER, verified, flags(1 << 9)), ("a flag that is kept", VERIFIED, verified, flags(1 << 13))):
+        store.header("file", change)
+        report = scene.cell(name, wanted, pages)
+        environment.cell(f"{name}: verifies", True, report["header"]["verifies"])
+        write_file(scene.file, sound)
+        store.header("file", change, tampered=True)
+        environment.cell(f"{name}, tampered", (DAMAGED, "damaged"), (lambda code, report: (code, report["result"]))(*scene.look()))
+        write_file(scene.file, sound)
+    store.header("file", flags(1 << 13))
+    environment.cell("it is shown", ["bit 13"], scene.look()[1]["header"]["flags"])
+    write_file(scene.file, sound)
+    for tampered, wanted, reason in ((False, NEWER, "newer"), (True, DAMAGED, "block")):
+        store.block("file", 2, field_flags(0x40), tampered)
+        scene.cell(f"a block's flag, tampered: {tampered}", wanted,
+                   ["0-0 verified", "1-1 verified", f"2-2 refused/{reason}", "3-3 verified", "4-4 verified"])
+        write_file(scene.file, sound)
+    target = os.readlink(scene.link)
+    for tampered, wanted, reason in ((False, NEWER, "newer"), (True, DAMAGED, "symlink")):
+        store.link("link", 3, tampered)
+        code, report = scene.look(scene.link)
+        environment.cell(f"a link's version, tampered: {tampered}", (wanted, reason), (code, report["target"]["reason"]))
+        os.unlink(scene.link)
+        os.symlink(target, scene.link)
+    write_file(os.path.join(scene.volume.path, ".protectfs.of-tomorrow"), b"x")
+    code, report = scene.look(os.path.join(scene.volume.path, ".protectfs.of-tomorrow"))
+    environment.cell("an unknown reserved name", (VERIFIED, "unknown"), (code, report["reserved"]))
