@@ -119,6 +119,8 @@ private struct Inspect {
         if let reserved = name.reserved, object.kind != .regular || reserved != .temporary, !object.isInside(reserved) {
             return report.show(reserved: reserved)
         }
+        // Its target is the name, which has been verified.
+        if object.isCompanion { return report.showOther() }
         switch object.kind {
         case .regular: return try showFile(&report)
         case .directory:

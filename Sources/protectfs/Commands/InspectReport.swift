@@ -44,9 +44,15 @@ struct InspectReport {
                 self = .none
                 return
             }
-            switch try inspector.place(of: object.components) {
-            case .success(let place): self = .place(place)
-            case .failure(let nameless): self = .reserved(nameless.kind)
+            do throws(VolumeError) {
+                switch try inspector.place(of: object.components) {
+                case .success(let place): self = .place(place)
+                case .failure(let nameless): self = .reserved(nameless.kind)
+                }
+            } catch {
+                // A companion without its entry.
+                guard error == .noEntry, object.isCompanion else { throw error }
+                self = .reserved(.companion)
             }
         }
 
@@ -95,6 +101,7 @@ struct InspectReport {
         case .place(let place):
             let visible = HostPath(components: place.visible)
             let text = String(decoding: visible.bytes, as: UTF8.self)
+            let reserved = object.isCompanion ? ObjectWords.reserved(.companion) : nil
             fields += [
                 (
                     "name",
@@ -103,8 +110,9 @@ struct InspectReport {
                         ("standing", .string(place.standing.rawValue)),
                         ("companion", .optional(place.companion.map { String(decoding: $0.bytes, as: UTF8.self) })),
                     ])
-                ), ("reserved", .null),
+                ), ("reserved", .optional(reserved?.word)),
             ]
+            if let reserved { table.add("Use", "\(reserved.what); \(reserved.more)") }
             let proof =
                 switch place.standing {
                 case .verified: "verifies"

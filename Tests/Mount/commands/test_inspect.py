@@ -277,6 +277,40 @@ def test_holes_and_huge_files(environment):
     environment.cell("300 MiB: memory", True, usage.ru_maxrss < 200 * 1024)
 
 
+def test_objects_of_the_format(environment):
+    """What they are; of those that are files, also their pages."""
+    scene = Scene(environment)
+    store = scene.volume.path
+    os.mkdir(os.path.join(store, ".protectfs.lost+found"))
+    for name, word, pages in (
+            (".protectfs.tmp.abc", "temporary", True), (".protectfs.lost+found/was here", "lostAndFound", True),
+            (".protectfs.late.00000000000000ff", "late", False)):
+        shutil.copy(scene.file, os.path.join(store, name))
+        code, report = scene.look(os.path.join(store, name))
+        environment.cell(name, (VERIFIED, None, word, pages),
+                         (code, report["name"], report["reserved"], report.get("verifiedPages") == 5))
+    for name, word in ((".protectfs.aside.abc", "aside"), (".protectfs.tmp.link", "temporary"), ("~" + "A" * 43 + ".n", "companion")):
+        os.symlink("x", os.path.join(store, name))
+        code, report = scene.look(os.path.join(store, name))
+        environment.cell(name, (VERIFIED, word), (code, report["reserved"]))
+    code, report = scene.look(os.path.join(store, ".protectfs.lost+found"))
+    environment.cell("lost+found", (VERIFIED, "lostAndFound"), (code, report["reserved"]))
+    mount = environment.mount(scene.volume)
+    name = "l" * 200
+    write_file(mount / name, pattern(SIZE))
+    companion = json.loads(mount.command("path", "--json", mount / name).stdout)["companion"]
+    mount.unmount()
+    code, report = scene.look(companion)
+    environment.cell("a companion", (VERIFIED, name, "companion"), (code, report["name"]["path"], report["reserved"]))
+    put = "A" + os.readlink(companion)[1:]
+    os.unlink(companion)
+    os.symlink(put, companion)
+    code, report = scene.look(companion)
+    environment.cell("a changed companion", (DAMAGED, "undecryptable"), (code, report["name"]["standing"]))
+    code, report = scene.look(companion.removesuffix(".n"))
+    environment.cell("its entry", (DAMAGED, "undecryptable", 0), (code, report["name"]["standing"], report["refusedPages"]))
+
+
 def test_hostile_objects(environment):
     scene = Scene(environment)
     store = scene.volume.path
