@@ -6,8 +6,9 @@ these apart: in every sequence a mount draws an epoch that is higher than every 
 
 from .rules import wrong
 
-# The clock may stand still, go back, or run ahead.
-CLOCKS = (0, 1, 3)
+# The clock may stop, go back, run ahead, or be past the last number. The numbers may run out.
+CLOCKS = (0, 1, 3, 9)
+LARGEST = 8
 
 
 class Reused(Exception):
@@ -15,11 +16,14 @@ class Reused(Exception):
 
 
 def draw(highest, listed, clock):
-    """A new epoch."""
+    """A new epoch; None if the numbers have run out, so that nothing can be written."""
+    clock = clock if clock <= LARGEST else 0
     if wrong("an epoch by the clock alone"):
         return clock
     if wrong("the highest epoch of those that are listed"):
         highest = max(listed, default=0)
+    if highest == LARGEST:
+        return 1 if wrong("epochs begin again") else None
     return max(highest + 1, clock)
 
 
@@ -39,6 +43,8 @@ def explore(depth):
             for clock in CLOCKS:
                 # A mount's first write, and the write after 2^32 encryptions.
                 epoch = draw(highest, listed, clock)
+                if epoch is None:
+                    continue
                 if epoch <= max(listed, default=used) or epoch <= used:
                     raise Reused(" ".join(path + ("draw(clock %d)" % clock,))
                                  + ": epoch %d, and %d was used" % (epoch, used))

@@ -50,6 +50,7 @@ CAUGHT = [
     Trial("an epoch by the clock alone", [], [], 3, "epochs"),
     Trial("the highest epoch of those that are listed", [], [], 3, "epochs"),
     Trial("the highest epoch is not written", [], [], 3, "epochs"),
+    Trial("epochs begin again", [], [], 8, "epochs"),
     # Write orders (6.3).
     Trial("nothing is marked", [cut(3)], FIVE, 1),
     Trial("a mark is not synced", [cut(3)], FIVE, 1),
