@@ -26,6 +26,8 @@ public struct OverwriteDoubt: Sendable, Hashable {
         case moved
         /// The bytes read back may have come from memory.
         case cache
+        /// The file is too long to be overwritten to its end.
+        case length
         /// It is unknown how this file system overwrites.
         case unknown
     }

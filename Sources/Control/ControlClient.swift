@@ -145,7 +145,7 @@ package struct ControlClient: ~Copyable {
         try send(["request": "done", "id": .integer(id)])
     }
 
-    private func ask(
+    func ask(
         _ request: JSONValue, secret: Span<UInt8> = Span(), seconds: Double?
     ) throws(ControlError) -> JSONValue {
         try send(request, secret: secret)

@@ -100,6 +100,11 @@ extension ControlServer {
                     return true
                 }
                 return Self.success(.null)
+            case "path":
+                guard let asked = PathRequest(request) else {
+                    throw ControlFailure(code: "malformed", message: "path needs a relative path")
+                }
+                return Self.success(try handler.path(asked).json)
             default: throw ControlFailure(code: "unknownRequest", message: "no such request")
             }
         } catch {

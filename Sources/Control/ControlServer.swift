@@ -20,6 +20,8 @@ package protocol ControlHandler: AnyObject, Sendable {
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure)
     /// Facts about the volume beyond its state, such as open epochs and damage.
     func info() throws(ControlFailure) -> JSONValue
+    /// Translates between the paths of the mount and of its store. Works in every state.
+    func path(_ request: PathRequest) throws(ControlFailure) -> PathReport
 }
 
 /// Bounds of the server.

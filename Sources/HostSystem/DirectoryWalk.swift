@@ -13,6 +13,11 @@ package enum FileStatus {
         return result
     }
 
+    /// Refuses a path that this user cannot access in these ways (access(2)).
+    package static func requireAccess(_ path: HostPath, _ mode: Int32) throws(SystemError) {
+        guard unsafe path.withCString({ unsafe access($0, mode) }) == 0 else { throw .last("access", path.description) }
+    }
+
     /// The names in a directory, sorted by their bytes, without `.` and `..`.
     package static func names(in path: HostPath) throws(SystemError) -> [HostPath] {
         guard let stream = unsafe path.withCString({ unsafe opendir($0) }) else {

@@ -58,6 +58,14 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return HostPath(bytes: bytes + slash + component)
     }
 
+    /// The relative path of these names.
+    package init(components: some Sequence<[UInt8]>) {
+        self.init(bytes: Array(components.joined(separator: [UInt8(ascii: "/")])))
+    }
+
+    /// The names between the slashes.
+    package var components: [[UInt8]] { bytes.split(separator: UInt8(ascii: "/")).map { Array($0) } }
+
     /// All components but the last: "/" for an entry of the root, "." for a name without a slash.
     package var parent: HostPath {
         var end = bytes.count
@@ -92,6 +100,14 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         defer { unsafe free(text) }
         return HostPath(
             bytes: unsafe UnsafeBufferPointer(start: text, count: strlen(text)).map { UInt8(bitPattern: $0) })
+    }
+
+    /// The absolute path of the object itself: only its parent is resolved, so a symbolic link stays one. The object may be
+    /// missing. A path that ends with a slash, `.` or `..` names a directory and is resolved whole.
+    package func resolvedObject() throws(SystemError) -> HostPath {
+        let last = lastComponent
+        if bytes.last == UInt8(ascii: "/") || last == HostPath(".") || last == HostPath("..") { return try resolved() }
+        return try parent.resolved().appending(bytes: last.bytes)
     }
 
     /// The path made absolute by the current directory, without resolving links. For paths that must not be accessed,

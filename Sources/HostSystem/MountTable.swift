@@ -8,6 +8,8 @@ package struct MountEntry: Sendable, Hashable {
     package let major: UInt32
     /// Device numbers of the mounted file system.
     package let minor: UInt32
+    /// The path in the file system that is mounted there: `/`, or a directory of it for a bind mount.
+    package let root: HostPath
     /// The absolute path of the mount point.
     package let mountPoint: HostPath
     /// Per-mount options.
@@ -95,7 +97,8 @@ package enum MountTable {
             let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
             guard device.count == 2, let major = UInt32(device[0]), let minor = UInt32(device[1]) else { return nil }
             return MountEntry(
-                major: major, minor: minor, mountPoint: HostPath(bytes: unescape(fields[4])),
+                major: major, minor: minor, root: HostPath(bytes: unescape(fields[3])),
+                mountPoint: HostPath(bytes: unescape(fields[4])),
                 options: String(decoding: fields[5], as: UTF8.self),
                 type: String(decoding: unescape(fields[dash + 1]), as: UTF8.self),
                 source: HostPath(bytes: unescape(fields[dash + 2])),

@@ -5,22 +5,31 @@ import VolumeFormat
 
 /// The keys that an unlock adds to memory, prepared before the state lock is taken.
 struct PreparedKeys: ~Copyable, Sendable {
-    let complete: ClassKey
-    let unlessOpen: SecretKey
-    let untilFirstUnlock: ClassKey
-    let none: ClassKey
+    let complete: ClassKeys
+    let unlessOpen: ClassKeys
+    let untilFirstUnlock: ClassKeys
+    let none: ClassKeys
 
-    /// The unlock-authentication key U is not needed any more and is wiped here.
-    static func prepare(_ keys: consuming VolumeKeys, generations: [UInt16]) throws(SodiumError) -> PreparedKeys {
-        let volumeID = keys.volumeID
-        let complete = try ClassKey.make(
-            keys.complete, class: .complete, generation: generations[1], volumeID: volumeID)
-        let untilFirstUnlock = try ClassKey.make(
-            keys.untilFirstUnlock, class: .completeUntilFirstUserAuthentication, generation: generations[3],
-            volumeID: volumeID)
-        let none = try ClassKey.make(keys.none, class: .none, generation: generations[4], volumeID: volumeID)
+    /// The keys that no class needs, as the unlock-authentication key U, are wiped here.
+    ///
+    /// - Parameter generations: those of the mounted keybag. Nil if a class has no key of its generation.
+    static func prepare(_ keys: consuming VolumeKeys, generations: [UInt16]) throws(SodiumError) -> PreparedKeys? {
+        guard let complete = try keys.classKeys(.complete, generations),
+            let unlessOpen = try keys.classKeys(.completeUnlessOpen, generations),
+            let untilFirstUnlock = try keys.classKeys(.completeUntilFirstUserAuthentication, generations),
+            let none = try keys.classKeys(.none, generations)
+        else { return nil }
         return PreparedKeys(
-            complete: complete, unlessOpen: try keys.unlessOpen.copy(), untilFirstUnlock: untilFirstUnlock, none: none)
+            complete: complete, unlessOpen: unlessOpen, untilFirstUnlock: untilFirstUnlock, none: none)
+    }
+}
+
+extension VolumeKeys {
+    fileprivate func classKeys(
+        _ protectionClass: ProtectionClass, _ generations: [UInt16]
+    ) throws(SodiumError) -> ClassKeys? {
+        try ClassKeys.make(
+            protectionClass, from: bundle, generation: generations[Int(protectionClass.rawValue)], volumeID: volumeID)
     }
 }
 
@@ -37,10 +46,10 @@ extension HeldKeys {
         Self.isSame(none, keys.none) && Self.isSame(untilFirstUnlock, keys.untilFirstUnlock)
     }
 
-    private static func isSame(_ held: borrowing Held<ClassKey>, _ offered: borrowing ClassKey) -> Bool {
+    private static func isSame(_ held: borrowing Held, _ offered: borrowing ClassKeys) -> Bool {
         switch held {
         case .absent: true
-        case .present(let key): key.key.isEqual(to: offered.key)
+        case .present(let keys): keys.agrees(with: offered)
         }
     }
 }

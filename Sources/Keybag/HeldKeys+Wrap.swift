@@ -14,10 +14,10 @@ extension HeldKeys {
         _ fileKey: borrowing SecretKey, for protectionClass: ProtectionClass, associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch protectionClass {
-        case .complete: return try Self.wrap(fileKey, complete, protectionClass, associatedData)
+        case .complete: return try wrap(fileKey, complete, protectionClass, associatedData)
         case .completeUntilFirstUserAuthentication:
-            return try Self.wrap(fileKey, untilFirstUnlock, protectionClass, associatedData)
-        case .none: return try Self.wrap(fileKey, none, protectionClass, associatedData)
+            return try wrap(fileKey, untilFirstUnlock, protectionClass, associatedData)
+        case .none: return try wrap(fileKey, none, protectionClass, associatedData)
         case .completeUnlessOpen: return try wrapToPublicKey(fileKey, associatedData)
         }
     }
@@ -28,60 +28,58 @@ extension HeldKeys {
     package func unwrap(
         _ wrapped: Span<UInt8>, for protectionClass: ProtectionClass, generation: UInt16, associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
-        guard hasKey(protectionClass) else { throw .locked(protectionClass) }
-        guard generation == self.generation(of: protectionClass) else { throw .unknownGeneration(generation) }
         guard wrapped.count == 80 else { throw .authenticationFailed }
         switch protectionClass {
-        case .complete: return try Self.unwrap(wrapped, complete, protectionClass, associatedData)
+        case .complete: return try Self.unwrap(wrapped, complete, protectionClass, generation, associatedData)
         case .completeUntilFirstUserAuthentication:
-            return try Self.unwrap(wrapped, untilFirstUnlock, protectionClass, associatedData)
-        case .none: return try Self.unwrap(wrapped, none, protectionClass, associatedData)
-        case .completeUnlessOpen: return try unwrapWithPrivateKey(wrapped, associatedData)
+            return try Self.unwrap(wrapped, untilFirstUnlock, protectionClass, generation, associatedData)
+        case .none: return try Self.unwrap(wrapped, none, protectionClass, generation, associatedData)
+        case .completeUnlessOpen: return try unwrapWithPrivateKey(wrapped, generation, associatedData)
         }
     }
 }
 
 extension HeldKeys {
-    private static func wrap(
-        _ fileKey: borrowing SecretKey, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
+    private func wrap(
+        _ fileKey: borrowing SecretKey, _ held: borrowing Held, _ protectionClass: ProtectionClass,
         _ associatedData: Span<UInt8>
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch held {
         case .absent: throw .locked(protectionClass)
-        case .present(let classKey):
+        case .present(let keys):
             let nonce: InlineArray<24, UInt8> = randomInlineBytes()
-            var result = InlineArray<80, UInt8>(repeating: 0)
-            var bytes = result.mutableSpan
-            bytes.copy(nonce.span, to: 0)
-            var sealed = bytes._mutatingExtracting(24..<72)
-            fileKey.withBytes { plaintext in
-                XChaCha.seal(
-                    plaintext, key: classKey.wrap, nonce: nonce.span, associatedData: associatedData,
-                    into: &sealed)
+            return try keys.withOpener(generation(of: protectionClass)) { key in
+                var result = InlineArray<80, UInt8>(repeating: 0)
+                var bytes = result.mutableSpan
+                bytes.copy(nonce.span, to: 0)
+                var sealed = bytes._mutatingExtracting(24..<72)
+                fileKey.withBytes { plaintext in
+                    XChaCha.seal(
+                        plaintext, key: key, nonce: nonce.span, associatedData: associatedData, into: &sealed)
+                }
+                return result
             }
-            return result
         }
     }
 
     private static func unwrap(
-        _ wrapped: Span<UInt8>, _ held: borrowing Held<ClassKey>, _ protectionClass: ProtectionClass,
+        _ wrapped: Span<UInt8>, _ held: borrowing Held, _ protectionClass: ProtectionClass, _ generation: UInt16,
         _ associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
         switch held {
         case .absent: throw .locked(protectionClass)
-        case .present(let classKey):
-            // Otherwise bytes 72–79 could be changed without failing the wrap. The header's MAC covers them as well.
-            guard wrapped.extracting(72..<80).isAllZero else { throw .authenticationFailed }
-            let key: SecretKey?
-            do throws(SodiumError) {
-                key = try XChaCha.openKey(
-                    wrapped.extracting(24..<72), key: classKey.wrap, nonce: wrapped.extracting(0..<24),
-                    associatedData: associatedData)
-            } catch {
-                throw .memory(error)
+        case .present(let keys):
+            return try keys.withOpener(generation) { (opener) throws(KeyError) in
+                // Otherwise bytes 72–79 could be changed without failing the wrap. The header's MAC covers them as well.
+                guard wrapped.extracting(72..<80).isAllZero else { throw .authenticationFailed }
+                let key = try keyMemory { () throws(SodiumError) in
+                    try XChaCha.openKey(
+                        wrapped.extracting(24..<72), key: opener, nonce: wrapped.extracting(0..<24),
+                        associatedData: associatedData)
+                }
+                guard let key else { throw .authenticationFailed }
+                return key
             }
-            guard let key else { throw .authenticationFailed }
-            return key
         }
     }
 
@@ -107,21 +105,33 @@ extension HeldKeys {
     }
 
     private func unwrapWithPrivateKey(
-        _ wrapped: Span<UInt8>, _ associatedData: Span<UInt8>
+        _ wrapped: Span<UInt8>, _ generation: UInt16, _ associatedData: Span<UInt8>
     ) throws(KeyError) -> SecretKey {
-        switch unlessOpen {
-        case .absent: throw .locked(.completeUnlessOpen)
-        case .present(let privateKey):
+        try withPrivateKey(generation) { (privateKey, publicKey) throws(KeyError) in
             let info = AssociatedData.hpkeInfo(volume: volumeID, publicKey: publicKey)
-            let key: SecretKey?
-            do throws(SodiumError) {
-                key = try HPKE.openKey(
-                    wrapped, privateKey: privateKey, info: info.span, associatedData: associatedData)
-            } catch {
-                throw .memory(error)
+            let key = try keyMemory { () throws(SodiumError) in
+                try HPKE.openKey(wrapped, privateKey: privateKey, info: info.span, associatedData: associatedData)
             }
             guard let key else { throw .authenticationFailed }
             return key
+        }
+    }
+
+    /// Lends class B's private key of `generation`, and gives its public key.
+    ///
+    /// - Throws: `locked`, `unknownGeneration`, and the errors of `body`.
+    func withPrivateKey<Result: ~Copyable>(
+        _ generation: UInt16,
+        _ body: (borrowing SecretKey, InlineArray<32, UInt8>) throws(KeyError) -> Result
+    ) throws(KeyError) -> Result {
+        switch unlessOpen {
+        case .absent: throw .locked(.completeUnlessOpen)
+        case .present(let keys):
+            return try keys.withOpener(generation) { (key) throws(KeyError) in
+                // The keybag names the public key of the generation that is in use only.
+                let isInUse = generation == self.generation(of: .completeUnlessOpen)
+                return try body(key, isInUse ? publicKey : X25519.publicKey(of: key))
+            }
         }
     }
 }

@@ -1,31 +1,24 @@
 // The class keys that are in memory, visible only inside the state lock. Nothing else ever holds one.
 
-import SodiumKit
 package import VolumeFormat
 
-/// A class key of A, C or D with the wrap key that is derived from it.
-struct ClassKey: ~Copyable, Sendable {
-    let key: SecretKey
-    let wrap: SecretKey
-
-    static func make(
-        _ key: borrowing SecretKey, class protectionClass: ProtectionClass, generation: UInt16, volumeID: VolumeID
-    ) throws(SodiumError) -> ClassKey {
-        let context = AssociatedData.wrapContext(volume: volumeID, class: protectionClass, generation: generation)
-        let wrap = try deriveKey(from: key, label: KeyLabel.wrap, context: context.span)
-        return ClassKey(key: try key.copy(), wrap: wrap)
-    }
-}
-
-/// A key or its absence. Leaving `present` wipes the key.
-enum Held<Key: ~Copyable & Sendable>: ~Copyable, Sendable {
+/// The keys of a class or their absence. Leaving `present` wipes them.
+enum Held: ~Copyable, Sendable {
     case absent
-    case present(Key)
+    case present(ClassKeys)
 
     var isPresent: Bool {
         switch self {
         case .absent: false
         case .present: true
+        }
+    }
+
+    /// Whether keys are present, and none has this generation.
+    func isMissing(generation: UInt16) -> Bool {
+        switch self {
+        case .absent: false
+        case .present(let keys): !keys.has(generation)
         }
     }
 }
@@ -43,10 +36,10 @@ package struct HeldKeys: ~Copyable {
     let reads: ReadCount
     /// Whether the public key of class B is known to be the volume's own, because an unlock verified it now or before.
     var isPublicKeyProven: Bool
-    var complete: Held<ClassKey> = .absent
-    var unlessOpen: Held<SecretKey> = .absent
-    var untilFirstUnlock: Held<ClassKey> = .absent
-    var none: Held<ClassKey> = .absent
+    var complete: Held = .absent
+    var unlessOpen: Held = .absent
+    var untilFirstUnlock: Held = .absent
+    var none: Held = .absent
 
     /// Whether files of `protectionClass` can be opened now.
     package func hasKey(_ protectionClass: ProtectionClass) -> Bool {

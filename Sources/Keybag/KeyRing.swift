@@ -66,10 +66,10 @@ package final class KeyRing: Sendable {
         _ bag: borrowing Keybag, device: consuming DeviceKeys, isPublicKeyProven: Bool
     ) throws(SodiumError) {
         try self.init(
-            bag, metadataKey: device.metadata, hasDeviceKey: true, state: .beforeFirstUnlock,
+            bag, metadataKey: device.key(.metadata), hasDeviceKey: true, state: .beforeFirstUnlock,
             isPublicKeyProven: isPublicKeyProven)
-        var key: ClassKey? = try ClassKey.make(
-            device.none, class: .none, generation: bag.generations[4], volumeID: bag.volumeID)
+        var key = try ClassKeys.make(
+            .none, from: device.bundle, generation: bag.generations[4], volumeID: bag.volumeID)
         held.withWriteLock { held in
             if let key = key.take() { held.none = .present(key) }
         }
@@ -78,8 +78,8 @@ package final class KeyRing: Sendable {
     /// A volume that is unlocked from the start, as a volume without a device key is.
     package convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
         try self.init(
-            bag, metadataKey: keys.metadata, hasDeviceKey: false, state: .unlocked, isPublicKeyProven: true)
-        var prepared: PreparedKeys? = try PreparedKeys.prepare(keys, generations: bag.generations)
+            bag, metadataKey: keys.key(.metadata), hasDeviceKey: false, state: .unlocked, isPublicKeyProven: true)
+        var prepared = try PreparedKeys.prepare(keys, generations: bag.generations)
         held.withWriteLock { held in
             if let keys = prepared.take() { held.install(keys) }
         }
@@ -198,12 +198,13 @@ package final class KeyRing: Sendable {
     package func unlock(
         with keys: consuming VolumeKeys, prepare: () -> Void = {}
     ) throws(KeyError) -> UnlockOutcome {
-        guard keys.volumeID == volumeID, haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
+        let privateKey = try keyMemory { () throws(SodiumError) in try keys.key(.classKey(.completeUnlessOpen)) }
+        guard keys.volumeID == volumeID, haveSameBytes(X25519.publicKey(of: privateKey), publicKey) else {
             throw .otherVolume
         }
         let uuid = volumeID.bytes
         let header = try keyMemory { () throws(SodiumError) in
-            try deriveKey(from: keys.metadata, label: KeyLabel.header, context: uuid.span)
+            try deriveKey(from: keys.key(.metadata), label: KeyLabel.header, context: uuid.span)
         }
         guard header.isEqual(to: metadata.header) else { throw .otherVolume }
         var offered: PreparedKeys?

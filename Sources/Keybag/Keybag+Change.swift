@@ -12,51 +12,58 @@ package struct RenewedKeybag: ~Copyable, Sendable {
 }
 
 extension Keybag {
-    /// Adds a passphrase.
+    /// Adds a passphrase that works only together with the device key.
     ///
-    /// - Parameter device: lends the device key to bind the passphrase to it. Nil makes a portable passphrase.
+    /// - Parameter label: the name of the slot, for people. Anyone with the volume can read it.
     package func addingPassphrase(
         _ passphrase: borrowing SecretBytes, boundTo device: borrowing SecretKey, cost: Argon2Parameters,
-        keys: borrowing VolumeKeys
+        label: String? = nil, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         try device.withBytes { device throws(KeybagError) in
-            try adding(passphrase, bound: true, device: device, cost: cost, keys: keys)
+            try adding(passphrase, bound: true, device: device, cost: cost, label: label, keys: keys)
         }
     }
 
     /// Adds a passphrase that works without the device key.
     package func addingPortablePassphrase(
-        _ passphrase: borrowing SecretBytes, cost: Argon2Parameters, keys: borrowing VolumeKeys
+        _ passphrase: borrowing SecretBytes, cost: Argon2Parameters, label: String? = nil,
+        keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
-        try adding(passphrase, bound: false, device: Span<UInt8>(), cost: cost, keys: keys)
+        try adding(passphrase, bound: false, device: Span<UInt8>(), cost: cost, label: label, keys: keys)
     }
 
     /// Replaces the passphrase of slot `id`, which stays portable or bound as it was.
     ///
-    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, and the errors of adding.
+    /// - Parameter label: the new name of the slot; nil keeps its name, and an empty one removes it.
+    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `newerSlot`, and the errors of adding.
     package func changingPassphrase(
         ofSlot id: UInt32, to passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey,
-        cost: Argon2Parameters, keys: borrowing VolumeKeys
+        cost: Argon2Parameters, label: String? = nil, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         try deviceKey.withBytes { device throws(KeybagError) in
-            try changing(id, to: passphrase, device: device, cost: cost, keys: keys)
+            try changing(id, to: passphrase, device: device, cost: cost, label: label, keys: keys)
         }
     }
 
     /// The same without a device key. A slot that is bound to one throws `deviceKeyNeeded`.
     package func changingPassphrase(
-        ofSlot id: UInt32, to passphrase: borrowing SecretBytes, cost: Argon2Parameters,
+        ofSlot id: UInt32, to passphrase: borrowing SecretBytes, cost: Argon2Parameters, label: String? = nil,
         keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
-        try changing(id, to: passphrase, device: Span<UInt8>(), cost: cost, keys: keys)
+        try changing(id, to: passphrase, device: Span<UInt8>(), cost: cost, label: label, keys: keys)
     }
 
     /// Removes the passphrase of slot `id`.
     ///
-    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `lastPassphrase`.
-    package func removingPassphrase(ofSlot id: UInt32, keys: borrowing VolumeKeys) throws(KeybagError) -> Keybag {
-        let index = try passphraseIndex(id)
-        guard layout.slots.filter({ $0.kind == .passphrase }).count > 1 else { throw .lastPassphrase }
+    /// - Parameter newer: whether to remove a slot of a newer version too, whatever opens it.
+    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `newerSlot`, `lastPassphrase`.
+    package func removingPassphrase(
+        ofSlot id: UInt32, newer: Bool = false, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> Keybag {
+        let index = try passphraseIndex(id, newer: newer)
+        if layout.slots[index].known != nil, layout.slots.count(where: Self.isPassphrase) == 1 {
+            throw .lastPassphrase
+        }
         return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
             editor.layout.slots.remove(at: index)
             try editor.raiseSerial()
@@ -64,28 +71,33 @@ extension Keybag {
     }
 
     /// Makes a new recovery code. The old one stops working.
-    package func renewingRecoveryCode(keys: borrowing VolumeKeys) throws(KeybagError) -> RenewedKeybag {
+    package func renewingRecoveryCode(
+        label: String? = nil, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> RenewedKeybag {
         var code: SecretBytes?
         let bag = try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
-            editor.layout.slots.removeAll { $0.kind == .recovery }
-            code = try editor.addRecovery(keys: keys)
+            editor.layout.slots.removeAll { $0.known?.kind == .recovery }
+            code = try editor.addRecovery(label: label, keys: keys)
         }
         guard let code else { throw .full }
         return RenewedKeybag(bag: bag, recoveryCode: code)
     }
 
     /// Moves the volume to a new device. Its key replaces every device slot, the passphrases bound to the old key are removed,
-    /// and `passphrase` is added.
+    /// and `passphrase` is added. Slots of a newer version are kept.
     package func recovering(
         passphrase: borrowing SecretBytes, portable: Bool = false, newDeviceKey: borrowing SecretKey,
-        cost: Argon2Parameters, keys: borrowing VolumeKeys
+        cost: Argon2Parameters, label: String? = nil, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         guard hasDeviceKey else { throw .noDeviceSlot }
         return try newDeviceKey.withBytes { device throws(KeybagError) in
             try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
-                editor.layout.slots.removeAll { $0.kind == .device || $0.isBoundToDevice }
-                try editor.addDevice(device, keys: keys)
-                try editor.addPassphrase(passphrase, bound: !portable, device: device, cost: cost, keys: keys)
+                editor.layout.slots.removeAll { slot in
+                    slot.known.map { $0.kind == .device || $0.isBoundToDevice } ?? false
+                }
+                try editor.addDevice(device, label: label, keys: keys)
+                try editor.addPassphrase(
+                    passphrase, bound: !portable, device: device, cost: cost, label: label, keys: keys)
             }
         }
     }
@@ -114,39 +126,46 @@ extension Keybag {
 
     private func adding(
         _ passphrase: borrowing SecretBytes, bound: Bool, device: Span<UInt8>, cost: Argon2Parameters,
-        keys: borrowing VolumeKeys
+        label: String?, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         guard !bound || hasDeviceKey else { throw .noDeviceSlot }
         return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
-            try editor.addPassphrase(passphrase, bound: bound, device: device, cost: cost, keys: keys)
+            try editor.addPassphrase(
+                passphrase, bound: bound, device: device, cost: cost, label: label, keys: keys)
         }
     }
 
     private func changing(
         _ id: UInt32, to passphrase: borrowing SecretBytes, device: Span<UInt8>, cost: Argon2Parameters,
-        keys: borrowing VolumeKeys
+        label: String?, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
         let index = try passphraseIndex(id)
-        let bound = layout.slots[index].isBoundToDevice
+        let bound = layout.slots[index].known?.isBoundToDevice ?? false
         return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
             try editor.addPassphrase(
-                passphrase, bound: bound, device: device, cost: cost, keys: keys, replacing: index)
+                passphrase, bound: bound, device: device, cost: cost, label: label, keys: keys, replacing: index)
         }
     }
 
-    private func passphraseIndex(_ id: UInt32) throws(KeybagError) -> Int {
+    private func passphraseIndex(_ id: UInt32, newer: Bool = false) throws(KeybagError) -> Int {
         guard let index = layout.slots.firstIndex(where: { $0.slotID == id }) else { throw .noSuchSlot(id) }
-        guard layout.slots[index].kind == .passphrase else { throw .notAPassphraseSlot(id) }
+        switch layout.slots[index] {
+        case .known(let slot): guard slot.kind == .passphrase else { throw .notAPassphraseSlot(id) }
+        case .newer: guard newer else { throw .newerSlot(id) }
+        }
         return index
     }
+
+    private static func isPassphrase(_ slot: KeybagSlot) -> Bool { slot.known?.kind == .passphrase }
 
     /// A changed copy. A keybag that does not verify is never signed again.
     private func edited(
         with keys: borrowing VolumeKeys, _ change: (inout KeybagEditor) throws(KeybagError) -> Void
     ) throws(KeybagError) -> Keybag {
+        try requireWritable()
         try verify(keys)
         var editor = KeybagEditor(layout)
         try change(&editor)
-        return try Keybag(signing: editor.layout, metadata: keys.metadata, unlock: keys.unlock)
+        return try Keybag(signing: editor.layout, keys)
     }
 }

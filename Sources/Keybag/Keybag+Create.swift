@@ -19,37 +19,43 @@ extension Keybag {
     /// - Parameters:
     ///   - portable: the passphrase also works without the device key, so it can be brute-forced from a copy of the volume.
     ///   - cost: the cost of one guess; `PasswordHash.calibrated()` outside of tests.
+    ///   - label: the name of the slots, for people. Anyone with the volume can read it.
     package static func create(
         suite: CipherSuite, passphrase: borrowing SecretBytes, portable: Bool = false,
-        deviceKey: borrowing SecretKey, cost: Argon2Parameters
+        deviceKey: borrowing SecretKey, cost: Argon2Parameters, label: String? = nil
     ) throws(KeybagError) -> NewKeybag {
         try deviceKey.withBytes { device throws(KeybagError) in
-            try create(suite: suite, passphrase: passphrase, portable: portable, device: device, cost: cost)
+            try create(
+                suite: suite, passphrase: passphrase, portable: portable, device: device, cost: cost, label: label)
         }
     }
 
     /// Makes the keybag of a new volume without a device key. Mounting it asks for the passphrase.
     package static func create(
-        suite: CipherSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters
+        suite: CipherSuite, passphrase: borrowing SecretBytes, cost: Argon2Parameters, label: String? = nil
     ) throws(KeybagError) -> NewKeybag {
-        try create(suite: suite, passphrase: passphrase, portable: true, device: Span<UInt8>(), cost: cost)
+        try create(
+            suite: suite, passphrase: passphrase, portable: true, device: Span<UInt8>(), cost: cost, label: label)
     }
 
     private static func create(
         suite: CipherSuite, passphrase: borrowing SecretBytes, portable: Bool, device: Span<UInt8>,
-        cost: Argon2Parameters
+        cost: Argon2Parameters, label: String?
     ) throws(KeybagError) -> NewKeybag {
         let volumeID = VolumeID(random: randomInlineBytes())
         let keys = try secretMemory { () throws(SodiumError) in try VolumeKeys.random(volumeID: volumeID) }
+        let publicKey = X25519.publicKey(
+            of: try secretMemory { () throws(SodiumError) in try keys.key(.classKey(.completeUnlessOpen)) })
         var editor = KeybagEditor(
             KeybagLayout(
                 suite: suite, hasNoDeviceKey: device.isEmpty, volumeID: volumeID,
-                publicKey: X25519.publicKey(of: keys.unlessOpen)))
+                publicKey: publicKey))
         editor.layout.serial = 0
-        if !device.isEmpty { try editor.addDevice(device, keys: keys) }
-        try editor.addPassphrase(passphrase, bound: !portable, device: device, cost: cost, keys: keys)
-        let code = try editor.addRecovery(keys: keys)
-        let bag = try Keybag(signing: editor.layout, metadata: keys.metadata, unlock: keys.unlock)
+        if !device.isEmpty { try editor.addDevice(device, label: label, keys: keys) }
+        try editor.addPassphrase(
+            passphrase, bound: !portable, device: device, cost: cost, label: label, keys: keys)
+        let code = try editor.addRecovery(label: label, keys: keys)
+        let bag = try Keybag(signing: editor.layout, keys)
         return NewKeybag(bag: bag, keys: keys, recoveryCode: code)
     }
 }

@@ -20,9 +20,7 @@ extension Keybag {
             // This comes first, so that even the password hash's parameters are authenticated before use.
             let deviceKeys = try open(device: device)
             let keys = try keys(for: credential, device: device)
-            guard keys.metadata.isEqual(to: deviceKeys.metadata), keys.none.isEqual(to: deviceKeys.none) else {
-                throw .bundleMismatch
-            }
+            guard keys.bundle.agrees(with: deviceKeys.bundle) else { throw .bundleMismatch }
             try verify(keys)
             return keys
         }
@@ -38,17 +36,18 @@ extension Keybag {
 
     /// Checks both MACs and the public key with the keys from a slot.
     func verify(_ keys: borrowing VolumeKeys) throws(KeybagError) {
-        try verifyDeviceMAC(keys.metadata)
+        try verifyDeviceMAC(try secretMemory { () throws(SodiumError) in try keys.key(.metadata) })
         let covered = bytes.span.extracting(KeybagLayout.unlockAuthenticated(length: bytes.count))
         let uuid = volumeID.bytes
         let key = try secretMemory { () throws(SodiumError) in
-            try deriveKey(from: keys.unlock, label: KeyLabel.keybagUnlock, context: uuid.span)
+            try deriveKey(from: keys.key(.unlockAuthentication), label: KeyLabel.keybagUnlock, context: uuid.span)
         }
         let expected = mac256(key, covered)
         guard constantTimeEqual(expected.span, layout.unlockMAC.span) else {
             throw .unlockMACMismatch
         }
-        guard haveSameBytes(X25519.publicKey(of: keys.unlessOpen), publicKey) else {
+        let privateKey = try secretMemory { () throws(SodiumError) in try keys.key(.classKey(.completeUnlessOpen)) }
+        guard haveSameBytes(X25519.publicKey(of: privateKey), publicKey) else {
             throw .publicKeyMismatch
         }
     }
@@ -66,18 +65,14 @@ extension Keybag {
     }
 
     private func open(device: Span<UInt8>) throws(KeybagError) -> DeviceKeys {
-        let deviceSlots = layout.slots.filter { $0.kind == .device }
+        let deviceSlots = slots(of: .device)
         guard !deviceSlots.isEmpty else { throw .noDeviceSlot }
         for slot in deviceSlots {
             guard let bundle = try open(slot, material: device, device: device) else { continue }
-            let keys: DeviceKeys?
-            do throws(SodiumError) {
-                keys = try DeviceKeys.parse(bundle, volumeID: volumeID, generations: generations)
-            } catch {
-                throw .memory(error)
+            guard let keys = DeviceKeys.parse(bundle, volumeID: volumeID, generations: generations) else {
+                throw .malformedBundle(slot: slot.slotID)
             }
-            guard let keys else { throw .malformedBundle(slot: slot.slotID) }
-            try verifyDeviceMAC(keys.metadata)
+            try verifyDeviceMAC(try secretMemory { () throws(SodiumError) in try keys.key(.metadata) })
             return keys
         }
         throw .wrongDeviceKey
@@ -91,7 +86,7 @@ extension Keybag {
             }
         case .recoveryCode(let text):
             let secret = try text.withBytes { bytes throws(KeybagError) in try RecoverySecret.parse(bytes) }
-            for slot in layout.slots where slot.kind == .recovery {
+            for slot in slots(of: .recovery) {
                 let keys = try secret.withBytes { bytes throws(KeybagError) in
                     try openFull(slot, material: bytes, device: device)
                 }
@@ -111,7 +106,7 @@ extension Keybag {
         guard passphrase.count > 0, passphrase.count <= Credential.maximumLength else {
             throw .unusablePassphrase
         }
-        let slots = layout.slots.filter { $0.kind == .passphrase }
+        let slots = slots(of: .passphrase)
         guard !slots.isEmpty else { throw .noPassphraseSlot }
         // With the device key the first MAC has been checked, so the costs are the owner's.
         if device.isEmpty { try Self.refuseTooMuchWork(slots) }
@@ -169,14 +164,15 @@ extension Keybag {
         _ slot: SlotLayout, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) -> VolumeKeys? {
         guard let bundle = try open(slot, material: material, device: device) else { return nil }
-        let keys: VolumeKeys?
-        do throws(SodiumError) {
-            keys = try VolumeKeys.parse(bundle, volumeID: volumeID, generations: generations)
-        } catch {
-            throw .memory(error)
+        guard let keys = VolumeKeys.parse(bundle, volumeID: volumeID, generations: generations) else {
+            throw .malformedBundle(slot: slot.slotID)
         }
-        guard let keys else { throw .malformedBundle(slot: slot.slotID) }
         return keys
+    }
+
+    /// The slots of `kind`, in the order in which they are tried.
+    private func slots(of kind: SlotLayout.Kind) -> [SlotLayout] {
+        layout.slots.compactMap(\.known).filter { $0.kind == kind }
     }
 
     /// The slot's bundle. Nil if the key material is not this slot's.

@@ -17,15 +17,16 @@ package struct Keybag: Sendable {
         do throws(FormatError) {
             layout = try KeybagLayout(parsing: bytes.span)
         } catch {
-            throw .format(error)
+            throw error.isNewer ? .newer(error, writer: KeybagLayout.writer(of: bytes.span)) : .format(error)
         }
         self.bytes = bytes
     }
 
-    /// Signs `layout` with both keys.
+    /// Signs `layout` with both keys, as this program's.
     init(
         signing layout: consuming KeybagLayout, metadata: borrowing SecretKey, unlock: borrowing SecretKey
     ) throws(KeybagError) {
+        layout.extensions[KeybagLayout.writerType] = Array(ProgramVersion.writer.utf8)
         guard layout.length <= KeybagLayout.maximumLength else { throw .full }
         var bytes = layout.serialized()
         let uuid = layout.volumeID.bytes
@@ -44,6 +45,13 @@ package struct Keybag: Sendable {
         try self.init(parsing: layout.serialized())
     }
 
+    /// Signs `layout` with both keys of a bundle.
+    init(signing layout: KeybagLayout, _ keys: borrowing VolumeKeys) throws(KeybagError) {
+        let metadata = try secretMemory { () throws(SodiumError) in try keys.key(.metadata) }
+        let unlock = try secretMemory { () throws(SodiumError) in try keys.key(.unlockAuthentication) }
+        try self.init(signing: layout, metadata: metadata, unlock: unlock)
+    }
+
     /// The volume's UUID. Like all fields, it cannot be trusted before `open` or `unlock`.
     package var volumeID: VolumeID { layout.volumeID }
     /// The volume's cipher for blocks.
@@ -56,27 +64,53 @@ package struct Keybag: Sendable {
     package var hasDeviceKey: Bool { !layout.hasNoDeviceKey }
     /// The second MAC, pinned in the state file.
     package var unlockMAC: InlineArray<32, UInt8> { layout.unlockMAC }
-    /// The generations of the class keys by class number.
+    /// The generations that new wraps use, by class number; 0 is the metadata key's.
     package var generations: [UInt16] { (0..<8).map { layout.generations[$0] } }
+
+    /// The program that wrote the keybag last.
+    package var writer: String? { layout.writer }
+    /// Features that a program may ignore.
+    package var compatibleFeatures: UInt32 { layout.compatibleFeatures }
+    /// Features that a program must know to change the volume.
+    package var readOnlyFeatures: UInt32 { layout.readOnlyFeatures }
+    /// Whether this program does not know a feature that it must know to change the volume.
+    package var isReadOnly: Bool { layout.unknownReadOnlyFeatures != 0 }
+
+    /// Refuses to change a volume with a feature that this program must know for that.
+    package func requireWritable() throws(KeybagError) {
+        if isReadOnly { throw .readOnly(features: layout.unknownReadOnlyFeatures, writer: writer) }
+    }
 
     /// The facts of a slot that a listing shows.
     package struct SlotSummary: Sendable, Equatable {
         /// The slot's number, never reused.
         package let id: UInt32
-        /// The kind of credential that opens it.
-        package let kind: SlotLayout.Kind
+        /// The kind of credential that opens it. Nil if a newer version made the slot.
+        package let kind: SlotLayout.Kind?
+        /// The number of the kind.
+        package let kindNumber: UInt8
         /// Whether it needs the device key too.
         package let isBound: Bool
         /// The cost of its password hash. Nil if it has none.
         package let cost: Argon2Parameters?
+        /// Its name, and the date of making.
+        package let label: SlotLabel
     }
 
     /// The slots, in the order in which they are tried.
     package var slots: [SlotSummary] {
         layout.slots.map { slot in
-            SlotSummary(
-                id: slot.slotID, kind: slot.kind, isBound: slot.isBoundToDevice,
-                cost: slot.derivation == .none ? nil : Argon2Parameters(passes: slot.passes, memory: slot.memory))
+            switch slot {
+            case .known(let slot):
+                SlotSummary(
+                    id: slot.slotID, kind: slot.kind, kindNumber: slot.kind.rawValue, isBound: slot.isBoundToDevice,
+                    cost: slot.derivation == .none ? nil : Argon2Parameters(passes: slot.passes, memory: slot.memory),
+                    label: slot.label)
+            case .newer(let slot):
+                SlotSummary(
+                    id: slot.slotID, kind: nil, kindNumber: slot.kind, isBound: slot.isBoundToDevice, cost: nil,
+                    label: slot.label)
+            }
         }
     }
 }

@@ -1,19 +1,19 @@
 // Adds slots to a layout. Signing the layout makes the keybag.
 
+import HostSystem
 import SodiumKit
 import VolumeFormat
 
 /// A layout that is being changed.
 ///
-/// Every new slot raises the serial and takes it as its ID. So IDs grow with the serial and are never used again.
+/// Every new slot raises the serial and takes it as its ID. So IDs grow with the serial and are never used again. A new slot
+/// holds every entry of the bundle that was opened, those of unknown types too.
 struct KeybagEditor {
     var layout: KeybagLayout
 
     init(_ layout: KeybagLayout) {
         self.layout = layout
     }
-
-    private var generations: [UInt16] { (0..<8).map { layout.generations[$0] } }
 
     /// Raises the serial and gives an ID for a new slot.
     private mutating func newSlotID() throws(KeybagError) -> UInt32 {
@@ -31,19 +31,22 @@ struct KeybagEditor {
         layout.serial = serial
     }
 
-    mutating func addDevice(_ device: Span<UInt8>, keys: borrowing VolumeKeys) throws(KeybagError) {
-        var slot = Self.emptySlot(.device, id: try newSlotID())
-        try secretMemory { () throws(SodiumError) in
-            let bundle = try keys.deviceBundle(generations: generations)
-            try SlotCipher.seal(
-                &slot, bundle: bundle, volumeID: layout.volumeID, material: device, device: Span<UInt8>())
+    mutating func addDevice(
+        _ device: Span<UInt8>, label: String?, keys: borrowing VolumeKeys
+    ) throws(KeybagError) {
+        var slot = try Self.emptySlot(.device, id: try newSlotID(), label: label)
+        let id = slot.slotID
+        guard let bundle = try secretMemory({ () throws(SodiumError) in try keys.deviceBundle() }) else {
+            throw .malformedBundle(slot: id)
         }
-        try append(slot, at: layout.slots.count)
+        try seal(&slot, bundle, material: device, device: Span<UInt8>())
+        try append(slot)
     }
 
-    /// Adds a passphrase. If `index` is given, it replaces that slot under the same ID.
+    /// Adds a passphrase. If `index` is given, it replaces that slot under the same ID; what the slot says beside the
+    /// passphrase is kept, its name too if `label` is nil.
     mutating func addPassphrase(
-        _ passphrase: borrowing SecretBytes, bound: Bool, device: Span<UInt8>, cost: Argon2Parameters,
+        _ passphrase: borrowing SecretBytes, bound: Bool, device: Span<UInt8>, cost: Argon2Parameters, label: String?,
         keys: borrowing VolumeKeys, replacing index: Int? = nil
     ) throws(KeybagError) {
         guard passphrase.byteCount > 0, passphrase.byteCount <= Credential.maximumLength else {
@@ -54,62 +57,79 @@ struct KeybagEditor {
         guard SlotLayout.acceptedPasses.contains(cost.passes), SlotLayout.acceptedMemory.contains(cost.memory) else {
             throw .passwordHashRefused(passes: cost.passes, memory: cost.memory)
         }
+        let old = index.flatMap { layout.slots[$0].known }
         var id: UInt32
-        if let index {
+        if let old {
             try raiseSerial()
-            id = layout.slots[index].slotID
+            id = old.slotID
         } else {
             id = try newSlotID()
         }
-        var slot = Self.emptySlot(.passphrase, id: id)
+        var slot = try Self.emptySlot(.passphrase, id: id, label: label ?? old?.label.name, keeping: old)
         slot.isBoundToDevice = bound
         slot.derivation = .argon2id13
         slot.passes = cost.passes
         slot.memory = cost.memory
+        let salt = slot.salt
         let material = try passphrase.withBytes { bytes throws(KeybagError) in
-            try Keybag.hash(bytes, salt: slot.salt, cost: cost)
+            try Keybag.hash(bytes, salt: salt, cost: cost)
         }
-        let generations = generations
-        let volumeID = layout.volumeID
-        try secretMemory { () throws(SodiumError) in
-            let bundle = try keys.bundle(generations: generations)
-            try material.withBytes { bytes throws(SodiumError) in
-                try SlotCipher.seal(&slot, bundle: bundle, volumeID: volumeID, material: bytes, device: device)
-            }
+        try material.withBytes { bytes throws(KeybagError) in
+            try seal(&slot, keys.bundle, material: bytes, device: device)
         }
         if let index {
-            layout.slots[index] = slot
+            layout.slots[index] = .known(slot)
         } else {
-            try append(slot, at: layout.slots.count)
+            try append(slot)
         }
     }
 
     /// Adds a recovery code and gives its text.
-    mutating func addRecovery(keys: borrowing VolumeKeys) throws(KeybagError) -> SecretBytes {
-        var slot = Self.emptySlot(.recovery, id: try newSlotID())
-        let generations = generations
-        let volumeID = layout.volumeID
-        let text = try secretMemory { () throws(SodiumError) in
-            let secret = try RecoverySecret.random()
-            let bundle = try keys.bundle(generations: generations)
-            try secret.withBytes { bytes throws(SodiumError) in
-                try SlotCipher.seal(
-                    &slot, bundle: bundle, volumeID: volumeID, material: bytes, device: Span<UInt8>())
-            }
-            return try RecoverySecret.text(of: secret)
+    mutating func addRecovery(label: String?, keys: borrowing VolumeKeys) throws(KeybagError) -> SecretBytes {
+        var slot = try Self.emptySlot(.recovery, id: try newSlotID(), label: label)
+        let secret = try secretMemory { () throws(SodiumError) in try RecoverySecret.random() }
+        try secret.withBytes { bytes throws(KeybagError) in
+            try seal(&slot, keys.bundle, material: bytes, device: Span<UInt8>())
         }
-        try append(slot, at: layout.slots.count)
-        return text
+        try append(slot)
+        return try secretMemory { () throws(SodiumError) in try RecoverySecret.text(of: secret) }
     }
 
-    private mutating func append(_ slot: SlotLayout, at index: Int) throws(KeybagError) {
-        guard layout.length + slot.length <= KeybagLayout.maximumLength else { throw .full }
-        layout.slots.insert(slot, at: index)
+    private func seal(
+        _ slot: inout SlotLayout, _ bundle: borrowing KeyBundle, material: Span<UInt8>, device: Span<UInt8>
+    ) throws(KeybagError) {
+        do throws(SodiumError) {
+            try SlotCipher.seal(&slot, bundle: bundle, volumeID: layout.volumeID, material: material, device: device)
+        } catch {
+            throw .memory(error)
+        }
     }
 
-    private static func emptySlot(_ kind: SlotLayout.Kind, id: UInt32) -> SlotLayout {
-        SlotLayout(
+    private mutating func append(_ slot: SlotLayout) throws(KeybagError) {
+        guard layout.length + slot.length <= KeybagLayout.maximumLength, layout.slots.count < Int(UInt16.max) else {
+            throw .full
+        }
+        layout.slots.append(.known(slot))
+    }
+
+    /// A slot without a bundle, made now.
+    ///
+    /// - Parameters:
+    ///   - label: its name. Nil and an empty text make a slot without one.
+    ///   - old: the slot that it replaces. TLVs and flags that this program does not use are kept.
+    private static func emptySlot(
+        _ kind: SlotLayout.Kind, id: UInt32, label: String?, keeping old: SlotLayout? = nil
+    ) throws(KeybagError) -> SlotLayout {
+        var slot = SlotLayout(
             kind: kind, isBoundToDevice: false, slotID: id, derivation: .none, salt: randomInlineBytes(),
             commitment: InlineArray(repeating: 0), nonce: InlineArray(repeating: 0), bundle: [])
+        if let old {
+            slot.extensions = old.extensions
+            slot.mustBeUnderstood = old.mustBeUnderstood
+        }
+        let name = label.flatMap { $0.isEmpty ? nil : $0 }
+        if let name, SlotLabel.text(Array(name.utf8)) == nil { throw .unusableLabel }
+        slot.label = SlotLabel(name: name, seconds: UInt64(max(WallClock.seconds, 0)))
+        return slot
     }
 }

@@ -5,8 +5,12 @@ package import VolumeFormat
 
 /// Why a keybag could not be read, opened or changed.
 package enum KeybagError: Error, Equatable, Sendable {
-    /// Not a keybag, or of a newer version, cut short, or with contradictory bytes.
+    /// Not a keybag, or of the version that was never released, cut short, or with contradictory bytes.
     case format(FormatError)
+    /// Made by a newer version, which `writer` names. Nothing has verified that text.
+    case newer(FormatError, writer: String?)
+    /// The volume has features that a program must know to change it. `writer` is not verified either.
+    case readOnly(features: UInt32, writer: String?)
     /// The first MAC (from the metadata key) does not match, so the keybag was changed after it was written.
     case deviceMACMismatch
     /// The second MAC (from the unlock key) does not match, so someone with the device key changed the keybag.
@@ -42,6 +46,10 @@ package enum KeybagError: Error, Equatable, Sendable {
     case noSuchSlot(UInt32)
     /// The slot is not a passphrase slot.
     case notAPassphraseSlot(UInt32)
+    /// A newer version made the slot.
+    case newerSlot(UInt32)
+    /// The label of a slot is empty, too long or has control characters.
+    case unusableLabel
     /// Removing it would leave the volume without any passphrase.
     case lastPassphrase
     /// There is no room for another slot.

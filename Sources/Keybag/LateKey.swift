@@ -38,8 +38,10 @@ extension HeldKeys {
     ///
     /// - Throws: `KeyError.locked` if that key is not in memory.
     package func makeLateKey(number: UInt64) throws(KeyError) -> LateKey {
-        var header = LateFileHeader(generation: generation(of: .complete), volumeID: volumeID, number: number)
-        let wrapKey = try lateWrapKey(number)
+        var header = LateFileHeader(
+            generation: generation(of: .complete), publicKeyGeneration: generation(of: .completeUnlessOpen),
+            volumeID: volumeID, number: number)
+        let wrapKey = try lateWrapKey(header)
         let key = try keyMemory { () throws(SodiumError) in try SecretKey.random() }
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()
         let plain = header.bytes
@@ -61,10 +63,8 @@ extension HeldKeys {
     /// - Throws: `KeyError.locked` if class key A is not in memory; `.otherVolume`, `.unknownGeneration`;
     ///   `.authenticationFailed` if the header was not made with that key.
     package func openLateKey(_ header: LateFileHeader) throws(KeyError) -> LateKey {
-        guard hasKey(.complete) else { throw .locked(.complete) }
         guard header.volumeID == volumeID else { throw .otherVolume }
-        guard header.generation == generation(of: .complete) else { throw .unknownGeneration(header.generation) }
-        let wrapKey = try lateWrapKey(header.number)
+        let wrapKey = try lateWrapKey(header)
         let bytes = header.bytes
         let key = try keyMemory { () throws(SodiumError) in
             try XChaCha.openKey(
@@ -73,6 +73,10 @@ extension HeldKeys {
                 associatedData: bytes.span.extracting(LateFileHeader.authenticated))
         }
         guard let key else { throw .authenticationFailed }
+        // The header is genuine, so its records are sealed to a generation that is missing here.
+        if unlessOpen.isMissing(generation: header.publicKeyGeneration) {
+            throw .unknownGeneration(header.publicKeyGeneration)
+        }
         return LateKey(header: header, key: key)
     }
 
@@ -81,30 +85,27 @@ extension HeldKeys {
     /// - Returns: false if it does not verify.
     /// - Throws: `KeyError.locked` if class B's private key is not in memory.
     package func openLate(
-        _ sealed: Span<UInt8>, _ record: LateRecordHeader, number: UInt64, into output: inout MutableSpan<UInt8>
+        _ sealed: Span<UInt8>, _ record: LateRecordHeader, of header: LateFileHeader,
+        into output: inout MutableSpan<UInt8>
     ) throws(KeyError) -> Bool {
-        switch unlessOpen {
-        case .absent: throw .locked(.completeUnlessOpen)
-        case .present(let privateKey):
+        let data = AssociatedData.lateRecord(number: header.number, header: record)
+        return try withPrivateKey(header.publicKeyGeneration) { (privateKey, publicKey) throws(KeyError) in
             let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)
-            let data = AssociatedData.lateRecord(number: number, header: record)
-            do throws(SodiumError) {
-                return try HPKE.open(
-                    sealed, privateKey: privateKey, info: info.span,
-                    associatedData: data.span, into: &output)
-            } catch {
-                throw .memory(error)
+            return try keyMemory { () throws(SodiumError) in
+                try HPKE.open(
+                    sealed, privateKey: privateKey, info: info.span, associatedData: data.span, into: &output)
             }
         }
     }
 
-    private func lateWrapKey(_ number: UInt64) throws(KeyError) -> SecretKey {
+    private func lateWrapKey(_ header: LateFileHeader) throws(KeyError) -> SecretKey {
         switch complete {
         case .absent: throw .locked(.complete)
-        case .present(let classKey):
-            let context = AssociatedData.lateContext(volume: volumeID, number: number)
+        case .present(let keys):
+            let classKey = try keys.key(header.generation)
+            let context = AssociatedData.lateContext(volume: volumeID, number: header.number)
             return try keyMemory { () throws(SodiumError) in
-                try deriveKey(from: classKey.key, label: KeyLabel.late, context: context.span)
+                try deriveKey(from: classKey, label: KeyLabel.late, context: context.span)
             }
         }
     }

@@ -24,7 +24,7 @@ enum SlotCipher {
 
     /// Fills in commitment, nonce and bundle of `slot`, whose salt is fresh.
     static func seal(
-        _ slot: inout SlotLayout, bundle: borrowing SecretBytes, volumeID: VolumeID, material: Span<UInt8>,
+        _ slot: inout SlotLayout, bundle: borrowing KeyBundle, volumeID: VolumeID, material: Span<UInt8>,
         device: Span<UInt8>
     ) throws(SodiumError) {
         let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
@@ -33,9 +33,10 @@ enum SlotCipher {
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()
         slot.commitment = commitment.withBytes { $0.inline(at: 0) }
         slot.nonce = nonce
-        slot.bundle = [UInt8](repeating: 0, count: bundle.byteCount + SlotLayout.tagLength)
+        var sealed = [UInt8](
+            repeating: 0, count: bundle.entries.count * BundleEntry.length + SlotLayout.tagLength)
+        slot.bundle = sealed
         let associatedData = slot.associatedData(volume: volumeID)
-        var sealed = [UInt8](repeating: 0, count: bundle.byteCount + SlotLayout.tagLength)
         bundle.withBytes { plaintext in
             var output = sealed.mutableSpan
             XChaCha.seal(
@@ -54,13 +55,26 @@ enum SlotCipher {
         case damaged
     }
 
+    /// Whether the slot was made with this key material, by its commitment alone.
+    static func isMade(
+        _ slot: borrowing SlotLayout, volumeID: VolumeID, with material: Span<UInt8>, device: Span<UInt8>
+    ) throws(SodiumError) -> Bool {
+        try isMade(slot, from: secret(of: slot, volumeID: volumeID, material: material, device: device))
+    }
+
+    private static func isMade(
+        _ slot: borrowing SlotLayout, from secret: borrowing SecretKey
+    ) throws(SodiumError) -> Bool {
+        let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
+        let stored = slot.commitment
+        return commitment.withBytes { constantTimeEqual($0, stored.span) }
+    }
+
     static func open(
         _ slot: borrowing SlotLayout, volumeID: VolumeID, material: Span<UInt8>, device: Span<UInt8>
     ) throws(SodiumError) -> Opening {
         let secret = try secret(of: slot, volumeID: volumeID, material: material, device: device)
-        let commitment = try deriveKey(from: secret, label: KeyLabel.slotCommit)
-        let stored = slot.commitment
-        guard commitment.withBytes({ constantTimeEqual($0, stored.span) }) else { return .wrongMaterial }
+        guard try isMade(slot, from: secret) else { return .wrongMaterial }
         let key = try deriveKey(from: secret, label: KeyLabel.slotWrap)
         let associatedData = slot.associatedData(volume: volumeID)
         let opened = try XChaCha.openBytes(

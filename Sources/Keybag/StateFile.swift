@@ -1,11 +1,26 @@
 // This machine's record of a volume, kept outside of it: the pinned keybag and the open epochs.
 
+internal import SodiumKit
 package import VolumeFormat
 
-/// The reasons to refuse a state file, or a keybag that contradicts it.
+/// Why the bytes of a state file cannot be used.
+package enum StateFileDefect: Error, Equatable, Sendable {
+    /// There are none.
+    case empty
+    /// Bytes at the end are missing.
+    case cutOff(length: Int, expected: Int)
+    /// They are not what a program wrote.
+    case damaged
+    /// A test version wrote them, which was never released.
+    case neverReleased
+    /// A newer version of protectfs wrote them. `writer` is its name, if the bytes tell it.
+    case newer(FormatError, writer: String?)
+    /// They belong to another volume.
+    case otherVolume(VolumeID)
+}
+
+/// The reasons to refuse a keybag that contradicts the state file.
 package enum StateFileError: Error, Equatable, Sendable {
-    /// The state file cannot be parsed.
-    case format(FormatError)
     /// The state file belongs to another volume.
     case otherVolume
     /// The keybag is older than one that this machine has seen (`--accept-keybag` overrides).
@@ -21,13 +36,45 @@ package struct StateFile: Sendable {
     /// The fields. The open epochs are changed here.
     package var layout: StateFileLayout
 
-    /// Parses strictly.
-    package init(parsing bytes: [UInt8]) throws(StateFileError) {
+    /// Parses strictly. A hash that is right tells a newer state file from a damaged one.
+    ///
+    /// - Parameter volume: the volume to which the file must belong. Nil accepts any.
+    package init(parsing bytes: [UInt8], of volume: VolumeID? = nil) throws(StateFileDefect) {
+        try Self.checkWhole(bytes)
+        let found = VolumeID(bytes.span, at: 16)
+        if let volume, found != volume { throw .otherVolume(found) }
         do throws(FormatError) {
             layout = try StateFileLayout(parsing: bytes.span)
         } catch {
-            throw .format(error)
+            guard error.isNewer else { throw .damaged }
+            throw .newer(error, writer: StateFileLayout.writer(ofNewer: bytes.span))
         }
+    }
+
+    /// Checks what every version has.
+    private static func checkWhole(_ bytes: [UInt8]) throws(StateFileDefect) {
+        let span = bytes.span
+        if bytes.isEmpty { throw .empty }
+        let least = StateFileLayout.leastLength
+        guard span.hasText("PFSSTAT1"), bytes.count <= StateFileLayout.maximumLength else {
+            // A short file may have lost its end within the magic. A long one has not.
+            throw bytes.count < 8 ? .cutOff(length: bytes.count, expected: least) : .damaged
+        }
+        if bytes.count >= 10, span.littleEndian(at: 8, as: UInt16.self) == FormatVersion.neverReleased {
+            throw .neverReleased
+        }
+        let length = bytes.count < 16 ? least : Int(span.littleEndian(at: 12, as: UInt32.self))
+        if bytes.count < max(length, least), length <= StateFileLayout.maximumLength {
+            throw .cutOff(length: bytes.count, expected: max(length, least))
+        }
+        guard length == bytes.count, Self.withHash(bytes) == bytes else { throw .damaged }
+    }
+
+    /// The bytes with the hash that they must have.
+    package static func withHash(_ bytes: [UInt8]) -> [UInt8] {
+        let content = bytes.dropLast(StateFileLayout.hashLength)
+        let hash = hash256(bytes.span.extracting(0..<content.count))
+        return content + (0..<StateFileLayout.hashLength).map { hash[$0] }
     }
 
     /// A state that pins `bag`, which has been unlocked.
@@ -45,8 +92,26 @@ package struct StateFile: Sendable {
         layout = StateFileLayout(unpinned: volumeID, toleratesEverything: true)
     }
 
-    /// The bytes to write.
-    package func serialized() -> [UInt8] { layout.serialized() }
+    /// The bytes to write, with this program as the writer.
+    package func serialized() -> [UInt8] {
+        var layout = layout
+        layout.writer = ProgramVersion.writer
+        return Self.withHash(layout.serialized())
+    }
+
+    /// Whether this program may change the file. A newer one may have set a feature that forbids it.
+    package var isWritable: Bool { layout.readOnlyCompatible == 0 }
+
+    /// Draws an epoch, and enters it as open and as the highest. Nil if no number is left.
+    ///
+    /// - Parameters:
+    ///   - highest: another number that the epoch must be above.
+    ///   - seconds: the time now, in seconds since 1970.
+    package mutating func drawEpoch(above highest: UInt32 = 0, at seconds: Int64) -> UInt32? {
+        guard let drawn = Epoch.next(after: max(highest, layout.highestEpoch), at: seconds) else { return nil }
+        layout.openEpochs.append(drawn)
+        return drawn
+    }
 
     /// The relation of a keybag to the pinned one.
     package enum Outcome: Sendable, Equatable {

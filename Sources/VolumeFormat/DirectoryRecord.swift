@@ -11,7 +11,7 @@ package struct DirectoryRecord: Sendable {
     /// The offset of the MAC-128.
     package static let macRange = 28..<44
     /// The record's version.
-    package static let version: UInt8 = 1
+    package static let version = UInt8(FormatVersion.current)
 
     /// The class of new entries. Nil if the record sets none.
     package var defaultClass: ProtectionClass?

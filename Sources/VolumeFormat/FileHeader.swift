@@ -1,6 +1,6 @@
 // The 128-byte header of a backing file and the 8-byte field of a block.
 
-/// Flags of a file's header. Others are refused.
+/// Flags of a file's header. The ranges say what a program does with a flag that it does not know.
 package struct FileFlags: OptionSet, Sendable, Hashable {
     /// The bits as stored.
     package let rawValue: UInt16
@@ -18,6 +18,16 @@ package struct FileFlags: OptionSet, Sendable, Hashable {
     package static let explicit = FileFlags(rawValue: 4)
     /// Every flag that this version knows.
     package static let known: FileFlags = [.holes, .keyExposed, .explicit]
+
+    /// Bits 0–7: a file with an unknown one is newer, and is not used.
+    package static let incompatible = FileFlags(rawValue: 0x00FF)
+    /// Bits 8–11: a file with an unknown one is newer, and is only read.
+    package static let readableOnly = FileFlags(rawValue: 0x0F00)
+    /// Bits 12–15: they are ignored, and kept whenever the header is written.
+    package static let kept = FileFlags(rawValue: 0xF000)
+
+    /// Whether a newer version has set a flag for which the file must not be changed.
+    package var areReadableOnly: Bool { !isDisjoint(with: Self.readableOnly) }
 }
 
 /// The header at the start of page 0. The caller checks its MAC *before* the header is parsed and used.
@@ -33,13 +43,13 @@ package struct FileHeader: Sendable {
     /// Bytes of a wrapped file key.
     package static let wrapLength = 80
     /// The header's version.
-    package static let version: UInt8 = 1
+    package static let version = UInt8(FormatVersion.current)
 
     /// The file's class.
     package var protectionClass: ProtectionClass
     /// The volume's suite.
     package var suite: CipherSuite
-    /// HOLES, KEY_EXPOSED, EXPLICIT.
+    /// HOLES, KEY_EXPOSED, EXPLICIT, and the unknown flags above bit 7.
     package var flags: FileFlags
     /// Generation of the class key that wraps the file key.
     package var keyGeneration: UInt16
@@ -66,7 +76,8 @@ package struct FileHeader: Sendable {
 
     /// The header in the first 128 bytes of `page`.
     ///
-    /// Every byte is checked, so that `store` gives the same bytes again.
+    /// Every byte is checked, so that `store` gives the same bytes again. If the MAC is right, any error means that a newer
+    /// version has made the header.
     package init(parsing page: Span<UInt8>) throws(FormatError) {
         guard page.count >= Self.length else { throw .length }
         guard page.hasText("PFS") else { throw .magic }
@@ -79,7 +90,7 @@ package struct FileHeader: Sendable {
         guard page[6] == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
         guard page[7] == 0 else { throw .unsupported("compression") }
         let flags = FileFlags(rawValue: page.littleEndian(at: 8))
-        guard flags.isSubset(of: .known) else { throw .unsupported("flags") }
+        guard flags.intersection(.incompatible).isSubset(of: .known) else { throw .unsupported("flags") }
         guard page.littleEndian(at: 12, as: UInt32.self) == 0 else { throw .unsupported("freshness") }
         if known != .completeUnlessOpen {
             guard page.littleEndian(at: 104, as: UInt64.self) == 0 else { throw .inconsistent("wrapped file key") }
@@ -135,7 +146,7 @@ package struct BlockField: Sendable, Hashable {
     /// The field at `offset`, for a block whose full payload is `capacity`.
     ///
     /// Throws if flags are unknown, the length is above capacity, or a block that is not the last is not full. The fields are
-    /// valid only after the block's tag has verified.
+    /// valid only after the block's tag has verified. An error then means that a newer version has made the block.
     package init(parsing bytes: Span<UInt8>, at offset: Int = 0, capacity: Int) throws(FormatError) {
         guard offset >= 0, bytes.count - offset >= Self.length else { throw .length }
         let flags = bytes[offset + 2]
@@ -147,6 +158,9 @@ package struct BlockField: Sendable, Hashable {
             throw .inconsistent("payload length")
         }
     }
+
+    /// The epoch in a field that may not parse. The key of the block depends on it.
+    package static func epoch(in bytes: Span<UInt8>, at offset: Int) -> UInt32 { bytes.littleEndian(at: offset + 4) }
 
     /// Writes the 8 bytes at `offset`.
     package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {

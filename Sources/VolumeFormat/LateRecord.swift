@@ -5,7 +5,7 @@ package struct LateFileHeader: Sendable {
     /// Bytes of the header.
     package static let length = 128
     /// The version that this program reads and writes.
-    package static let version: UInt16 = 1
+    package static let version = FormatVersion.current
     /// The bytes that the wrap authenticates.
     package static let authenticated = 0..<48
     /// Nonce of the wrap.
@@ -15,6 +15,8 @@ package struct LateFileHeader: Sendable {
 
     /// Generation of class key A, from which the wrap key is derived.
     package var generation: UInt16
+    /// Generation of class key B, to whose public key the data is encrypted.
+    package var publicKeyGeneration: UInt16
     /// The volume.
     package var volumeID: VolumeID
     /// The lock's number. Later locks have higher ones.
@@ -23,8 +25,9 @@ package struct LateFileHeader: Sendable {
     package var wrapped: InlineArray<72, UInt8>
 
     /// A header without its wrap, to be filled in.
-    package init(generation: UInt16, volumeID: VolumeID, number: UInt64) {
+    package init(generation: UInt16, publicKeyGeneration: UInt16, volumeID: VolumeID, number: UInt64) {
         self.generation = generation
+        self.publicKeyGeneration = publicKeyGeneration
         self.volumeID = volumeID
         self.number = number
         wrapped = InlineArray(repeating: 0)
@@ -36,10 +39,11 @@ package struct LateFileHeader: Sendable {
         guard bytes.hasText("PFSLATE1") else { throw .magic }
         let version: UInt16 = bytes.littleEndian(at: 8)
         guard version == Self.version else { throw .version(version) }
-        guard bytes.littleEndian(at: 12, as: UInt32.self) == 0, bytes.extracting(40..<48).isAllZero,
+        guard bytes.littleEndian(at: 14, as: UInt16.self) == 0, bytes.extracting(40..<48).isAllZero,
             bytes.extracting(120..<128).isAllZero
         else { throw .unsupported("reserved bytes") }
         generation = bytes.littleEndian(at: 10)
+        publicKeyGeneration = bytes.littleEndian(at: 12)
         volumeID = VolumeID(bytes, at: 16)
         number = bytes.littleEndian(at: 32)
         wrapped = bytes.inline(at: 48)
@@ -50,7 +54,8 @@ package struct LateFileHeader: Sendable {
         bytes.copyText("PFSLATE1", to: 0)
         bytes.storeLittleEndian(Self.version, at: 8)
         bytes.storeLittleEndian(generation, at: 10)
-        bytes.storeLittleEndian(0 as UInt32, at: 12)
+        bytes.storeLittleEndian(publicKeyGeneration, at: 12)
+        bytes.storeLittleEndian(0 as UInt16, at: 14)
         volumeID.store(into: &bytes, at: 16)
         bytes.storeLittleEndian(number, at: 32)
         bytes.storeLittleEndian(0 as UInt64, at: 40)

@@ -39,6 +39,8 @@ package enum ReservedName {
         case late
         /// The directory of objects that a check has moved away.
         case lostAndFound
+        /// Any other name with the reserved prefix. A newer version may have made it.
+        case unknownReserved
         /// A long name's entry: `~` and 43 characters.
         case long
         /// A long name's companion: the entry's name and `.n`.
@@ -47,6 +49,24 @@ package enum ReservedName {
         case encoded
         /// None of these. This format never writes such a name.
         case foreign
+
+        /// Whether this format gives objects of this kind their place in the root directory or in the other directories. The
+        /// table of docs/volume-format.md, section 3.
+        package func belongs(inRoot isRoot: Bool) -> Bool {
+            switch self {
+            case .record, .temporary, .aside, .long, .companion, .encoded: true
+            case .keybag, .late, .lostAndFound: isRoot
+            case .unknownReserved, .foreign: false
+            }
+        }
+
+        /// Whether the mount hides names of this kind in every directory.
+        package var isHidden: Bool {
+            switch self {
+            case .keybag, .record, .temporary, .aside, .late, .lostAndFound, .unknownReserved, .companion: true
+            case .long, .encoded, .foreign: false
+            }
+        }
     }
 
     /// Judges a backing name by its form.
@@ -56,9 +76,9 @@ package enum ReservedName {
             if name.equals(directoryRecord) { return .record }
             if name.hasText(temporaryPrefix) { return .temporary }
             if name.hasText(asidePrefix) { return .aside }
-            if name.hasText(latePrefix) { return .late }
+            if LateFileName.number(of: name) != nil { return .late }
             if name.equals(lostAndFound) { return .lostAndFound }
-            return .foreign
+            return .unknownReserved
         }
         if name.count >= NameLimits.longNameLength, name[0] == 0x7e {
             if name.count == NameLimits.longNameLength { return .long }

@@ -10,10 +10,6 @@ package struct SlotLayout: Sendable {
         case passphrase = 2
         /// The recovery code.
         case recovery = 3
-        /// Reserved.
-        case tpm2 = 4
-        /// Reserved.
-        case fido2 = 5
     }
 
     /// The way from the credential to key material.
@@ -24,12 +20,14 @@ package struct SlotLayout: Sendable {
         case argon2id13 = 1
     }
 
-    /// Bytes before `extensionData`.
+    /// Bytes before the TLVs.
     package static let fixedLength = 104
     /// Bytes of the bundle's tag.
     package static let tagLength = 16
     /// Flag bit 0: the slot secret needs the device key too.
     package static let bindDevice: UInt8 = 1
+    /// Flag bit 7: a program that does not know the slot must not use the keybag.
+    package static let mustBeUnderstood: UInt8 = 0x80
     /// The accepted passes of Argon2id on reading.
     package static let acceptedPasses: ClosedRange<UInt32> = 1...16
     /// The accepted bytes of Argon2id's memory on reading. The machine may set a lower upper bound.
@@ -42,6 +40,8 @@ package struct SlotLayout: Sendable {
     package var kind: Kind
     /// Whether the slot secret needs the device key too.
     package var isBoundToDevice: Bool
+    /// Whether a program that does not know the slot must not use the keybag.
+    package var mustBeUnderstood = false
     /// Never reused.
     package var slotID: UInt32
     /// The way from the credential to key material.
@@ -56,8 +56,8 @@ package struct SlotLayout: Sendable {
     package var commitment: InlineArray<32, UInt8>
     /// The bundle's nonce.
     package var nonce: InlineArray<24, UInt8>
-    /// Data of later kinds. Empty today, and kept.
-    package var extensionData: [UInt8]
+    /// The label, the date of making, and TLVs of types that this program does not know.
+    package var extensions: TypeLengthValues
     /// The encrypted bundle: entries × 40 + 16 bytes.
     package var bundle: [UInt8]
 
@@ -77,40 +77,40 @@ package struct SlotLayout: Sendable {
         self.salt = salt
         self.commitment = commitment
         self.nonce = nonce
-        extensionData = []
+        extensions = TypeLengthValues()
         self.bundle = bundle
     }
 
     /// Bytes of the slot.
-    package var length: Int { Self.fixedLength + extensionData.count + bundle.count }
+    package var length: Int { Self.fixedLength + extensions.length + bundle.count }
 
     /// Entries of the bundle.
     package var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
 
     /// Parses the slot at `offset`, which ends at or before `end`.
+    ///
+    /// - Throws: `.unsupported` if a newer version made the slot.
     package init(parsing bytes: Span<UInt8>, at offset: Int, end: Int) throws(FormatError) {
-        guard offset >= 0, end <= bytes.count, end - offset >= Self.fixedLength + Self.tagLength else {
-            throw .length
-        }
-        let slot = bytes.extracting(offset..<end)
-        let length = Int(slot.littleEndian(at: 0, as: UInt16.self))
-        let entries = Int(slot[9])
-        let extensionLength = Int(slot.littleEndian(at: 10, as: UInt16.self))
-        let bundleStart = Self.fixedLength + extensionLength
-        guard length <= slot.count,
-            length == bundleStart + entries * BundleEntry.length + Self.tagLength
-        else { throw .inconsistent("slot length") }
+        let slot = bytes.extracting(try Self.range(in: bytes, at: offset, end: end))
+        let length = slot.count
+        // These come first, because the rest of a newer slot may have any form.
         guard let kind = Kind(rawValue: slot[2]) else { throw .unsupported("slot kind") }
-        guard slot[3] & ~Self.bindDevice == 0 else { throw .unsupported("slot flags") }
+        guard slot[3] & ~(Self.bindDevice | Self.mustBeUnderstood) == 0 else { throw .unsupported("slot flags") }
+        guard length > 8 else { throw .inconsistent("slot length") }
         guard let derivation = Derivation(rawValue: slot[8]) else { throw .unsupported("slot KDF") }
+        guard length >= Self.fixedLength + Self.tagLength else { throw .inconsistent("slot length") }
         guard slot.extracting(24..<32).isAllZero else { throw .unsupported("reserved slot bytes") }
+        let bundleStart = Self.fixedLength + Int(slot.littleEndian(at: 10, as: UInt16.self))
+        guard length == bundleStart + Int(slot[9]) * BundleEntry.length + Self.tagLength else {
+            throw .inconsistent("slot length")
+        }
         let passes: UInt32 = slot.littleEndian(at: 12)
         let memory: UInt64 = slot.littleEndian(at: 16)
         switch derivation {
-        case .none: guard passes == 0, memory == 0 else { throw .inconsistent("slot KDF parameters") }
+        case .none: guard passes == 0, memory == 0 else { throw .unsupported("slot KDF parameters") }
         case .argon2id13:
             guard Self.acceptedPasses.contains(passes), Self.acceptedMemory.contains(memory) else {
-                throw .inconsistent("slot KDF parameters")
+                throw .unsupported("slot KDF parameters")
             }
         }
         self.init(
@@ -118,20 +118,30 @@ package struct SlotLayout: Sendable {
             derivation: derivation, passes: passes, memory: memory, salt: slot.inline(at: 32),
             commitment: slot.inline(at: 48), nonce: slot.inline(at: 80),
             bundle: slot.extracting(bundleStart..<length).copiedBytes())
-        extensionData = slot.extracting(Self.fixedLength..<bundleStart).copiedBytes()
+        mustBeUnderstood = slot[3] & Self.mustBeUnderstood != 0
+        extensions = try TypeLengthValues(
+            parsing: slot.extracting(Self.fixedLength..<bundleStart), known: SlotLabel.knownTypes)
+    }
+
+    /// The range of the slot at `offset`, of any version: it begins with its length.
+    static func range(in bytes: Span<UInt8>, at offset: Int, end: Int) throws(FormatError) -> Range<Int> {
+        guard offset >= 0, end <= bytes.count, end - offset >= 8 else { throw .inconsistent("slot length") }
+        let length = Int(bytes.littleEndian(at: offset, as: UInt16.self))
+        guard length >= 8, length <= end - offset else { throw .inconsistent("slot length") }
+        return offset..<offset + length
     }
 
     /// Writes the slot's bytes at `offset`. Traps if they do not fit.
     package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         storePrefix(into: &bytes, at: offset)
-        bytes.copy(bundle.span, to: offset + Self.fixedLength + extensionData.count)
+        bytes.copy(bundle.span, to: offset + Self.fixedLength + extensions.length)
     }
 
     /// The bundle's associated data: `AssociatedData.slotPrefix`, then every byte of the slot before the bundle.
     ///
     /// The bundle's length is included, its bytes are not: `bundle` may still be zeros of the final length.
     package func associatedData(volume: VolumeID) -> [UInt8] {
-        var result = [UInt8](repeating: 0, count: 32 + Self.fixedLength + extensionData.count)
+        var result = [UInt8](repeating: 0, count: 32 + Self.fixedLength + extensions.length)
         var bytes = result.mutableSpan
         let prefix = AssociatedData.slotPrefix(volume: volume)
         bytes.copy(prefix.span, to: 0)
@@ -142,77 +152,18 @@ package struct SlotLayout: Sendable {
     private func storePrefix(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
         bytes.storeLittleEndian(UInt16(truncatingIfNeeded: length), at: offset)
         bytes.storeLittleEndian(kind.rawValue, at: offset + 2)
-        bytes.storeLittleEndian(isBoundToDevice ? Self.bindDevice : 0, at: offset + 3)
+        let flags = (isBoundToDevice ? Self.bindDevice : 0) | (mustBeUnderstood ? Self.mustBeUnderstood : 0)
+        bytes.storeLittleEndian(flags, at: offset + 3)
         bytes.storeLittleEndian(slotID, at: offset + 4)
         bytes.storeLittleEndian(derivation.rawValue, at: offset + 8)
         bytes.storeLittleEndian(UInt8(truncatingIfNeeded: entryCount), at: offset + 9)
-        bytes.storeLittleEndian(UInt16(truncatingIfNeeded: extensionData.count), at: offset + 10)
+        bytes.storeLittleEndian(UInt16(truncatingIfNeeded: extensions.length), at: offset + 10)
         bytes.storeLittleEndian(passes, at: offset + 12)
         bytes.storeLittleEndian(memory, at: offset + 16)
         bytes.zero(offset + 24..<offset + 32)
         bytes.copy(salt.span, to: offset + 32)
         bytes.copy(commitment.span, to: offset + 48)
         bytes.copy(nonce.span, to: offset + 80)
-        bytes.copy(extensionData.span, to: offset + Self.fixedLength)
-    }
-}
-
-/// One key of a slot's bundle: 8 bytes that name it, then the key. Parsed and written in place, in locked memory.
-package struct BundleEntry: Sendable, Hashable {
-    /// The type of the key.
-    package enum KeyType: Sendable, Hashable {
-        /// A class key (B: the X25519 private key).
-        case classKey(ProtectionClass)
-        /// M.
-        case metadata
-        /// U.
-        case unlockAuthentication
-    }
-
-    /// Bytes of an entry.
-    package static let length = 40
-
-    /// The type of the key.
-    package var type: KeyType
-    /// Its generation.
-    package var generation: UInt16
-
-    /// Names a key.
-    package init(type: KeyType, generation: UInt16) {
-        self.type = type
-        self.generation = generation
-    }
-
-    /// Parses the first 8 of the 40 bytes at `offset`.
-    package init(parsing bytes: Span<UInt8>, at offset: Int = 0) throws(FormatError) {
-        guard offset >= 0, bytes.count - offset >= Self.length else { throw .length }
-        let number = bytes[offset]
-        if number == 16 {
-            type = .metadata
-        } else if number == 17 {
-            type = .unlockAuthentication
-        } else if let known = ProtectionClass(rawValue: number) {
-            type = .classKey(known)
-        } else {
-            throw .unsupported("bundle entry")
-        }
-        guard bytes[offset + 1] == 0, bytes.littleEndian(at: offset + 4, as: UInt32.self) == 0 else {
-            throw .unsupported("bundle entry")
-        }
-        generation = bytes.littleEndian(at: offset + 2)
-    }
-
-    /// Writes the first 8 bytes at `offset`. The caller writes the key.
-    package func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
-        let number: UInt8 =
-            switch type {
-            case .classKey(let known): known.rawValue
-            case .metadata: 16
-            case .unlockAuthentication: 17
-            }
-        bytes.storeLittleEndian(number, at: offset)
-        bytes.storeLittleEndian(0 as UInt8, at: offset + 1)
-        bytes.storeLittleEndian(generation, at: offset + 2)
-        bytes.storeLittleEndian(0 as UInt32, at: offset + 4)
+        extensions.store(into: &bytes, at: offset + Self.fixedLength)
     }
 }

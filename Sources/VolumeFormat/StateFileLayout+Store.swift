@@ -4,7 +4,7 @@ extension StateFileLayout {
     /// Distinguishes a store from its copies by the directory itself and its path.
     package struct Store: Sendable, Equatable {
         /// Bytes before the path.
-        package static let fixedLength = 32
+        package static let fixedLength = 28
         /// The longest path, in bytes.
         package static let maximumPath = 4096
 
@@ -37,36 +37,30 @@ extension StateFileLayout {
             one.isSameDirectory(as: other) && one.path == other.path
         }
 
-        /// Bytes in the state file.
-        var length: Int { Self.fixedLength + path.count }
-
-        init(_ bytes: Span<UInt8>, at offset: Int) throws(FormatError) {
-            guard bytes.count >= offset + Self.fixedLength else { throw .length }
-            let count = Int(bytes.littleEndian(at: offset + 28, as: UInt16.self))
-            guard bytes.littleEndian(at: offset + 30, as: UInt16.self) == 0 else {
-                throw .unsupported("reserved bytes")
-            }
-            guard (1...Self.maximumPath).contains(count), bytes.count >= offset + Self.fixedLength + count else {
-                throw .length
-            }
-            let path = (0..<count).map { bytes.littleEndian(at: offset + Self.fixedLength + $0, as: UInt8.self) }
-            guard path.first == UInt8(ascii: "/"), !path.contains(0) else { throw .unsupported("path of the store") }
+        /// Parses the TLV's value.
+        init(_ value: Span<UInt8>) throws(FormatError) {
+            let length = value.count - Self.fixedLength
+            guard (1...Self.maximumPath).contains(length) else { throw .inconsistent("store") }
+            let path = value.extracting(Self.fixedLength...).copiedBytes()
+            guard path.first == UInt8(ascii: "/"), !path.contains(0) else { throw .inconsistent("path of the store") }
             self.init(
-                inode: bytes.littleEndian(at: offset),
+                inode: value.littleEndian(at: 0),
                 born: (
-                    Int64(bitPattern: bytes.littleEndian(at: offset + 8, as: UInt64.self)),
-                    bytes.littleEndian(at: offset + 16)
+                    Int64(bitPattern: value.littleEndian(at: 8, as: UInt64.self)), value.littleEndian(at: 16)
                 ),
-                fileSystem: bytes.littleEndian(at: offset + 20), path: path)
+                fileSystem: value.littleEndian(at: 20), path: path)
         }
 
-        func store(into bytes: inout MutableSpan<UInt8>, at offset: Int) {
-            bytes.storeLittleEndian(inode, at: offset)
-            bytes.storeLittleEndian(UInt64(bitPattern: born.seconds), at: offset + 8)
-            bytes.storeLittleEndian(born.nanoseconds, at: offset + 16)
-            bytes.storeLittleEndian(fileSystem, at: offset + 20)
-            bytes.storeLittleEndian(UInt16(path.count), at: offset + 28)
-            bytes.copy(path.span, to: offset + Self.fixedLength)
+        /// The TLV's value.
+        var bytes: [UInt8] {
+            var result = [UInt8](repeating: 0, count: Self.fixedLength + path.count)
+            var bytes = result.mutableSpan
+            bytes.storeLittleEndian(inode, at: 0)
+            bytes.storeLittleEndian(UInt64(bitPattern: born.seconds), at: 8)
+            bytes.storeLittleEndian(born.nanoseconds, at: 16)
+            bytes.storeLittleEndian(fileSystem, at: 20)
+            bytes.copy(path.span, to: Self.fixedLength)
+            return result
         }
     }
 }

@@ -1,26 +1,38 @@
-// The state file's bytes: this machine's record of a volume, and the open epochs.
+// The state file's bytes: this machine's record of a volume, and the open epochs (docs/volume-format.md, section 4.1).
 
 /// The file `UUID.state` beside the device key. None of it is secret. It is trusted because it is outside the volume.
+///
+/// The hash at the end is the caller's: this module has no cryptography.
 package struct StateFileLayout: Sendable {
-    /// Bytes before the epochs.
-    package static let fixedLength = 104
+    /// Bytes of the header in this version. A newer program may have written more; these are kept.
+    package static let headerLength = 128
+    /// Bytes of the hash at the end.
+    package static let hashLength = 32
+    /// Bytes that every version has: magic, version, both lengths, UUID and hash.
+    package static let leastLength = 64
+    /// The longest state file.
+    package static let maximumLength = 1 << 20
     /// The largest number of kept epochs. More than these set `toleratesEverything`.
     package static let maximumEpochs = 4096
-    /// The version that this program reads and writes.
-    package static let version: UInt16 = 1
-    /// Flag bit 0: crash damage is tolerated in every file until a complete `fsck`.
-    package static let tolerateEverything: UInt32 = 1
-    /// Flag bit 1: open locks follow the epochs.
-    package static let hasOpenLocks: UInt32 = 2
-    /// Flag bit 2: no keybag has been verified here yet. Serial, public key and MAC are zero and have no meaning.
-    package static let hasNothingPinned: UInt32 = 4
-    /// Flag bit 3: the state file's store follows the open locks.
-    package static let hasStore: UInt32 = 8
     /// The largest number of kept locks.
     package static let maximumLocks = 64
-    /// The longest state file.
-    package static let maximumLength =
-        fixedLength + 4 * maximumEpochs + 4 + OpenLock.length * maximumLocks + Store.fixedLength + Store.maximumPath
+    /// Flag bit 0: crash damage is tolerated in every file until a complete `fsck`.
+    package static let tolerateEverything: UInt32 = 1
+    /// Flag bit 1: no keybag has been verified here yet. Serial, public key and MAC are zero and have no meaning.
+    package static let hasNothingPinned: UInt32 = 2
+
+    /// The types of TLVs.
+    package enum Value {
+        /// The program that wrote the file last.
+        package static let writer: UInt16 = 1
+        /// The open epochs.
+        package static let openEpochs: UInt16 = 2
+        /// The open locks.
+        package static let openLocks: UInt16 = 3
+        /// The store.
+        package static let store: UInt16 = 4
+        static let all = [writer, openEpochs, openLocks, store]
+    }
 
     /// A lock with late records that are not in their files yet.
     package struct OpenLock: Sendable, Equatable {
@@ -50,14 +62,32 @@ package struct StateFileLayout: Sendable {
     package var publicKey: InlineArray<32, UInt8>
     /// The keybag's unlock MAC at that serial.
     package var unlockMAC: InlineArray<32, UInt8>
+    /// Read-only compatible features. This program knows none: with one of them, the file must not be written.
+    package var readOnlyCompatible: UInt32 = 0
+    /// Compatible features, which are kept.
+    package var compatible: UInt32 = 0
     /// Whether crash damage is tolerated in every file: the state file was missing before, or had too many epochs.
     package var toleratesEverything: Bool
+    /// The flags that this program does not know, which are kept.
+    package var otherFlags: UInt32 = 0
+    /// The highest epoch that was ever listed, or 0.
+    package private(set) var highestEpoch: UInt32 = 0
+    /// The header's bytes that this program does not know, which are kept.
+    package var rest: [UInt8] = []
     /// The open epochs: one of a running mount, and those of mounts that ended badly.
-    package var openEpochs: [UInt32]
+    package var openEpochs: [UInt32] {
+        didSet { highestEpoch = max(highestEpoch, openEpochs.max() ?? 0) }
+    }
     /// Locks with late records that are not in their files yet, in ascending order of their numbers.
     package var openLocks: [OpenLock]
     /// The store of this state file. Nil if it is not known.
     package var store: Store?
+    /// The program that wrote the bytes last. Nil if they do not say it.
+    package var writer: String?
+    /// The hash over every byte before it.
+    package var hash = InlineArray<32, UInt8>(repeating: 0)
+    /// All TLVs as they were read: the unknown ones, and the places of the others.
+    private var values = TypeLengthValues()
 
     /// A state with no open epochs.
     package init(
@@ -82,86 +112,94 @@ package struct StateFileLayout: Sendable {
         isPinned = false
     }
 
-    /// Parses a whole state file. Every byte is checked, so that `serialized` gives the same bytes again.
+    /// Parses a whole state file, whose hash the caller has verified. Every byte is checked or kept, so that `serialized` gives
+    /// the same bytes again.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.hasText("PFSSTAT1") else { throw .magic }
-        guard bytes.count >= Self.fixedLength else { throw .length }
+        guard (Self.leastLength...Self.maximumLength).contains(bytes.count) else { throw .length }
         let version: UInt16 = bytes.littleEndian(at: 8)
-        guard version == Self.version else { throw .version(version) }
-        let count = Int(bytes.littleEndian(at: 10, as: UInt16.self))
-        let end = Self.fixedLength + 4 * count
-        let flags: UInt32 = bytes.littleEndian(at: 12)
-        let known = Self.tolerateEverything | Self.hasOpenLocks | Self.hasNothingPinned | Self.hasStore
-        guard flags & ~known == 0 else { throw .unsupported("state flags") }
-        guard count <= Self.maximumEpochs else { throw .length }
+        guard version == FormatVersion.current else { throw .version(version) }
+        guard bytes.count >= Self.headerLength + Self.hashLength,
+            bytes.littleEndian(at: 12, as: UInt32.self) == UInt32(bytes.count)
+        else { throw .length }
+        let (header, end) = (Int(bytes.littleEndian(at: 10, as: UInt16.self)), bytes.count - Self.hashLength)
+        guard (Self.headerLength...end).contains(header) else { throw .inconsistent("length of the header") }
+        guard bytes.littleEndian(at: 104, as: UInt32.self) == 0 else { throw .unsupported("incompatible features") }
+        guard bytes.littleEndian(at: 124, as: UInt32.self) == 0 else { throw .unsupported("reserved bytes") }
+        let flags: UInt32 = bytes.littleEndian(at: 116)
         self.init(
             volumeID: VolumeID(bytes, at: 16), serial: bytes.littleEndian(at: 32), publicKey: bytes.inline(at: 40),
             unlockMAC: bytes.inline(at: 72), toleratesEverything: flags & Self.tolerateEverything != 0)
         isPinned = flags & Self.hasNothingPinned == 0
-        guard isPinned || bytes.extracting(32..<Self.fixedLength).isAllZero else { throw .inconsistent("pins") }
-        var rest = end
-        if flags & Self.hasOpenLocks != 0 {
-            openLocks = try Self.locks(in: bytes, at: end)
-            rest += 4 + OpenLock.length * openLocks.count
+        guard isPinned || bytes.extracting(32..<104).isAllZero else { throw .inconsistent("pins") }
+        otherFlags = flags & ~(Self.tolerateEverything | Self.hasNothingPinned)
+        readOnlyCompatible = bytes.littleEndian(at: 108)
+        compatible = bytes.littleEndian(at: 112)
+        rest = bytes.extracting(Self.headerLength..<header).copiedBytes()
+        values = try TypeLengthValues(parsing: bytes.extracting(header..<end), known: Value.all)
+        if let value = values[Value.writer] {
+            guard let text = WriterName.text(value) else { throw .inconsistent("writer") }
+            writer = text
         }
-        if flags & Self.hasStore != 0 {
-            let found = try Store(bytes, at: rest)
-            rest += found.length
-            store = found
-        }
-        guard bytes.count == rest else { throw .length }
-        for index in 0..<count { openEpochs.append(bytes.littleEndian(at: Self.fixedLength + 4 * index)) }
-    }
-
-    private static func locks(in bytes: Span<UInt8>, at offset: Int) throws(FormatError) -> [OpenLock] {
-        guard bytes.count >= offset + 4 else { throw .length }
-        let count = Int(bytes.littleEndian(at: offset, as: UInt32.self))
-        guard (1...maximumLocks).contains(count), bytes.count >= offset + 4 + OpenLock.length * count else {
-            throw .length
-        }
-        var result: [OpenLock] = []
-        for index in 0..<count {
-            let start = offset + 4 + OpenLock.length * index
-            let number: UInt64 = bytes.littleEndian(at: start)
-            guard bytes.littleEndian(at: start + 12, as: UInt32.self) == 0 else { throw .unsupported("reserved bytes") }
-            if let last = result.last, number <= last.number { throw .unsupported("order of locks") }
-            result.append(OpenLock(number: number, done: bytes.littleEndian(at: start + 8)))
-        }
-        return result
+        if let value = values[Value.openEpochs] { openEpochs = try Self.epochs(in: value.span) }
+        if let value = values[Value.openLocks] { openLocks = try Self.locks(in: value.span) }
+        if let value = values[Value.store] { store = try Store(value.span) }
+        let highest: UInt32 = bytes.littleEndian(at: 120)
+        guard highest >= openEpochs.max() ?? 0 else { throw .inconsistent("highest epoch") }
+        highestEpoch = highest
+        hash = bytes.inline(at: end)
     }
 
     /// The state file's bytes. Epochs above `maximumEpochs` are left out and `toleratesEverything` is set instead. The caller
-    /// keeps the locks in order, and below `maximumLocks`.
+    /// keeps the locks in order, and below `maximumLocks`, and sets the hash.
     package func serialized() -> [UInt8] {
         let kept = openEpochs.suffix(Self.maximumEpochs)
         let tolerates = toleratesEverything || kept.count < openEpochs.count
-        let end = Self.fixedLength + 4 * kept.count
-        let locks = openLocks.isEmpty ? 0 : 4 + OpenLock.length * openLocks.count
-        var result = [UInt8](repeating: 0, count: end + locks + (store?.length ?? 0))
+        var values = values
+        values[Value.writer] = writer.map { Array($0.utf8) }
+        values[Value.openEpochs] = Self.bytes(of: kept)
+        values[Value.openLocks] = Self.bytes(of: openLocks)
+        values[Value.store] = store?.bytes
+        let header = Self.headerLength + rest.count
+        let end = header + values.length
+        var result = [UInt8](repeating: 0, count: end + Self.hashLength)
         var bytes = result.mutableSpan
         bytes.copyText("PFSSTAT1", to: 0)
-        bytes.storeLittleEndian(Self.version, at: 8)
-        bytes.storeLittleEndian(UInt16(kept.count), at: 10)
-        let flags =
-            (tolerates ? Self.tolerateEverything : 0) | (openLocks.isEmpty ? 0 : Self.hasOpenLocks)
-            | (isPinned ? 0 : Self.hasNothingPinned) | (store == nil ? 0 : Self.hasStore)
-        bytes.storeLittleEndian(flags, at: 12)
+        bytes.storeLittleEndian(FormatVersion.current, at: 8)
+        bytes.storeLittleEndian(UInt16(header), at: 10)
+        bytes.storeLittleEndian(UInt32(bytes.count), at: 12)
         volumeID.store(into: &bytes, at: 16)
         if isPinned {
             bytes.storeLittleEndian(serial, at: 32)
             bytes.copy(publicKey.span, to: 40)
             bytes.copy(unlockMAC.span, to: 72)
         }
-        for (index, epoch) in kept.enumerated() {
-            bytes.storeLittleEndian(epoch, at: Self.fixedLength + 4 * index)
-        }
-        if !openLocks.isEmpty { bytes.storeLittleEndian(UInt32(openLocks.count), at: end) }
-        for (index, lock) in openLocks.enumerated() {
-            let start = end + 4 + OpenLock.length * index
-            bytes.storeLittleEndian(lock.number, at: start)
-            bytes.storeLittleEndian(lock.done, at: start + 8)
-        }
-        store?.store(into: &bytes, at: end + locks)
+        bytes.storeLittleEndian(readOnlyCompatible, at: 108)
+        bytes.storeLittleEndian(compatible, at: 112)
+        let flags = (tolerates ? Self.tolerateEverything : 0) | (isPinned ? 0 : Self.hasNothingPinned) | otherFlags
+        bytes.storeLittleEndian(flags, at: 116)
+        bytes.storeLittleEndian(highestEpoch, at: 120)
+        bytes.copy(rest.span, to: Self.headerLength)
+        values.store(into: &bytes, at: header)
+        bytes.copy(hash.span, to: end)
         return result
+    }
+
+    /// The writer of a state file that cannot be parsed, because a newer program made it. Nil if it does not say that.
+    package static func writer(ofNewer bytes: Span<UInt8>) -> String? {
+        guard bytes.count >= leastLength else { return nil }
+        let end = bytes.count - hashLength
+        var offset = Int(bytes.littleEndian(at: 10, as: UInt16.self))
+        while end - offset >= TypeLengthValues.headerLength {
+            let type: UInt16 = bytes.littleEndian(at: offset)
+            let length = Int(bytes.littleEndian(at: offset + 2, as: UInt32.self))
+            offset += TypeLengthValues.headerLength
+            guard length <= end - offset else { return nil }
+            if type == Value.writer {
+                return WriterName.text(bytes.extracting(offset..<offset + length).copiedBytes())
+            }
+            offset += length
+        }
+        return nil
     }
 }

@@ -53,6 +53,21 @@ package struct TypeLengthValues: Sendable, Equatable {
         }
     }
 
+    /// The value of the first entry of `type` in a list of any version. Nil also if the list is cut off before it.
+    package static func value(of type: UInt16, in bytes: Span<UInt8>) -> [UInt8]? {
+        var offset = 0
+        while bytes.count - offset >= headerLength {
+            let length = Int(bytes.littleEndian(at: offset + 2, as: UInt32.self))
+            let start = offset + headerLength
+            guard bytes.count - start >= length else { return nil }
+            if bytes.littleEndian(at: offset, as: UInt16.self) == type {
+                return bytes.extracting(start..<start + length).copiedBytes()
+            }
+            offset = start + length
+        }
+        return nil
+    }
+
     /// Bytes of the list.
     package var length: Int { entries.reduce(0) { $0 + Self.headerLength + $1.value.count } }
 

@@ -43,8 +43,36 @@ import VolumeFormat
         try client.changeClass(request) { _ in steps += 1 }
         #expect(steps == 1)
         #expect(server.handler.classes.withLock { $0 } == [request])
+        let asked = PathRequest(path: [0xff, 0x2f, 0x61], isReverse: true)
+        let answer = try client.path(asked)
+        #expect(answer.visible == asked.path && answer.backing == [0xff, 0x0a] && answer.companion == nil)
+        #expect(server.handler.paths.withLock { $0 } == [asked])
         try client.unmount()
         #expect(server.handler.unmounts.load(ordering: .relaxed) == 1)
+    }
+
+    /// Paths that are not relative, or lead out of their root, do not reach the handler.
+    @Test(arguments: [
+        "2f61", "612f2e2e", "2e2e", "2e", "61002f", "612f2f62", "612f", "6", "zz", String(repeating: "61", count: 4097),
+    ])
+    func hostilePaths(path: String) throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let request: JSONValue = ["request": "path", "path": .string(path)]
+        #expect(PathRequest(request) == nil)
+        let client = try ControlClient(connecting: server.socket)
+        #expect(throws: ControlError.self) { _ = try client.ask(request, seconds: 10) }
+        #expect(server.handler.paths.withLock { $0 }.isEmpty)
+    }
+
+    @Test func reportsOfPaths() throws {
+        var report = PathReport()
+        report.visible = [UInt8](repeating: 0xff, count: PathReport.longestPaths / 2)
+        report.backing = report.visible
+        report.companion = [UInt8](repeating: 0x7e, count: 46)
+        #expect(PathReport(report.json) == report)
+        #expect(report.json.serialized().count < Channel.maximumFrame)
+        #expect(PathReport(["visible": "6", "backing": "61", "name": "verified"]) == nil)
     }
 
     @Test func aChangeOfClassEndsWithItsClient() throws {

@@ -74,6 +74,16 @@ final class TestHandler: ControlHandler {
     }
 
     func info() throws(ControlFailure) -> JSONValue { ["epochs": [1, 2]] }
+
+    let paths = Lock<[PathRequest]>([])
+
+    func path(_ request: PathRequest) throws(ControlFailure) -> PathReport {
+        paths.withLock { $0.append(request) }
+        var report = PathReport()
+        report.visible = request.path
+        report.backing = [0xff, 0x0a]
+        return report
+    }
 }
 
 /// A running server in a directory of its own.

@@ -98,8 +98,7 @@ import VolumeFormat
             credential = .recoveryCode(try SecretBytes(copying: vector.ascii("recovery_code").span))
         }
         guard let credential = credential.take() else {
-            let keys = try bag.open(deviceKey: try key(device ?? []))
-            return ["4": text(keys.none), "16": text(keys.metadata)]
+            return text(try bag.open(deviceKey: try key(device ?? [])).bundle)
         }
         let keys: VolumeKeys
         if let device {
@@ -107,18 +106,28 @@ import VolumeFormat
         } else {
             keys = try bag.unlock(credential)
         }
-        return [
-            "1": text(keys.complete), "2": text(keys.unlessOpen), "3": text(keys.untilFirstUnlock),
-            "4": text(keys.none), "16": text(keys.metadata), "17": text(keys.unlock),
-        ]
+        return text(keys.bundle)
     }
 
     private func text(_ key: borrowing SecretKey) -> String { key.withBytes { hex($0.copiedBytes()) } }
 
+    /// The keys of a bundle by the number of their type.
+    private func text(_ bundle: borrowing KeyBundle) -> [String: String] {
+        bundle.withBytes { bytes in
+            var keys: [String: String] = [:]
+            for (index, entry) in bundle.entries.enumerated() {
+                let start = index * BundleEntry.length
+                let key = bytes.extracting(start + BundleEntry.keyOffset..<start + BundleEntry.length)
+                keys["\(entry.type.number)"] = hex(key.copiedBytes())
+            }
+            return keys
+        }
+    }
+
     @Test func states() throws {
         for vector in vectors.entries("state") {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: bytes.span)
+            let state = try? StateFile(parsing: bytes).layout
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serial == vector.expected.number("serial"))

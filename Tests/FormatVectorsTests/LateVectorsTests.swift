@@ -36,11 +36,21 @@ import VolumeFormat
         var keys = HeldKeys(
             state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
             generations: Array(repeating: generation, count: 5), reads: ReadCount(), isPublicKeyProven: true)
-        keys.complete = .present(
-            try ClassKey.make(
-                SecretKey(copying: complete.span), class: .complete, generation: generation,
-                volumeID: volume))
-        keys.unlessOpen = .present(privateKey)
+        var bytes = try SecretBytes(byteCount: 2 * BundleEntry.length)
+        bytes.withMutableBytes { raw in
+            for (index, key) in [complete, unlessOpen].enumerated() {
+                let type = BundleEntry.KeyType(number: UInt8(index + 1))
+                BundleEntry(type: type, generation: generation).store(into: &raw, at: index * BundleEntry.length)
+                raw.copy(key.span, to: index * BundleEntry.length + BundleEntry.keyOffset)
+            }
+        }
+        guard let bundle = KeyBundle.parse(bytes, needed: [], generations: []),
+            let classA = try ClassKeys.make(.complete, from: bundle, generation: generation, volumeID: volume),
+            let classB = try ClassKeys.make(
+                .completeUnlessOpen, from: bundle, generation: generation, volumeID: volume)
+        else { throw VolumeError.invalid }
+        keys.complete = .present(classA)
+        keys.unlessOpen = .present(classB)
         return keys
     }
 
@@ -65,7 +75,7 @@ import VolumeFormat
             let data = try filled(entry.header.dataLength) { output in
                 isOpen = try keys.openLate(
                     record.span.extracting(entry.header.sealedRange), entry.header,
-                    number: header.number, into: &output)
+                    of: header, into: &output)
             }
             guard isOpen else {
                 // A file is not served then: nothing from there on is used.
@@ -122,7 +132,7 @@ import VolumeFormat
         #expect(entries.count > 10)
         for vector in entries {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: bytes.span)
+            let state = try? StateFile(parsing: bytes).layout
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serialized() == bytes, "\(vector.comment)")
@@ -138,7 +148,7 @@ import VolumeFormat
         #expect(entries.count > 10)
         for vector in entries {
             let bytes = vector.hex("state")
-            let state = try? StateFileLayout(parsing: bytes.span)
+            let state = try? StateFile(parsing: bytes).layout
             #expect((state == nil) == vector.isRefused, "\(vector.comment)")
             guard let state else { continue }
             #expect(state.serialized() == bytes, "\(vector.comment)")

@@ -105,7 +105,7 @@ import VolumeFormat
         let name = try #require(EntryName("file"))
         let backing = try store.root.createFile(name, mode: 0o600)
         if !data.isEmpty { try backing.write(data.span, at: 0) }
-        let epochs = EpochLog(endedBadly: badEpochs.map { UInt32($0) }, tolerance: .byEpoch) { _ in }
+        let epochs = EpochLog(endedBadly: badEpochs.map { UInt32($0) }, tolerance: .byEpoch, record: .none())
         var options = VolumeOptions()
         options.isReadOnly = true
         let context = ContentContext(keys: keys, epochs: epochs, options: options)

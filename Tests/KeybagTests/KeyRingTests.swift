@@ -151,11 +151,7 @@ extension HeldKeys {
         let other = try Mounted.make()
         #expect(throws: KeyError.otherVolume) { _ = try one.ring.unlock(with: try other.keys.copy()) }
         #expect(throws: KeyError.otherVolume) {
-            let mixed = VolumeKeys(
-                volumeID: one.keys.volumeID, complete: try one.keys.complete.copy(),
-                unlessOpen: try one.keys.unlessOpen.copy(), untilFirstUnlock: try one.keys.untilFirstUnlock.copy(),
-                none: try other.keys.none.copy(), metadata: try one.keys.metadata.copy(),
-                unlock: try one.keys.unlock.copy())
+            let mixed = try one.keys.replacing(.classKey(.none), from: other.keys)
             _ = try one.ring.unlock(with: mixed)
         }
         #expect(one.ring.state == .beforeFirstUnlock)

@@ -16,14 +16,11 @@ import VolumeFormat
         #expect(bag.slots.map(\.isBound) == [false, true, false])
         #expect(bag.hasDeviceKey)
         let opened = try bag.open(deviceKey: device)
-        let same = opened.none.isEqual(to: new.keys.none) && opened.metadata.isEqual(to: new.keys.metadata)
-        #expect(same)
+        let same = opened.bundle.agrees(with: new.keys.bundle)
+        #expect(same && opened.bundle.entries.map(\.type) == BundleEntry.KeyType.device)
         let keys = try bag.unlock(try passphrase("correct horse"), deviceKey: device)
-        let all =
-            keys.complete.isEqual(to: new.keys.complete) && keys.unlessOpen.isEqual(to: new.keys.unlessOpen)
-            && keys.untilFirstUnlock.isEqual(to: new.keys.untilFirstUnlock)
-            && keys.unlock.isEqual(to: new.keys.unlock)
-        #expect(all)
+        let all = keys.isSame(as: new.keys)
+        #expect(all && keys.bundle.entries.map(\.type) == BundleEntry.KeyType.all)
     }
 
     @Test func wrongCredentials() throws {
@@ -56,7 +53,7 @@ import VolumeFormat
         #expect(new.recoveryCode.byteCount == 35)
         let code = try new.recoveryCode.copy()
         let keys = try new.bag.unlock(.recoveryCode(code))
-        let same = keys.complete.isEqual(to: new.keys.complete)
+        let same = keys.isSame(as: new.keys)
         #expect(same)
         var typo = try new.recoveryCode.copy()
         typo.withMutableBytes { bytes in
@@ -75,7 +72,7 @@ import VolumeFormat
         #expect(!new.bag.hasDeviceKey)
         #expect(new.bag.slots.map(\.kind) == [.passphrase, .recovery])
         let keys = try new.bag.unlock(try passphrase("p"))
-        let same = keys.metadata.isEqual(to: new.keys.metadata)
+        let same = keys.isSame(as: new.keys)
         #expect(same)
         let device = try SecretKey.random()
         #expect(keybagError { () throws(KeybagError) in _ = try new.bag.open(deviceKey: device) } == .noDeviceSlot)
@@ -123,7 +120,9 @@ import VolumeFormat
             #expect(throws: KeybagError.self) { _ = try Keybag(parsing: Array(bytes.prefix(count))) }
         }
         #expect(throws: KeybagError.self) { _ = try Keybag(parsing: bytes + [0]) }
-        #expect(throws: KeybagError.self) { _ = try Keybag(parsing: [UInt8](repeating: 0, count: 70_000)) }
+        #expect(throws: KeybagError.self) {
+            _ = try Keybag(parsing: [UInt8](repeating: 0, count: KeybagLayout.maximumLength + 1))
+        }
     }
 
     /// An attacker with the device key can renew the first MAC. The MAC that unlock checks still fails.
@@ -134,21 +133,21 @@ import VolumeFormat
         let foreign = try SecretKey.random()
         var layout = new.bag.layout
         layout.publicKey = X25519.publicKey(of: foreign)
-        let forged = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: foreign)
+        let forged = try Keybag(signing: layout, metadata: new.keys.key(.metadata), unlock: foreign)
         _ = try forged.open(deviceKey: device)
         #expect(
             keybagError { () throws(KeybagError) in _ = try forged.unlock(recovery, deviceKey: device) }
                 == .unlockMACMismatch)
-        let signed = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.unlock)
+        let signed = try Keybag(signing: layout, new.keys)
         #expect(
             keybagError { () throws(KeybagError) in _ = try signed.unlock(recovery, deviceKey: device) }
                 == .publicKeyMismatch)
         // A device slot with another D and M.
         let others = try VolumeKeys.random(volumeID: new.bag.volumeID)
         var editor = KeybagEditor(new.bag.layout)
-        editor.layout.slots.removeAll { $0.kind == .device }
-        try device.withBytes { try editor.addDevice($0, keys: others) }
-        let swapped = try Keybag(signing: editor.layout, metadata: others.metadata, unlock: foreign)
+        editor.layout.slots.removeAll { $0.known?.kind == .device }
+        try device.withBytes { try editor.addDevice($0, label: nil, keys: others) }
+        let swapped = try Keybag(signing: editor.layout, metadata: others.key(.metadata), unlock: foreign)
         _ = try swapped.open(deviceKey: device)
         #expect(
             keybagError { () throws(KeybagError) in _ = try swapped.unlock(recovery, deviceKey: device) }
@@ -159,9 +158,10 @@ import VolumeFormat
         let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("p"), cost: cheap)
         for (passes, memory) in [(0, 8 << 20), (17, 8 << 20), (1, 1 << 20), (1, 8 << 30)] as [(UInt32, UInt64)] {
             var layout = new.bag.layout
-            layout.slots[0].passes = passes
-            layout.slots[0].memory = memory
-            #expect(throws: KeybagError.self) { _ = try Keybag(parsing: layout.serialized()) }
+            layout.slots[0].known?.passes = passes
+            layout.slots[0].known?.memory = memory
+            let bag = try Keybag(parsing: layout.serialized())
+            #expect(bag.slots[0].kind == nil)
             let cost = Argon2Parameters(passes: passes, memory: memory)
             #expect(throws: KeybagError.self) {
                 _ = try Keybag.create(suite: .aes256GCM, passphrase: try secret("p"), cost: cost)
@@ -172,15 +172,15 @@ import VolumeFormat
     @Test func workIsBoundedWhereNothingIsAuthenticated() throws {
         let made = try Keybag.create(suite: .xChaCha20Poly1305, passphrase: secret("the passphrase"), cost: cheap)
         var layout = made.bag.layout
-        let index = try #require(layout.slots.firstIndex { $0.kind == .passphrase })
+        let index = try #require(layout.slots.firstIndex { $0.known?.kind == .passphrase })
         // As somebody adds them who has the store: in front of the owner's, and as costly as a slot may be.
-        var costly = layout.slots[index]
+        var costly = try #require(layout.slots[index].known)
         costly.passes = SlotLayout.acceptedPasses.upperBound
         costly.memory = SlotLayout.acceptedMemory.upperBound
         costly.bundle = [UInt8](repeating: 0, count: BundleEntry.length + SlotLayout.tagLength)
         for number in 0..<300 {
             costly.slotID = 1000 + UInt32(number)
-            layout.slots.insert(costly, at: 0)
+            layout.slots.insert(.known(costly), at: 0)
         }
         let swollen = try Keybag(parsing: layout.serialized())
         let clock = ContinuousClock()
@@ -201,8 +201,8 @@ import VolumeFormat
             suite: .xChaCha20Poly1305, passphrase: secret("the passphrase"), deviceKey: device, cost: cheap)
         #expect(try made.bag.slot(openedBy: secret("the passphrase"), deviceKey: device) != 0)
         var layout = made.bag.layout
-        let index = try #require(layout.slots.firstIndex { $0.kind == .passphrase })
-        layout.slots[index].passes = SlotLayout.acceptedPasses.upperBound
+        let index = try #require(layout.slots.firstIndex { $0.known?.kind == .passphrase })
+        layout.slots[index].known?.passes = SlotLayout.acceptedPasses.upperBound
         let changed = try Keybag(parsing: layout.serialized())
         let error = keybagError { () throws(KeybagError) in
             do { _ = try changed.slot(openedBy: secret("the passphrase"), deviceKey: device) } catch let error

@@ -19,7 +19,7 @@ import VolumeFormat
         var layout = bags[4].layout
         layout.publicKey = InlineArray(repeating: 9)
         layout.serial += 1
-        bags.append(try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.unlock))
+        bags.append(try Keybag(signing: layout, new.keys))
         return bags
     }
 
@@ -74,10 +74,12 @@ import VolumeFormat
         layout.publicKey = InlineArray(repeating: 0)
         layout.unlockMAC = InlineArray(repeating: 0)
         #expect(!parsed.pins(publicKeyOf: try Keybag(parsing: layout.serialized())))
-        for place in 32..<StateFileLayout.fixedLength {
+        for place in 32..<104 {
             var changed = bytes
             changed[place] = 1
-            #expect(throws: StateFileError.format(.inconsistent("pins"))) { _ = try StateFile(parsing: changed) }
+            #expect(throws: FormatError.inconsistent("pins")) { _ = try StateFileLayout(parsing: changed.span) }
+            changed = StateFile.withHash(changed)
+            #expect(throws: StateFileDefect.damaged) { _ = try StateFile(parsing: changed) }
         }
     }
 
@@ -110,7 +112,7 @@ import VolumeFormat
         var layout = new.bag.layout
         layout.publicKey = InlineArray(repeating: 9)
         layout.unlockMAC = InlineArray(repeating: 0)
-        let forged = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.metadata)
+        let forged = try Keybag(signing: layout, metadata: new.keys.key(.metadata), unlock: new.keys.key(.metadata))
         let other = try KeyRing(forged, device: try forged.open(deviceKey: device), isPublicKeyProven: false)
         #expect(throws: KeyError.otherVolume) { _ = try other.unlock(with: try new.keys.copy()) }
         #expect(try !wraps(other))

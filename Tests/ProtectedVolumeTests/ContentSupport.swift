@@ -15,6 +15,7 @@ final class ContentKeys: Sendable {
     let ring: KeyRing
     let keys: Lock<VolumeKeys>
     let openEpochs = Lock<[UInt32]>([])
+    let highestEpoch = Lock<UInt32>(0)
 
     init(_ suite: CipherSuite) throws {
         let text = Array("p".utf8)
@@ -50,13 +51,17 @@ final class ContentKeys: Sendable {
         mostSealedHoles: UInt64 = 4096
     ) -> ContentContext {
         let log = EpochLog(
-            endedBadly: openEpochs.withLock { $0 }, tolerance: tolerance, limit: epochLimit
-        ) { [self] change throws(VolumeError) in
-            switch change {
-            case .open(let epoch): openEpochs.withLock { $0.append(epoch) }
-            case .close(let epochs): openEpochs.withLock { $0.removeAll { epochs.contains($0) } }
-            }
-        }
+            endedBadly: openEpochs.withLock { $0 }, tolerance: tolerance, limit: epochLimit,
+            record: EpochRecord { [self] (highest) throws(VolumeError) in
+                let drawn = highestEpoch.withLock { known in
+                    known = max(known, highest) + 1
+                    return known
+                }
+                openEpochs.withLock { $0.append(drawn) }
+                return drawn
+            } close: { [self] epochs in
+                openEpochs.withLock { $0.removeAll { epochs.contains($0) } }
+            })
         var options = VolumeOptions()
         options.isReadOnly = isReadOnly
         options.isShared = isShared

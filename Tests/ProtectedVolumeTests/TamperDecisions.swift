@@ -154,6 +154,8 @@ struct TamperDecisions {
         switch error {
         case .locked: "EACCES"
         case .damaged: "EIO"
+        case .newer: "EOPNOTSUPP"
+        case .stateFile: "the state file"
         case .noEntry: "ENOENT"
         case .store(let errno), .refused(let errno): "\(errno)"
         }

@@ -48,17 +48,17 @@ final class TamperKeybag: Sendable {
     private static func make() throws -> Made {
         let device = try SecretKey.random()
         let new = try Keybag.create(
-            suite: .aes256GCM, passphrase: secret(passphrase), deviceKey: device, cost: cost)
+            suite: .aes256GCM, passphrase: secret(passphrase), deviceKey: device, cost: cost, label: "a label")
         var layout = new.bag.layout
-        layout.extensions = [0, 0x70, 3, 0, 1, 2, 3]
+        layout.extensions[0x7000] = [1, 2, 3]
         layout.serial += 1
-        let older = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.unlock)
-        layout.extensions[6] = 4
+        let older = try Keybag(signing: layout, new.keys)
+        layout.extensions[0x7000] = [1, 2, 4]
         layout.compatibleFeatures = 1
         layout.serial += 1
-        let changed = try Keybag(signing: layout, metadata: new.keys.metadata, unlock: new.keys.unlock)
-        let bound = try changed.addingPassphrase(secret("q"), boundTo: device, cost: cost, keys: new.keys)
-        let bag = try bound.addingPortablePassphrase(secret("r"), cost: cost, keys: new.keys)
+        let changed = try Keybag(signing: layout, new.keys)
+        let bound = try changed.addingPassphrase(secret("q"), boundTo: device, cost: cost, label: "b", keys: new.keys)
+        let bag = try bound.addingPortablePassphrase(secret("r"), cost: cost, label: "c", keys: new.keys)
         var state = StateFile(pinning: bag, toleratesEverything: false)
         state.layout.openEpochs = [7]
         state.layout.openLocks = [.init(number: 5, done: 2)]
@@ -159,8 +159,16 @@ final class TamperKeybag: Sendable {
             return Self.row(
                 "State file", field.name, field, bytes, isComplete, partner: nil,
                 foreign: try counterpart(foreign.state),
-                older: try counterpart(older.state), judge)
+                older: try counterpart(older.state)
+            ) { changed in
+                judge(Self.withHash(changed, field))
+            }
         }
+    }
+
+    /// A changed state file with a hash that fits, because everyone can make one; but not where the hash was changed.
+    static func withHash(_ changed: [UInt8], _ field: LayoutField) -> [UInt8] {
+        field.name == "hash" || changed.count < StateFileLayout.leastLength ? changed : StateFile.withHash(changed)
     }
 
     /// One row of any bytes; `judge` gives nil for what must not be.

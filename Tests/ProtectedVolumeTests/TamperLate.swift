@@ -253,7 +253,9 @@ final class TamperLate: Sendable {
     private func stateRows(_ kind: String, _ version: Version, _ isComplete: Bool) throws -> [TamperRow] {
         let layout = try StateFileLayout(parsing: version.state.span)
         let older = try StateFileLayout(parsing: version.olderState.span)
-        let fields = layout.fields.filter { $0.name == "number of locks" || $0.name.hasPrefix("lock 1") }
+        let fields = layout.fields.filter {
+            $0.name.hasPrefix("open locks: ") && !$0.name.hasPrefix("open locks: lock 2")
+        }
         let name = try Self.stateName(version.states)
         return fields.map { field in
             TamperKeybag.row(
@@ -261,7 +263,8 @@ final class TamperLate: Sendable {
                 older: older.fields.first { $0.name == field.name }.map { Array(version.olderState[$0.range]) }
             ) { changed in
                 outcome("\(kind), \(field.name)", version, hasState: true) { _, states in
-                    _ = try TamperPlace.write([(.file([], name), changed)], states.root)
+                    let bytes = TamperKeybag.withHash(changed, field)
+                    _ = try TamperPlace.write([(.file([], name), bytes)], states.root)
                 }
             }
         }

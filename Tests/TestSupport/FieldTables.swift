@@ -24,10 +24,10 @@ package struct LayoutField: Sendable, Hashable {
         }
     }
 
-    /// nonce ‖ ciphertext ‖ tag in `count` bytes, as symlinks' targets and attributes' values are stored.
+    /// version ‖ nonce ‖ ciphertext ‖ tag in `count` bytes, as symlinks' targets and attributes' values are stored.
     package static func sealed(count: Int, from start: Int = 0) -> [LayoutField] {
-        let text = max(count - 40, 0)
-        return sequence([("nonce", 24), ("ciphertext", text), ("tag", 16)], from: start)
+        let text = max(count - 41, 0)
+        return sequence([("version", 1), ("nonce", 24), ("ciphertext", text), ("tag", 16)], from: start)
     }
 
     /// IV ‖ ciphertext in `count` bytes, as names are encoded.
@@ -84,7 +84,7 @@ extension SlotLayout {
         LayoutField.sequence([
             ("length", 2), ("kind", 1), ("flags", 1), ("slot ID", 4), ("KDF", 1), ("entries", 1),
             ("ext length", 2), ("passes", 4), ("memory", 8), ("reserved", 8), ("salt", 16), ("commitment", 32),
-            ("nonce", 24), ("ext", extensionData.count), ("bundle", bundle.count - Self.tagLength),
+            ("nonce", 24), ("ext", extensions.length), ("bundle", bundle.count - Self.tagLength),
             ("bundle's tag", Self.tagLength),
         ]).filter { !$0.range.isEmpty }
     }
@@ -96,36 +96,51 @@ extension KeybagLayout {
         var result = LayoutField.sequence([
             ("magic", 8), ("version", 2), ("header length", 2), ("suite", 1), ("block_log2", 1), ("name scheme", 1),
             ("flags", 1), ("UUID", 16), ("serial", 8), ("incompatible features", 4), ("compatible features", 4),
-            ("generations", 16), ("pk", 32), ("keybag length", 4), ("number of slots", 2), ("bytes of TLVs", 2),
-            ("reserved", 24),
+            ("generations", 16), ("pk", 32), ("keybag length", 4), ("number of slots", 2), ("reserved", 2),
+            ("read-only compatible features", 4), ("bytes of TLVs", 4), ("reserved, last", 16),
         ])
         var end = Self.headerLength
         for (index, slot) in slots.enumerated() {
-            result += slot.fields.map { $0.moved(by: end, prefix: "slot \(index + 1): ") }
+            let fields = slot.known?.fields ?? [LayoutField("newer slot", 0..<slot.length)]
+            result += fields.map { $0.moved(by: end, prefix: "slot \(index + 1): ") }
             end += slot.length
         }
         return result
             + LayoutField.sequence(
-                [("TLVs", extensions.count), ("first MAC", Self.macLength), ("second MAC", Self.macLength)], from: end
+                [("TLVs", extensions.length), ("first MAC", Self.macLength), ("second MAC", Self.macLength)], from: end
             ).filter { !$0.range.isEmpty }
     }
 }
 
 extension StateFileLayout {
-    /// The state file's fields; those of its open locks follow each other (`lock 1: number`).
+    /// The state file's fields; those of its open locks follow each other (`lock 1: number`). Only TLVs that this version knows,
+    /// in the order in which it makes them.
     package var fields: [LayoutField] {
-        let fixed = LayoutField.sequence([
-            ("magic", 8), ("version", 2), ("number of epochs", 2), ("flags", 4), ("UUID", 16), ("serial", 8),
-            ("pk", 32), ("second MAC", 32), ("open epochs", 4 * openEpochs.count),
-            ("number of locks", openLocks.isEmpty ? 0 : 4),
-        ]).filter { !$0.range.isEmpty }
-        let end = fixed.last?.range.upperBound ?? 0
-        return fixed
-            + openLocks.indices.flatMap { index in
-                LayoutField.sequence([("number", 8), ("done", 4), ("reserved", 4)]).map {
-                    $0.moved(by: end + OpenLock.length * index, prefix: "lock \(index + 1): ")
-                }
-            }
+        typealias Field = (name: String, length: Int)
+        var result: [Field] = [
+            ("magic", 8), ("version", 2), ("length of the header", 2), ("length", 4), ("UUID", 16), ("serial", 8),
+            ("pk", 32), ("second MAC", 32), ("incompatible features", 4), ("read-only compatible features", 4),
+            ("compatible features", 4), ("flags", 4), ("highest epoch", 4), ("reserved", 4),
+            ("unknown header bytes", rest.count),
+        ]
+        func add(_ name: String, _ fields: [Field]) {
+            result += [("\(name): type", 2), ("\(name): length", 4)]
+            for field in fields { result.append(("\(name): \(field.name)", field.length)) }
+        }
+        if let writer { add("writer", [("text", writer.utf8.count)]) }
+        if !openEpochs.isEmpty { add("open epochs", [("numbers", 4 * openEpochs.count)]) }
+        let locks = openLocks.indices.flatMap { index -> [Field] in
+            let name = "lock \(index + 1)"
+            return [("\(name): number", 8), ("\(name): done", 4), ("\(name): reserved", 4)]
+        }
+        if !locks.isEmpty { add("open locks", locks) }
+        if let store {
+            add(
+                "store",
+                [("inode", 8), ("seconds", 8), ("nanoseconds", 4), ("file system", 8), ("path", store.path.count)])
+        }
+        result.append(("hash", Self.hashLength))
+        return LayoutField.sequence(result).filter { !$0.range.isEmpty }
     }
 }
 
@@ -133,8 +148,8 @@ extension LateFileHeader {
     /// The header's fields.
     package static var fields: [LayoutField] {
         LayoutField.sequence([
-            ("magic", 8), ("version", 2), ("generation", 2), ("reserved", 4), ("UUID", 16), ("number", 8),
-            ("reserved, second", 8), ("nonce", nonceRange.count), ("wrapped key", wrapRange.count - 16),
+            ("magic", 8), ("version", 2), ("generation", 2), ("generation of B", 2), ("reserved", 2), ("UUID", 16),
+            ("number", 8), ("reserved, second", 8), ("nonce", nonceRange.count), ("wrapped key", wrapRange.count - 16),
             ("wrapped key's tag", 16), ("reserved, last", 8),
         ])
     }

@@ -38,7 +38,7 @@ import VolumeFormat
             } catch { return error }
         }
         #expect(error(0, 0x51) == .magic)
-        #expect(error(3, 2) == .version(2))
+        #expect(error(3, 3) == .version(3))
         #expect(error(4, 7) == .reservedClass)
         #expect(error(4, 0) == .unknownClass)
         #expect(error(5, 3) == .suite)
@@ -107,17 +107,26 @@ import VolumeFormat
             publicKey: InlineArray { UInt8($0) })
         bag.serial = 0x0102_0304_0506_0708
         bag.generations[3] = 9
+        var passphrase = SlotLayout(
+            kind: .passphrase, isBoundToDevice: true, slotID: 2, derivation: .argon2id13, passes: 3,
+            memory: 64 << 20, salt: InlineArray { UInt8($0) }, commitment: InlineArray { UInt8($0 + 1) },
+            nonce: InlineArray { UInt8($0 + 2) }, bundle: [UInt8](repeating: 6, count: 336))
+        passphrase.label = SlotLabel(name: "a label", seconds: 1_700_000_000)
+        passphrase.mustBeUnderstood = true
         bag.slots = [
-            SlotLayout(
-                kind: .device, isBoundToDevice: false, slotID: 1, derivation: .none, salt: InlineArray { UInt8($0) },
-                commitment: InlineArray { UInt8($0 + 1) }, nonce: InlineArray { UInt8($0 + 2) },
-                bundle: [UInt8](repeating: 5, count: 96)),
-            SlotLayout(
-                kind: .passphrase, isBoundToDevice: true, slotID: 2, derivation: .argon2id13, passes: 3,
-                memory: 64 << 20, salt: InlineArray { UInt8($0) }, commitment: InlineArray { UInt8($0 + 1) },
-                nonce: InlineArray { UInt8($0 + 2) }, bundle: [UInt8](repeating: 6, count: 256)),
+            .known(
+                SlotLayout(
+                    kind: .device, isBoundToDevice: false, slotID: 1, derivation: .none,
+                    salt: InlineArray { UInt8($0) },
+                    commitment: InlineArray { UInt8($0 + 1) }, nonce: InlineArray { UInt8($0 + 2) },
+                    bundle: [UInt8](repeating: 5, count: 96))),
+            .known(passphrase),
+            .newer(NewerSlot(bytes: [12, 0, 9, 0, 3, 0, 0, 0, 1, 2, 3, 4])),
         ]
-        bag.extensions = [1, 0, 2, 0, 9, 9]
+        bag.readOnlyFeatures = 4
+        bag.compatibleFeatures = 8
+        bag.extensions[KeybagLayout.writerType] = Array("somebody 9".utf8)
+        bag.extensions[7] = [9, 9]
         bag.unlockMAC = InlineArray { UInt8($0 + 90) }
         return bag
     }
@@ -127,7 +136,7 @@ import VolumeFormat
             try KeybagLayout(parsing: stored.span).serialized()
         }
         var twice = Self.keybag()
-        twice.slots[1].slotID = 1
+        twice.slots[1].known?.slotID = 1
         let bytes = twice.serialized()
         #expect(throws: FormatError.inconsistent("slot ID")) {
             _ = try KeybagLayout(parsing: bytes.span)
@@ -139,7 +148,11 @@ import VolumeFormat
             volumeID: VolumeID(InlineArray { UInt8($0) }), serial: 77, publicKey: InlineArray { UInt8($0) },
             unlockMAC: InlineArray { UInt8($0) }, toleratesEverything: false)
         state.openEpochs = [1, 0xffff_fffe]
+        state.openLocks = [.init(number: 3), .init(number: 4, done: 9)]
         state.store = StateFileLayout.Store(inode: 5, born: (6, 7), fileSystem: 8, path: Array("/a".utf8))
+        (state.writer, state.hash) = ("a writer", InlineArray { UInt8($0 + 60) })
+        (state.readOnlyCompatible, state.compatible, state.otherFlags) = (3, 5, 0x8000_0000)
+        state.rest = [1, 2, 3]
         try sweep(state.serialized()) { try StateFileLayout(parsing: $0.span).serialized() }
         var unpinned = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true)
         unpinned.openEpochs = [3]
@@ -148,21 +161,87 @@ import VolumeFormat
         let bytes = state.serialized()
         let parsed = try StateFileLayout(parsing: bytes.span)
         #expect(parsed.openEpochs == Array(904..<5000) && parsed.toleratesEverything)
+        #expect(parsed.highestEpoch == 0xffff_fffe)
+    }
+
+    /// Where each TLV of a state file is made of, and what its value must be.
+    @Test func valuesOfState() throws {
+        let empty = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true).serialized()
+        func parse(_ values: [(UInt16, [UInt8])], highest: UInt32 = 9) throws -> StateFileLayout {
+            var list = TypeLengthValues()
+            for (type, value) in values { list[type] = value }
+            let parts = [Array(empty[..<128]), Self.bytes(list.length) { list.store(into: &$0, at: 0) }]
+            var stored = parts.flatMap { $0 } + empty[128...]
+            var bytes = stored.mutableSpan
+            bytes.storeLittleEndian(UInt32(bytes.count), at: 12)
+            bytes.storeLittleEndian(highest, at: 120)
+            let state = try StateFileLayout(parsing: stored.span)
+            #expect(state.serialized() == stored)
+            return state
+        }
+        func numbers(_ numbers: [UInt32]) -> [UInt8] {
+            numbers.flatMap { number in (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) } }
+        }
+        let lock = { (number: UInt8) in [number] + [UInt8](repeating: 0, count: 15) }
+        let store = { (path: String) in [UInt8](repeating: 1, count: 28) + Array(path.utf8) }
+        #expect(try parse([(2, numbers([1, 9]))]).openEpochs == [1, 9])
+        #expect(try parse([(3, lock(1) + lock(2))]).openLocks.map(\.number) == [1, 2])
+        #expect(try parse([(4, store("/"))]).store?.path == Array("/".utf8))
+        let unknown: [(UInt16, [UInt8])] = [(5, [1]), (1, Array("w".utf8)), (0x7fff, []), (2, numbers([4]))]
+        var state = try parse(unknown)
+        #expect(state.writer == "w" && state.openEpochs == [4])
+        // What is not known stays in its place when the rest changes.
+        state.writer = "another"
+        state.openEpochs = []
+        state.openLocks = [.init(number: 8)]
+        let written = state.serialized()
+        let again = try StateFileLayout(parsing: written.span)
+        #expect(again.openEpochs == [] && again.highestEpoch == 9 && again.openLocks == [.init(number: 8)])
+        let kept = Self.bytes(7) { $0.copyText("\u{5}\0\u{1}\0\0\0\u{1}", to: 0) }
+        #expect(Array(written[128..<135]) == kept)
+        let wrong: [(FormatError, [(UInt16, [UInt8])])] = [
+            (.inconsistent("writer"), [(1, [])]), (.inconsistent("writer"), [(1, [10])]),
+            (.inconsistent("open epochs"), [(2, [])]), (.inconsistent("open epochs"), [(2, [1, 0, 0])]),
+            (.inconsistent("open epochs"), [(2, [UInt8](repeating: 0, count: 4 * 4097))]),
+            (.inconsistent("highest epoch"), [(2, numbers([10]))]),
+            (.inconsistent("open locks"), [(3, [])]), (.inconsistent("open locks"), [(3, Array(lock(1).dropLast()))]),
+            (.inconsistent("open locks"), [(3, (0..<65).flatMap { lock($0) })]),
+            (.inconsistent("order of locks"), [(3, lock(2) + lock(2))]),
+            (.unsupported("reserved bytes"), [(3, lock(1).dropLast() + [1])]),
+            (.inconsistent("store"), [(4, store(""))]),
+            (.inconsistent("store"), [(4, store("/" + String(repeating: "a", count: 4096)))]),
+            (.inconsistent("path of the store"), [(4, store("a"))]),
+            (.inconsistent("path of the store"), [(4, store("/\0"))]),
+            (.unsupported("TLV"), [(0x8005, [])]),
+        ]
+        for (error, values) in wrong { #expect(throws: error) { _ = try parse(values) } }
+    }
+
+    @Test func epochsRise() {
+        let day: Int64 = 86_400
+        let now = Epoch.origin + 1000 * day
+        #expect(Epoch.next(after: 0, at: now) == UInt32(1000 * day))
+        #expect(Epoch.next(after: UInt32(1000 * day), at: now) == UInt32(1000 * day) + 1)
+        // The clock went back, or is wrong.
+        for wrong in [now - day, 0, -1, .min, .max, Epoch.origin + 1 << 32, Epoch.origin - 1] {
+            #expect(Epoch.next(after: UInt32(1000 * day), at: wrong) == UInt32(1000 * day) + 1)
+            #expect(Epoch.next(after: 0, at: wrong - (wrong == now - day ? 1000 * day : 0)) == 1)
+        }
+        #expect(Epoch.next(after: 5, at: Epoch.origin + Int64(UInt32.max)) == .max)
+        #expect(Epoch.next(after: .max - 1, at: now) == .max)
+        #expect(Epoch.next(after: .max, at: now) == nil)
+        #expect(Epoch.time(of: UInt32(1000 * day)) == now && Epoch.time(of: .max) == Epoch.origin + Int64(UInt32.max))
     }
 
     @Test func bundleEntries() throws {
-        let types: [BundleEntry.KeyType] = [
-            .classKey(.complete), .classKey(.none), .metadata, .unlockAuthentication,
-        ]
-        for type in types {
-            let entry = BundleEntry(type: type, generation: 4)
+        #expect(BundleEntry.KeyType.all.map(\.number) == [1, 2, 3, 4, 7, 16, 17, 18])
+        for number in UInt8.min...255 {
+            let entry = BundleEntry(
+                type: .init(number: number), flags: 255 - number, generation: 4, kept: 0x0102_0304)
             let stored = Self.bytes(40) { entry.store(into: &$0, at: 0) }
             #expect(try BundleEntry(parsing: stored.span) == entry)
         }
-        var stored = [UInt8](repeating: 0, count: 40)
-        stored[0] = 5
-        #expect(throws: FormatError.unsupported("bundle entry")) {
-            _ = try BundleEntry(parsing: stored.span)
-        }
+        let short = [UInt8](repeating: 0, count: 39)
+        #expect(throws: FormatError.length) { _ = try BundleEntry(parsing: short.span) }
     }
 }

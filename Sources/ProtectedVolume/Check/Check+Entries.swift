@@ -62,22 +62,19 @@ extension Check {
         _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Bool {
         let shown = paths.appending(Array(entry.name.bytes), entry.name)
-        switch ReservedName.kind(of: entry.name.bytes.span) {
-        case .record: return true
-        case .keybag:
-            if node !== volume.root {
-                found(.foreign, .note, shown)
-            } else if entry.name != BackingName.keybag {
-                found(.previousKeybag, .note, shown)
-            }
+        let kind = ReservedName.kind(of: entry.name.bytes.span)
+        if kind.isHidden, !kind.belongs(inRoot: node === volume.root) {
+            // It is never moved, because a newer version may need it here.
+            found(.reservedName, .note, shown)
             return true
-        case .lostAndFound:
-            if node !== volume.root { found(.foreign, .note, shown) }
+        }
+        switch kind {
+        case .record, .lostAndFound, .unknownReserved: return true
+        case .keybag:
+            if entry.name != BackingName.keybag { found(.previousKeybag, .note, shown) }
             return true
         case .late:
-            if node !== volume.root {
-                found(.foreign, .note, shown)
-            } else if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backing) {
+            if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backing) {
                 found(.lateRecords, .note, shown)
             } else {
                 found(.staleLate, .note, shown)

@@ -22,10 +22,7 @@ extension Check {
         guard depth < 100, mayGoOn(), !isDone else { return false }
         total &+= Self.objectWeight
         for entry in try directory.entries() {
-            switch ReservedName.kind(of: entry.name.bytes.span) {
-            case .record, .keybag, .temporary, .aside, .companion, .late, .lostAndFound: continue
-            case .long, .encoded, .foreign: break
-            }
+            if ReservedName.kind(of: entry.name.bytes.span).isHidden { continue }
             let status: Status
             do throws(Errno) { status = try directory.status(of: entry.name) } catch { continue }
             if status.kind == .directory {

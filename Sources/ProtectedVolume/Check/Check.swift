@@ -180,6 +180,7 @@ package final class Check: Sendable {
         case .store(let errno), .refused(let errno): found(.store, .error, paths, page: page, errno: errno)
         case .damaged(let damage): found(Finding.Kind(damage), .error, paths, page: page)
         case .newer: found(.newer, .newer, paths, page: page)
+        case .stateFile(let failure): found(.store, .error, paths, page: page, errno: failure.errno)
         }
     }
 
@@ -293,7 +294,7 @@ extension Finding.Kind {
         case .missingRecord: self = .missingRecord
         case .symlink: self = .symlink
         case .attribute: self = .attribute
-        case .kind, .state: self = .kind
+        case .kind: self = .kind
         case .late: self = .lateRecords
         }
     }

@@ -39,6 +39,8 @@ package struct Finding: Sendable {
         case companion
         /// A backing name that this format never writes, for example a sync client's conflict copy.
         case foreign
+        /// A reserved name that this version does not know, or not in this directory. A newer version may have made the object.
+        case reservedName = "reserved-name"
         /// A directory's record does not verify.
         case record
         /// A directory has no record, so nothing can be created in it.

@@ -19,6 +19,8 @@ package final class ContentContext: Sendable {
     package let cutNeedsSync: Bool
     /// Receives the crash evidence that was found and tolerated.
     package let report: @Sendable (CrashEvidence) -> Void
+    /// Receives the objects that a newer version has made, each time that one is refused, with the inode number.
+    let reportNewer: @Sendable (Damage, UInt64) -> Void
 
     /// The longest file, in blocks, that is mended completely before its first modification after a crash. Longer files
     /// have only their ends mended then, and the middle later (`FileContent.mendSome`).
@@ -39,13 +41,15 @@ package final class ContentContext: Sendable {
         keys: KeyRing, epochs: EpochLog, options: VolumeOptions = VolumeOptions(), cutNeedsSync: Bool = false,
         mendAtOnce: UInt64 = 256, mendStep: UInt64 = 128, mostSealedHoles: UInt64 = 4096,
         scratch: BufferPool = .shared,
-        report: @escaping @Sendable (CrashEvidence) -> Void = { _ in }
+        report: @escaping @Sendable (CrashEvidence) -> Void = { _ in },
+        reportNewer: @escaping @Sendable (Damage, UInt64) -> Void = { _, _ in }
     ) {
         self.keys = keys
         self.epochs = epochs
         self.options = options
         self.cutNeedsSync = cutNeedsSync
         self.report = report
+        self.reportNewer = reportNewer
         self.scratch = scratch
         // If other machines write too, an epoch that one of them has closed proves nothing.
         self.mendAtOnce = options.isShared ? .max : mendAtOnce

@@ -17,6 +17,7 @@ extension FileContent {
     package func changeClass(
         to target: ProtectionClass, explicit: Bool, clearingExposure: Bool = false
     ) throws(VolumeError) {
+        try requireChangeable()
         if target == protectionClass { return try setExplicit(explicit) }
         try prepareToModify(.other)
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
@@ -110,11 +111,12 @@ extension FileContent {
         progress: (UInt64) -> Bool = { _ in true }
     ) throws(VolumeError) {
         guard !context.isReadOnly else { throw .readOnly }
+        try requireChangeable()
         try checkIdentity()
         try flushHeader()
         let seen = snapshot
         let last = lastBlock(size: seen.size)
-        var flags = seen.header.flags.intersection([.holes, .explicit])
+        var flags = seen.header.flags.intersection([.holes, .explicit, .kept])
         if explicit { flags.insert(.explicit) }
         // As in mending, the running time must not depend on how much the store has lost.
         if seen.recovery.isTolerant, holes(below: last) > context.mostSealedHoles { flags.insert(.holes) }

@@ -144,6 +144,7 @@ extension FileContent {
         guard !context.isReadOnly else { throw .readOnly }
         try checkIdentity()
         try refresh(access)
+        try requireChangeable()
         let now = snapshot
         if now.recovery.repair == .none, now.pageZero != .missing { return }
         // Syncing pages that a killed process left may take long, so it happens before the whole file is held.

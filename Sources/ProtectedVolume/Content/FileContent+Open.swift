@@ -10,7 +10,7 @@ extension FileContent {
     /// Opens the content of an existing file. Verifies header, block 0 and last page before it uses them.
     ///
     /// - Parameter inheritedClass: the parent's default class. A file without header (rule R0) takes it.
-    /// - Throws: `.locked` if the class is closed; `.damaged` if no crash explains the damage.
+    /// - Throws: `.locked` if the class is closed; `.damaged` if no crash explains the damage; `.newer`.
     package static func open(
         in context: ContentContext, backing: BackingFile, access: Operation = .open,
         inheritedClass: ProtectionClass = .volumeDefault
@@ -87,9 +87,14 @@ extension FileContent {
             throw .damaged(.header)
         }
         let header: FileHeader
-        do throws(FormatError) { header = try FileHeader(parsing: page) } catch { throw .damaged(.header) }
-        guard header.suite == context.geometry.suite else { throw .damaged(.header) }
+        do throws(FormatError) { header = try FileHeader(parsing: page) } catch { throw newer(in: context, backing) }
+        guard header.suite == context.geometry.suite else { throw newer(in: context, backing) }
         return header
+    }
+
+    private static func newer(in context: ContentContext, _ backing: BackingFile) -> VolumeError {
+        if let status = try? backing.status() { context.reportNewer(.header, status.inode) }
+        return .newer(.header)
     }
 
     /// R0: makes the file empty. Its new header waits in memory for the first modification.
@@ -163,10 +168,14 @@ extension FileContent {
             }
             if first.isLast {
                 if end.page > 0 {
-                    // Later pages may be under an older key, so page 0's epoch is tested first.
+                    // Later pages may be under an older key, so page 0's epoch is tested first. A newer page is never dropped.
+                    let field: BlockField?
+                    do throws(VolumeError) { field = try verifyPage(end.page, access, &buffer) } catch {
+                        guard case .damaged = error, context.epochs.isTolerated(first.epoch) else { throw error }
+                        field = nil
+                    }
                     if !context.epochs.isTolerated(first.epoch) {
-                        let field = try verifyPage(end.page, access, &buffer)
-                        guard context.epochs.isTolerated(field.epoch) else { throw .damaged(.length) }
+                        guard let field, context.epochs.isTolerated(field.epoch) else { throw .damaged(.length) }
                     }
                     evidence.append((.droppedPages, 1))
                 } else {
@@ -221,9 +230,8 @@ extension FileContent {
     ) throws(VolumeError) -> (BlockField, BlockField?) {
         var scratch = try takeScratch()
         let header = self.header
-        return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-            try judge(keys, access)
-            return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+        return try withKeys(access) { (_) throws(VolumeError) in
+            try scratch.withMutableBytes(count: PageGeometry.pageSize) {
                 (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
                 guard case .block(let first) = try buffer.open(0, block: 0, &codec, into: &plain)
@@ -242,9 +250,8 @@ extension FileContent {
     ) throws(VolumeError) -> BlockField {
         var scratch = try takeScratch()
         let header = self.header
-        return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-            try judge(keys, access)
-            return try scratch.withMutableBytes(count: PageGeometry.pageSize) {
+        return try withKeys(access) { (_) throws(VolumeError) in
+            try scratch.withMutableBytes(count: PageGeometry.pageSize) {
                 (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
                 guard case .block(let field) = try buffer.open(1, block: block, &codec, into: &plain) else {

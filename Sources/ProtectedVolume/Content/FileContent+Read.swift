@@ -77,8 +77,7 @@ extension FileContent {
         _ pages: borrowing CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
         into buffer: inout MutableSpan<UInt8>
     ) throws(VolumeError) -> KeyRing? {
-        let isCounted = try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) -> Bool in
-            try judge(keys, access)
+        let isCounted = try withKeys(access) { (keys: borrowing HeldKeys) throws(VolumeError) -> Bool in
             var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
             var target = 0
             for (position, block) in blocks.enumerated() {

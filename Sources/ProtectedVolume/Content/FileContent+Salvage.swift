@@ -45,6 +45,7 @@ extension FileContent {
     /// become holes there, and are never sealed again.
     ///
     /// - Parameter mayGoOn: is called now and then. If it returns false, the copy ends with EINTR.
+    /// - Throws: `.newer` if a block is newer.
     func salvage(into target: FileContent?, mayGoOn: () -> Bool) throws(VolumeError) -> Salvage {
         let length = try store { () throws(Errno) in try backing.status().size }
         let pages = PageGeometry.pages(backingLength: length)
@@ -152,8 +153,7 @@ extension FileContent {
                     }
                 }
             }
-            return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-                try judge(keys, .read)
+            return try withKeys(.read) { (_) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
                 var verdicts: [(UInt64, Verdict)] = []
                 let base = geometry.start(ofBlock: blocks.lowerBound)
@@ -168,7 +168,13 @@ extension FileContent {
                         case .block(let field):
                             verdict = .readable(length: field.payloadLength, isLast: field.isLast)
                         }
-                    } catch { if case .locked = error { throw error } }
+                    } catch {
+                        // A copy without a newer block would look complete to the version that has made it.
+                        switch error {
+                        case .locked, .newer: throw error
+                        default: break
+                        }
+                    }
                     verdicts.append((block, lost.contains(block) ? .unread : verdict))
                 }
                 return verdicts

@@ -76,6 +76,29 @@ package final class FileContent: Sendable {
         if !fileKeys.isPresent { fileKeys.install(try Self.unwrap(keys, header, context.keys.volumeID)) }
     }
 
+    /// Runs `body` in one hold of the state lock, after `access` was allowed and the file's key is in memory.
+    func withKeys<Result>(
+        _ access: Operation, _ body: (borrowing HeldKeys) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
+        do throws(VolumeError) {
+            return try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
+                try judge(keys, access)
+                return try body(keys)
+            }
+        } catch { throw told(error) }
+    }
+
+    /// Reports an object that a newer version has made, and returns the error to throw.
+    func told(_ error: VolumeError) -> VolumeError {
+        if case .newer(let object) = error { context.reportNewer(object, inode) }
+        return error
+    }
+
+    /// Refuses to change a file whose header has a flag of a newer version that only allows reading.
+    package func requireChangeable() throws(VolumeError) {
+        if header.flags.areReadableOnly { throw told(.newer(.header)) }
+    }
+
     /// The same with its own hold of the state lock, for operations that use no key.
     func judge(_ operation: Operation) throws(VolumeError) {
         try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in

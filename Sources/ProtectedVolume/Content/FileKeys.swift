@@ -159,6 +159,8 @@ extension VolumeError {
     init(_ error: KeyError) {
         switch error {
         case .locked(let protectionClass): self = .locked(protectionClass)
+        // The header's MAC is right, so a newer version has made this key.
+        case .unknownGeneration: self = .newer(.header)
         default: self = .damaged(.wrap)
         }
     }

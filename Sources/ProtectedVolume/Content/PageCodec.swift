@@ -36,24 +36,24 @@ struct PageCodec: ~Copyable {
     /// Verifies the page of block `index` and decrypts its whole payload, padding included, into `plaintext` at `offset`.
     ///
     /// For a page of zeros it returns `.zeros` and does not write to `plaintext`. If another page does not verify it
-    /// throws `.damaged(.block)`, and `plaintext` must not be used.
+    /// throws `.damaged(.block)`. If it verifies, and its field is not known, a newer version has made it: `.newer(.block)`.
+    /// After an error `plaintext` must not be used.
     mutating func open(
         _ page: Span<UInt8>, block index: UInt64, into plaintext: inout MutableSpan<UInt8>, at offset: Int = 0
     ) throws(VolumeError) -> PageContent {
         if page.isAllZero { return .zeros }
         let fieldStart = geometry.fieldRange(ofBlock: index).lowerBound
-        let field: BlockField
-        do throws(FormatError) {
-            field = try BlockField(parsing: page, at: fieldStart, capacity: geometry.capacity(ofBlock: index))
-        } catch { throw .damaged(.block) }
-        let cipher = try cipher(epoch: field.epoch, page: index)
+        let cipher = try cipher(epoch: BlockField.epoch(in: page, at: fieldStart), page: index)
         let length = bind(index, page.littleEndian(at: fieldStart))
         guard
             cipher.open(
                 page, place(index), into: &plaintext, at: offset,
                 associatedData: associatedData.span.extracting(0..<length))
         else { throw .damaged(.block) }
-        return .block(field)
+        // The tag covers the field. So nothing of it is judged before.
+        do throws(FormatError) {
+            return .block(try BlockField(parsing: page, at: fieldStart, capacity: geometry.capacity(ofBlock: index)))
+        } catch { throw .newer(.block) }
     }
 
     /// Seals `plaintext`, a whole payload with its padding, into `page`; page 0 gets its header too.

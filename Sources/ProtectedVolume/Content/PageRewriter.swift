@@ -45,8 +45,7 @@ struct PageRewriter: ~Copyable {
         epoch = try file.context.epochs.epoch(encryptions: count)
         buffer.drawNonces(count, file.geometry.suite)
         var scratch = try file.takeScratch()
-        try file.context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-            try file.judge(keys, access)
+        try file.withKeys(access) { (keys: borrowing HeldKeys) throws(VolumeError) in
             try scratch.withMutableBytes(count: PageGeometry.pageSize) {
                 (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 try body(keys, &plain, &self)

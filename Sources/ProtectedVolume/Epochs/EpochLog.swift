@@ -1,7 +1,7 @@
 // The epochs of a mount. The state file lists an epoch before the first write and drops it after a clean unmount.
 
 import HostSystem
-import SodiumKit
+import VolumeFormat
 
 /// Which crash damage is tolerated.
 package enum CrashTolerance: Sendable, Equatable {
@@ -13,12 +13,41 @@ package enum CrashTolerance: Sendable, Equatable {
     case nothing
 }
 
-/// A change of the list of open epochs.
-package enum EpochChange: Sendable, Equatable {
-    /// Adds this epoch.
-    case open(UInt32)
-    /// Removes these epochs.
-    case close([UInt32])
+/// Where a mount draws its epochs, and records durably which are open.
+package struct EpochRecord: Sendable {
+    /// Draws an epoch above the given one, and records it as open before it returns. No other mount on this machine gets it.
+    package let draw: @Sendable (_ highest: UInt32) throws(VolumeError) -> UInt32
+    /// Removes epochs from the open ones.
+    package let close: @Sendable ([UInt32]) throws(VolumeError) -> Void
+
+    /// A record of one's own.
+    package init(
+        draw: @escaping @Sendable (_ highest: UInt32) throws(VolumeError) -> UInt32,
+        close: @escaping @Sendable ([UInt32]) throws(VolumeError) -> Void
+    ) {
+        self.draw = draw
+        self.close = close
+    }
+
+    /// The state file.
+    init(_ states: StateFileStore) {
+        self.init { (highest) throws(VolumeError) in
+            try states.drawEpoch(above: highest)
+        } close: { (epochs) throws(VolumeError) in
+            try states.closeEpochs(epochs)
+        }
+    }
+
+    /// No record, for a mount without a state file. Epochs rise by what the mount itself knows, and by the clock.
+    ///
+    /// - Parameter clock: gives the seconds since 1970.
+    package static func none(clock: @escaping @Sendable () -> Int64 = { WallClock.seconds }) -> EpochRecord {
+        EpochRecord { (highest) throws(VolumeError) in
+            guard let drawn = Epoch.next(after: highest, at: clock()) else { throw .readOnly }
+            return drawn
+        } close: { _ in
+        }
+    }
 }
 
 /// The epochs of one mount, and those of earlier mounts that ended badly.
@@ -33,6 +62,8 @@ package final class EpochLog: Sendable {
         var encryptions: UInt64 = 0
         var own: [UInt32] = []
         var ended: Set<UInt32>
+        /// The highest epoch that this mount knows.
+        var highest: UInt32
         var isKeptOpen = false
     }
 
@@ -40,20 +71,20 @@ package final class EpochLog: Sendable {
     package let tolerance: CrashTolerance
     private let state: Lock<State>
     private let limit: UInt64
-    private let record: @Sendable (EpochChange) throws(VolumeError) -> Void
+    private let record: EpochRecord
 
     /// The epochs of a mount that begins.
     /// - Parameters:
     ///   - endedBadly: the epochs that the state file lists as open.
-    ///   - record: makes a change of the list durable before it returns.
+    ///   - record: draws and closes epochs, durably.
     package init(
         endedBadly: [UInt32], tolerance: CrashTolerance, limit: UInt64 = EpochLog.limit,
-        record: @escaping @Sendable (EpochChange) throws(VolumeError) -> Void
+        record: EpochRecord
     ) {
         self.tolerance = tolerance
         self.limit = limit
         self.record = record
-        state = Lock(State(ended: Set(endedBadly)))
+        state = Lock(State(ended: Set(endedBadly), highest: endedBadly.max() ?? 0))
     }
 
     /// The epoch for `encryptions` more encryptions. Draws a new epoch, durably, if there is none or it is used up.
@@ -63,14 +94,18 @@ package final class EpochLog: Sendable {
                 state.encryptions += UInt64(encryptions)
                 return current
             }
-            var drawn: UInt32
-            repeat { drawn = randomUInt32() } while state.ended.contains(drawn) || state.own.contains(drawn)
-            try record(.open(drawn))
+            let drawn = try draw(&state)
             state.own.append(drawn)
             state.current = drawn
             state.encryptions = UInt64(encryptions)
             return drawn
         }
+    }
+
+    private func draw(_ state: inout State) throws(VolumeError) -> UInt32 {
+        let drawn = try record.draw(state.highest)
+        state.highest = drawn
+        return drawn
     }
 
     /// Draws and records the first epoch now, before the first file is created.
@@ -130,9 +165,7 @@ package final class EpochLog: Sendable {
         try state.withLock { (state: inout State) throws(VolumeError) -> UInt32 in
             for case .some(let epoch) in candidates where state.ended.contains(epoch) { return epoch }
             if let epoch = state.ended.min() { return epoch }
-            var drawn: UInt32
-            repeat { drawn = randomUInt32() } while state.own.contains(drawn)
-            try record(.open(drawn))
+            let drawn = try draw(&state)
             state.ended.insert(drawn)
             return drawn
         }
@@ -147,7 +180,7 @@ package final class EpochLog: Sendable {
     package func close() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.isKeptOpen, !state.own.isEmpty else { return }
-            try record(.close(state.own))
+            try record.close(state.own)
             state.own = []
             state.current = nil
         }
@@ -157,7 +190,7 @@ package final class EpochLog: Sendable {
     func closeEndedBadly() throws(VolumeError) {
         try state.withLock { (state: inout State) throws(VolumeError) in
             guard !state.ended.isEmpty else { return }
-            try record(.close(state.ended.sorted()))
+            try record.close(state.ended.sorted())
             state.ended = []
         }
     }

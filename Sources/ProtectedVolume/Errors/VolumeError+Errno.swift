@@ -9,6 +9,7 @@ extension VolumeError {
         case .locked: .EACCES
         case .damaged: .EIO
         case .newer: .EOPNOTSUPP
+        case .stateFile(let failure): failure.errno
         // EMFILE would mean that the program's own table is full.
         case .store(.EMFILE): .ENFILE
         case .refused(let errno), .store(let errno): errno

@@ -14,6 +14,8 @@ package enum VolumeError: Error, Equatable, Sendable {
     /// Stored bytes verify, but a newer version of the format made them (docs/volume-format.md, section 11). The value says what
     /// kind of object it is.
     case newer(Damage)
+    /// This machine's state file, outside of the volume, cannot be read or written.
+    case stateFile(StateFileFailure)
     /// The operation itself is not possible, independent of the store (`EEXIST`, `ENOTEMPTY`, `EINVAL` …).
     case refused(Errno)
 
@@ -63,8 +65,6 @@ package enum Damage: String, Equatable, Sendable, CaseIterable {
     case symlink
     /// An extended attribute's name or value.
     case attribute
-    /// The state file outside of the volume.
-    case state
     /// A late file or one of its records.
     case late
     /// The backing object has a wrong type.

@@ -21,8 +21,8 @@ package enum ErasureOutcome: Sendable, Equatable {
 
 /// Erases files. It cannot reach copies that the storage device keeps.
 package enum KeyFileEraser {
-    /// No key file is longer. Of a longer file, only this many bytes are overwritten.
-    private static let longest: UInt64 = 1 << 20
+    /// No key file of any version is longer. Of a longer file, only this many bytes are overwritten, and the outcome says so.
+    private static let longest: UInt64 = 16 << 20
 
     /// The name that a file gets before it is overwritten. A second run recognises the file by it, whatever the file still
     /// contains.
@@ -90,12 +90,14 @@ package enum KeyFileEraser {
         }
         // Overwrites to the end of the last block. Bytes after the end of the file may have been a key too.
         let length = min(status.size, longest)
+        var doubt: OverwriteDoubt?
         do throws(Errno) {
-            return .destroyed(try file.overwrite(with: noise(max(length, min(status.blocks * 512, longest)))))
+            doubt = try file.overwrite(with: noise(max(length, min(status.blocks * 512, longest))))
         } catch {
             guard error == .ENOSPC || error == .EDQUOT else { throw error }
+            doubt = try file.overwrite(with: noise(length))
         }
-        return .destroyed(try file.overwrite(with: noise(length)))
+        return .destroyed(doubt ?? (status.size > longest ? OverwriteDoubt("the file system", .length) : nil))
     }
 
     private static func noise(_ length: UInt64) -> [UInt8] {

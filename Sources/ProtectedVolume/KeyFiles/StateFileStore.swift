@@ -10,16 +10,26 @@ package import VolumeFormat
 package final class StateFileStore: Sendable {
     let directory: BackingDirectory
     private let volumeID: VolumeID
-    let stateName: EntryName
+    /// The file's name in the directory.
+    package let name: String
     private let lockName: EntryName
+    private let clock: @Sendable () -> Int64
+    private var stateName: EntryName { BackingName.known(Array(name.utf8)) }
+
     /// The state file of the volume `volumeID` in `directory` (`…/protectfs`).
     ///
-    /// - Parameter number: the number of the state file. Copies of a volume have their own, from 2 on.
-    package init(directory: BackingDirectory, volumeID: VolumeID, number: Int = 1) {
+    /// - Parameters:
+    ///   - number: the number of the state file. Copies of a volume have their own, from 2 on.
+    ///   - clock: gives the seconds since 1970.
+    package init(
+        directory: BackingDirectory, volumeID: VolumeID, number: Int = 1,
+        clock: @escaping @Sendable () -> Int64 = { WallClock.seconds }
+    ) {
         self.directory = directory
         self.volumeID = volumeID
-        stateName = BackingName.known(Array(Self.fileName(volumeID, number).utf8))
+        name = Self.fileName(volumeID, number)
         lockName = BackingName.known(Array("\(volumeID).lock".utf8))
+        self.clock = clock
     }
 
     /// The name of a state file; the first one has no number in it.
@@ -28,51 +38,62 @@ package final class StateFileStore: Sendable {
     }
 
     /// The current state; nil if there is no file.
-    /// - Throws: `.damaged(.state)` if it cannot be parsed or belongs to another volume.
+    ///
+    /// - Throws: only `.stateFile`.
     package func load() throws(VolumeError) -> StateFile? {
-        let file: BackingFile
-        do throws(Errno) {
-            file = try directory.openFile(stateName, .readOnly)
-        } catch {
-            if error == .ENOENT { return nil }
-            throw .store(error)
-        }
         var bytes = [UInt8](repeating: 0, count: StateFileLayout.maximumLength + 1)
         var count = 0
         do throws(Errno) {
+            let file = try directory.openFile(stateName, .readOnly)
             var raw = bytes.mutableSpan
             count = try file.read(into: &raw, at: 0)
-        } catch { throw .store(error) }
-        guard let state = try? StateFile(parsing: Array(bytes.prefix(count))), state.layout.volumeID == volumeID else {
-            throw .damaged(.state)
+        } catch {
+            if error == .ENOENT { return nil }
+            throw failure(.unreadable(error))
         }
-        return state
+        do throws(StateFileDefect) {
+            return try StateFile(parsing: Array(bytes.prefix(count)), of: volumeID)
+        } catch { throw failure(.unusable(error)) }
     }
 
     /// Changes the state: reads, changes, writes a new file, syncs, renames and syncs the directory. Holds `UUID.lock`
     /// throughout.
     ///
-    /// - Parameter change: gets nil when there is no file. If it leaves nil, nothing is written.
+    /// - Parameter change: gets nil when there is no file. If it leaves nil, or throws, nothing is written.
     @discardableResult
-    package func update(_ change: (inout StateFile?) -> Void) throws(VolumeError) -> StateFile? {
-        let lock = try lockFile()
-        do throws(Errno) { try lock.lock(exclusive: true) } catch { throw .store(error) }
-        var state = try load()
-        change(&state)
-        if let state { try write(state.serialized()) }
-        _ = lock
-        return state
+    package func update(_ change: (inout StateFile?) throws(VolumeError) -> Void) throws(VolumeError) -> StateFile? {
+        try locked { () throws(VolumeError) in
+            var state = try load()
+            if let state, !state.isWritable { throw failure(.readOnly) }
+            try change(&state)
+            if let state {
+                let bytes = state.serialized()
+                guard bytes.count <= StateFileLayout.maximumLength else { throw failure(.full) }
+                try write(bytes)
+            }
+            return state
+        }
     }
 
-    /// Adds or removes epochs, durably. Does not create a missing state file: without one all crash damage is tolerated
-    /// anyway.
-    func record(_ change: EpochChange) throws(VolumeError) {
-        try update { state in
-            switch change {
-            case .open(let epoch): state?.layout.openEpochs.append(epoch)
-            case .close(let epochs): state?.layout.openEpochs.removeAll { epochs.contains($0) }
-            }
+    /// Draws an epoch and records it durably as open, in one step: no other mount on this machine gets it. A missing state file
+    /// is not created, because without one all crash damage is tolerated anyway.
+    ///
+    /// - Parameter highest: the highest epoch that the caller knows.
+    func drawEpoch(above highest: UInt32) throws(VolumeError) -> UInt32 {
+        var drawn: UInt32?
+        let now = clock()
+        try update { (state) throws(VolumeError) in
+            drawn =
+                state == nil ? Epoch.next(after: highest, at: now) : state?.drawEpoch(above: highest, at: now)
+            if drawn == nil { throw failure(.noEpochLeft) }
         }
+        guard let drawn else { throw failure(.noEpochLeft) }
+        return drawn
+    }
+
+    /// Removes epochs from the open ones, durably.
+    func closeEpochs(_ epochs: [UInt32]) throws(VolumeError) {
+        try update { $0?.layout.openEpochs.removeAll { epochs.contains($0) } }
     }
 
     /// Ends the tolerance of crash damage in every file, after a complete check without errors.
@@ -80,15 +101,44 @@ package final class StateFileStore: Sendable {
         try update { $0?.layout.toleratesEverything = false }
     }
 
-    private func lockFile() throws(VolumeError) -> BackingFile {
+    /// Renames the file, durably, so that the machine forgets what it says. The file is kept.
+    ///
+    /// - Parameter name: the new name, by the number of the attempt.
+    /// - Returns: the new name. Nil if there is no file.
+    package func setAside(_ name: (Int) -> String) throws(VolumeError) -> String? {
+        try locked { () throws(VolumeError) in
+            do throws(Errno) {
+                for attempt in 1...1000 {
+                    let new = name(attempt)
+                    do throws(Errno) {
+                        try directory.rename(
+                            stateName, to: directory, BackingName.known(Array(new.utf8)), mode: .noReplace)
+                        try directory.synchronize()
+                        return new
+                    } catch { if error != .EEXIST { throw error } }
+                }
+                throw .EEXIST
+            } catch {
+                if error == .ENOENT { return nil }
+                throw failure(.unwritable(error))
+            }
+        }
+    }
+
+    /// Runs `body` while no one else changes a state file of this volume.
+    private func locked<Result>(_ body: () throws(VolumeError) -> Result) throws(VolumeError) -> Result {
+        let lock: BackingFile
         do throws(Errno) {
             do throws(Errno) {
-                return try directory.createFile(lockName, mode: 0o600)
+                lock = try directory.createFile(lockName, mode: 0o600)
             } catch {
                 guard error == .EEXIST else { throw error }
-                return try directory.openFile(lockName, .readWrite)
+                lock = try directory.openFile(lockName, .readWrite)
             }
-        } catch { throw .store(error) }
+            try lock.lock(exclusive: true)
+        } catch { throw failure(.unwritable(error)) }
+        defer { withExtendedLifetime(lock) {} }
+        return try body()
     }
 
     private func write(_ bytes: [UInt8]) throws(VolumeError) {
@@ -104,6 +154,10 @@ package final class StateFileStore: Sendable {
                 throw error
             }
             try directory.synchronize()
-        } catch { throw .store(error) }
+        } catch { throw failure(.unwritable(error)) }
+    }
+
+    private func failure(_ reason: StateFileFailure.Reason) -> VolumeError {
+        .stateFile(StateFileFailure(name: name, reason))
     }
 }

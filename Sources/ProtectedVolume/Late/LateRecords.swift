@@ -325,7 +325,7 @@ final class LateRecords: Sendable {
                 let isOpen = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> Bool in
                     do throws(KeyError) {
                         return try held.openLate(
-                            bytes.span.extracting(header.sealedRange), header, number: one.log.number,
+                            bytes.span.extracting(header.sealedRange), header, of: one.log.key.header,
                             into: &plain)
                     } catch { throw VolumeError(error) }
                 }

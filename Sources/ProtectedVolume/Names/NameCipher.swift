@@ -91,9 +91,9 @@ struct NameCipher: Sendable {
             cipherKey: keys.attributeNameCipher)
     }
 
-    /// nonce ‖ ciphertext ‖ tag of a value, bound to object and name.
+    /// The stored form of a value, bound to object and name.
     func sealValue(_ value: Span<UInt8>, name: [UInt8], of object: ObjectID) -> [UInt8] {
-        sealed(value, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
+        Envelope.seal(value, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)
     }
 
     /// The same for an array.
@@ -103,14 +103,14 @@ struct NameCipher: Sendable {
 
     /// Decrypts and verifies a value into the beginning of `output`, which must have room for it (`valueLength`).
     ///
-    /// - Returns: false when the value does not verify for that name; `output` then holds nothing of it.
+    /// - Returns: false when the value does not verify for that name, or is newer; `output` then holds nothing of it.
     func openValue(
         _ stored: [UInt8], name: [UInt8], of object: ObjectID, into output: inout MutableSpan<UInt8>
     ) -> Bool {
-        guard let length = Self.valueLength(stored: stored.count) else { return false }
+        guard let length = Envelope.contentLength(stored: stored.count), Envelope.isOurs(stored) else { return false }
         var part = output._mutatingExtracting(0..<length)
-        let isOpen = open(
-            stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name, into: &part)
+        let isOpen = Envelope.open(
+            stored, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name, into: &part)
         // The cipher leaves its last block on the stack.
         wipeStackBelow()
         return isOpen
@@ -118,33 +118,39 @@ struct NameCipher: Sendable {
 
     /// The same into an array, for values that are not secrets of a running mount.
     func openValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> [UInt8]? {
-        opened(stored, key: keys.attributeValue, associatedData: Self.bytes(of: object) + name)
+        guard Envelope.isOurs(stored) else { return nil }
+        return Envelope.open(stored, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)
     }
 
-    /// The length of a value with `count` stored bytes; nil if they are too few.
-    static func valueLength(stored count: Int) -> Int? {
-        let overhead = XChaCha.nonceLength + XChaCha.tagLength
-        return count >= overhead ? count - overhead : nil
+    /// Whether a value that `openValue` refuses verifies, so that a newer version has made it.
+    func isNewerValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> Bool {
+        guard !Envelope.isOurs(stored) else { return false }
+        return Envelope.open(stored, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name) != nil
     }
 
     // MARK: symlinks
 
     /// The stored form of a link's target.
     func sealTarget(_ target: [UInt8]) -> [UInt8] {
-        Base64URL.encode(sealed(target.span, key: keys.symlink, associatedData: []).span)
+        Base64URL.encode(Envelope.seal(target.span, key: keys.symlink, boundTo: []).span)
     }
 
-    /// A link's target, verified.
+    /// A link's target; nil if it does not verify, or is newer.
     func openTarget(_ stored: [UInt8]) -> [UInt8]? {
-        guard let bytes = Base64URL.decode(stored.span) else { return nil }
-        return opened(bytes, key: keys.symlink, associatedData: [])
+        guard let bytes = Base64URL.decode(stored.span), Envelope.isOurs(bytes) else { return nil }
+        return Envelope.open(bytes, key: keys.symlink, boundTo: [])
+    }
+
+    /// Whether a target that `openTarget` refuses verifies, so that a newer version has made it.
+    func isNewerTarget(_ stored: [UInt8]) -> Bool {
+        guard let bytes = Base64URL.decode(stored.span), !Envelope.isOurs(bytes) else { return false }
+        return Envelope.open(bytes, key: keys.symlink, boundTo: []) != nil
     }
 
     /// The length of the target whose stored form has `length` characters, for `st_size` without a read.
     static func targetLength(stored length: UInt64) -> UInt64 {
-        let overhead = UInt64(XChaCha.nonceLength + XChaCha.tagLength)
         guard length <= 65536, let bytes = Base64URL.decodedLength(of: Int(length)) else { return 0 }
-        return UInt64(bytes) > overhead ? UInt64(bytes) - overhead : 0
+        return UInt64(Envelope.contentLength(stored: bytes) ?? 0)
     }
 
     // MARK: primitives
@@ -181,34 +187,6 @@ struct NameCipher: Sendable {
         var raw = bytes.mutableSpan
         var name = raw._mutatingExtracting(NameLimits.ivLength..<raw.count)
         XChaCha.applyStream(to: &name, key: key, nonce: nonce.span, counter: 1)
-    }
-
-    private func sealed(_ bytes: Span<UInt8>, key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8] {
-        let nonce: InlineArray<24, UInt8> = randomInlineBytes()
-        var output = [UInt8](repeating: 0, count: bytes.count + XChaCha.tagLength)
-        var raw = output.mutableSpan
-        XChaCha.seal(
-            bytes, key: key, nonce: nonce.span, associatedData: associatedData.span,
-            into: &raw)
-        return (0..<24).map { nonce[$0] } + output
-    }
-
-    private func opened(_ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8]) -> [UInt8]? {
-        guard let length = Self.valueLength(stored: stored.count) else { return nil }
-        var output = [UInt8](repeating: 0, count: length)
-        var raw = output.mutableSpan
-        return open(stored, key: key, associatedData: associatedData, into: &raw) ? output : nil
-    }
-
-    /// Opens nonce ‖ ciphertext ‖ tag into as many bytes as the ciphertext has.
-    private func open(
-        _ stored: [UInt8], key: borrowing SecretKey, associatedData: [UInt8], into output: inout MutableSpan<UInt8>
-    ) -> Bool {
-        let all = stored.span
-        return XChaCha.open(
-            all.extracting(XChaCha.nonceLength..<all.count), key: key,
-            nonce: all.extracting(0..<XChaCha.nonceLength), associatedData: associatedData.span,
-            into: &output)
     }
 
     private func entryName(_ bytes: [UInt8]) throws(VolumeError) -> EntryName {

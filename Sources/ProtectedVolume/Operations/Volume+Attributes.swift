@@ -19,7 +19,7 @@ extension Volume {
             return open.count
         }
         let (stored, id) = try sealedXattr(node, name)
-        guard let length = NameCipher.valueLength(stored: stored.count) else { throw damaged(.attribute, node) }
+        guard let length = Envelope.contentLength(stored: stored.count) else { throw damaged(.attribute, node) }
         guard length <= buffer.count else { throw .refused(.ERANGE) }
         guard names.openValue(stored, name: name, of: id, into: &buffer) else { throw damaged(.attribute, node) }
         return length

@@ -120,14 +120,16 @@ extension Volume {
                 if let content = node.state.withLock({ $0.content }) {
                     try judgeOpen(content.protectionClass)
                     if content.owesLateRecords { try late.apply(to: content) }
-                    if writable, node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
+                    if writable { try requireChangeable(content, of: node) }
                     count(node, writable: writable)
                     return content
                 }
                 let content = try openContent(node)
-                if writable, node.state.withLock({ $0.isReadOnlyBelow }) {
-                    content.wipeKeys()
-                    throw .readOnly
+                if writable {
+                    do throws(VolumeError) { try requireChangeable(content, of: node) } catch {
+                        content.wipeKeys()
+                        throw error
+                    }
                 }
                 guard attach(content, to: node, writable: writable) else {
                     content.wipeKeys()
@@ -147,6 +149,12 @@ extension Volume {
             nodes.unhold(node)
             throw error
         }
+    }
+
+    /// Refuses a handle for writing on a file that can only be read.
+    private func requireChangeable(_ content: FileContent, of node: Node) throws(VolumeError) {
+        if node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
+        try content.requireChangeable()
     }
 
     private func judgeOpen(_ protectionClass: ProtectionClass) throws(VolumeError) {

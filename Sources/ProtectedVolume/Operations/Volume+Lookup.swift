@@ -76,7 +76,7 @@ extension Volume {
     private func undecryptable(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> EntryName? {
         try below { () throws(Errno) in
             try directory.entries().first { entry in
-                !Self.isOwn(ReservedName.kind(of: entry.name.bytes.span))
+                !ReservedName.kind(of: entry.name.bytes.span).isHidden
                     && Self.nameShown(for: entry.name) == name
             }?.name
         }
@@ -109,7 +109,7 @@ extension Volume {
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> DecodedName {
         switch ReservedName.kind(of: entry.bytes.span) {
-        case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound: return .reserved
+        case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound, .unknownReserved: return .reserved
         case .foreign: return .undecryptable
         case .long:
             guard let name = try decodeLong(entry, in: directory, id) else { return .undecryptable }

@@ -194,14 +194,6 @@ extension Volume {
         if !directory.keepsNewLinks { try directory.synchronize() }
     }
 
-    /// Whether a directory with only entries of this kind counts as empty.
-    static func isOwn(_ kind: ReservedName.Kind) -> Bool {
-        switch kind {
-        case .record, .temporary, .aside, .companion, .keybag, .late, .lostAndFound: true
-        case .long, .encoded, .foreign: false
-        }
-    }
-
     /// Replaces a directory's record. Makes a symlink under a temporary name and renames it over the record.
     func replaceRecord(_ record: VerifiedRecord, of node: Node) throws(VolumeError) {
         try requireWritable()

@@ -26,7 +26,7 @@ extension Volume {
         return status.links > 1 ? node : nil
     }
 
-    /// Removes an empty directory. A directory with only reserved names counts as empty.
+    /// Removes an empty directory. A directory with nothing but reserved names that belong there counts as empty.
     package func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
         try requireWritable()
         let directory = try directory(parent)
@@ -96,11 +96,9 @@ extension Volume {
         let entries = try below { () throws(Errno) in try directory.entries() }
         var leftovers: [DirectoryEntry] = []
         for entry in entries {
-            switch ReservedName.kind(of: entry.name.bytes.span) {
-            case .record: continue
-            case .temporary, .aside, .companion: leftovers.append(entry)
-            case .keybag, .late, .lostAndFound, .long, .encoded, .foreign: throw .notEmpty
-            }
+            let kind = ReservedName.kind(of: entry.name.bytes.span)
+            guard kind.isHidden, kind.belongs(inRoot: false) else { throw .notEmpty }
+            if kind != .record { leftovers.append(entry) }
         }
         // The directory has no subdirectory, so every record set aside is stale. It has no long name, so every
         // companion is an orphan.

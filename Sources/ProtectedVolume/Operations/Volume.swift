@@ -19,6 +19,8 @@ package enum VolumeNotice: Sendable {
     case restoredRecord(directoryInode: UInt64)
     /// A stored object failed its check.
     case damaged(Damage, inode: UInt64)
+    /// A newer version has made an object, so a request was refused. Reported once for each object, up to a limit.
+    case newer(Damage, inode: UInt64)
     /// No unlock has verified the volume's public key on this machine yet, so a file of class B was not made. Reported
     /// once.
     case unprovenPublicKey
@@ -66,6 +68,8 @@ package final class Volume: Sendable {
     static let mostReportedNames = 4096
     /// The limit of directories on a path from the root. A longer path is a circle.
     static let deepestDirectory = 4096
+    /// The newer objects that were reported.
+    let newerObjects: NewerObjects
     /// Whether `unprovenPublicKey` was reported.
     let hasReportedUnprovenKey = Lock(false)
     /// Whether new objects get the caller as owner. Only root can do that.
@@ -102,10 +106,8 @@ package final class Volume: Sendable {
             } else {
                 .byEpoch
             }
-        let epochs = EpochLog(endedBadly: known?.openEpochs ?? [], tolerance: tolerance) {
-            (change) throws(VolumeError) in
-            try state?.record(change)
-        }
+        let epochs = EpochLog(
+            endedBadly: known?.openEpochs ?? [], tolerance: tolerance, record: state.map(EpochRecord.init) ?? .none())
         try self.init(
             directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }
@@ -125,9 +127,10 @@ package final class Volume: Sendable {
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
         late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
         names = NameCipher(keys: keys.metadata)
+        newerObjects = NewerObjects(report: report)
         content = ContentContext(
-            keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder
-        ) { report(.crashEvidence($0)) }
+            keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,
+            report: { report(.crashEvidence($0)) }, reportNewer: newerObjects.report)
         // Uses at most a quarter of the process's descriptors.
         let limit = min(Self.descriptorLimit() / 4, 2048)
         directories = DirectoryCache(capacity: limit)
@@ -203,5 +206,11 @@ package final class Volume: Sendable {
     func damaged(_ damage: Damage, _ node: Node) -> VolumeError {
         report(.damaged(damage, inode: node.inode))
         return .damaged(damage)
+    }
+
+    /// Reports an object that a newer version has made, and returns the error to throw.
+    func newer(_ object: Damage, inode: UInt64) -> VolumeError {
+        newerObjects.report(object, inode)
+        return .newer(object)
     }
 }

@@ -76,7 +76,7 @@ struct Command: Sendable {
         .classGet, .classSet, .classList,
         .secretSet, .secretGet, .secretList, .secretDelete,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
-        .check, .speed,
+        .check, .inspect, .path, .speed,
         .help, .version,
     ]
 

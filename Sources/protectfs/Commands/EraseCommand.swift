@@ -13,14 +13,14 @@ extension Command {
         "erase", .volumes, [.volume], "Destroys the keys of a volume, so that nobody can read it any more.",
         details: """
             erase destroys the device key, the device keys that recovery use has replaced, the state file, and the keybag with
-            its predecessor, in this order. It overwrites each file to the end of its last block, waits until that is on
+            its predecessor, in this order, whatever version of protectfs made them. It overwrites each file to the end of its last block, waits until that is on
             disk, reads it back without the page cache, and removes it. The encrypted files stay; remove them when you
             like. On a terminal, erase asks you to type the name of the volume's directory. If it is interrupted, the
             volume still opens, or a second run finishes the work. erase refuses a mounted volume.
 
-            A key file is destroyed if it opens this keybag. If the keybag is damaged, the key file is destroyed if this
-            machine remembers the volume by its UUID and public key; otherwise erase refuses, and --device-key names the file
-            to destroy. erase refuses a device key that is a symbolic link or has several names. A keybag with other names is
+            A key file is destroyed if it opens this keybag. If the keybag is damaged or newer, so that nothing can tell, the
+            key file is destroyed if this machine has used this volume before, as its state file shows; otherwise erase
+            refuses, and --device-key names the file to destroy. A file that is not a key is left alone, and reported. erase refuses a device key that is a symbolic link or has several names. A keybag with other names is
             not overwritten: erase removes its name in the volume, and fails if the file held keys. A device key that
             also opens another store of the volume on this machine is destroyed only if --device-key names it.
 
@@ -55,8 +55,10 @@ enum EraseRun {
         var deviceKeys: [HostPath] = []
         /// Links to them, which are removed.
         var links: [HostPath] = []
-        /// This machine's records of it.
+        /// This machine's records of it, which are destroyed.
         var states: [HostPath] = []
+        /// Records that are kept, and the reason.
+        var keptStates: [StateFiles.Kept] = []
         /// Device keys that are kept, and the reason.
         var spared: [(HostPath, String)] = []
     }
@@ -87,7 +89,7 @@ enum EraseRun {
     private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
         for mount in MountLookup.all() {
-            guard let other = try? FoundVolume(mount.source), other.bag.volumeID == volume else { continue }
+            guard volumeID(at: mount.source) == volume else { continue }
             throw .init(
                 .busy,
                 "\(target.path): a copy of this volume with the same device key, \(mount.source), is mounted at \(mount.mountPoint); unmount it first. Nothing was destroyed"
@@ -99,17 +101,32 @@ enum EraseRun {
     private static func refuseOtherStores(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume else { return }
         let own = try StateFileLayout.Store(target.directory, target.path)
-        for state in (try? StoreIdentity.states(of: volume)) ?? [] {
-            guard let store = state.state.layout.store, !store.isSameDirectory(as: own),
-                let other = try? FoundVolume(HostPath(bytes: store.path)), other.bag.volumeID == volume,
-                !other.store.isSameDirectory(as: own), let key = try? other.deviceKey(.usual).path,
-                target.deviceKeys.contains(key)
+        for store in StateFiles.stores(of: volume) where !store.isSameDirectory(as: own) {
+            let path = HostPath(bytes: store.path)
+            guard let found = try? StateFileLayout.Store(HostDirectory.open(path: FoundVolume.text(path)), path),
+                !found.isSameDirectory(as: own), volumeID(at: path) == volume,
+                let key = key(of: path, among: target.deviceKeys)
             else { continue }
             throw .init(
                 .busy,
-                "\(target.path): \(other.path) is a copy of this volume and needs the same device key; use --device-key \(key) to destroy the key, or --device-key none to keep it. Nothing was destroyed"
+                "\(target.path): \(path) is a copy of this volume and needs the same device key; use --device-key \(key) to destroy the key, or --device-key none to keep it. Nothing was destroyed"
             )
         }
+    }
+
+    /// The UUID of the volume in a directory, of any version.
+    private static func volumeID(at path: HostPath) -> VolumeID? {
+        guard let text = try? FoundVolume.text(path), let directory = try? HostDirectory.open(path: text) else {
+            return nil
+        }
+        return KeybagFile.remains(in: directory).first?.volumeID
+    }
+
+    /// The key among `keys` that another store is opened with. If its keybag cannot be read, any of them may be that key.
+    private static func key(of path: HostPath, among keys: [HostPath]) -> HostPath? {
+        guard let other = try? FoundVolume(path) else { return keys.first }
+        guard let key = try? other.deviceKey(.usual).path else { return nil }
+        return keys.contains(key) ? key : nil
     }
 
     private static func confirm(_ target: Target) throws(CommandFailure) {
@@ -118,7 +135,7 @@ enum EraseRun {
         for key in target.deviceKeys {
             question.append("It also destroys the device key \(key), which copies of the volume need too.")
         }
-        for (key, reason) in target.spared { question.append("It keeps \(key): \(reason).") }
+        for (path, reason) in target.spared + target.keptStates { question.append("It keeps \(path): \(reason).") }
         question.append("To continue, type the name of the volume's directory, \(name): ")
         let answer: [UInt8]
         do throws(SystemError) {
@@ -138,7 +155,6 @@ enum EraseRun {
         for path in target.links { remove(path) }
         // They contain no key. Another volume's are kept, because they prevent the use of its old keybags.
         for path in target.states { try destroy(path, &report, holdsKeys: false) }
-        if let volume = target.volume { removeLocks(of: volume, target) }
         for name in KeybagFile.allNames {
             let path = target.path.appending(bytes: Array(name.bytes))
             do throws(Errno) {
@@ -149,13 +165,17 @@ enum EraseRun {
                 throw failure(error, path)
             }
         }
+        if let volume = target.volume { report.note(left: removeLocks(of: volume)) }
     }
 
-    /// The empty lock files of the others. Those of a volume of which something is left are kept.
-    private static func removeLocks(of volume: VolumeID, _ target: Target) {
-        let isLeft = !target.spared.isEmpty || LocalFile.all(of: volume).contains { $0.isState && isThere($0.path) }
-        guard !isLeft else { return }
+    /// Removes the empty lock files, if nothing else with the UUID is left.
+    ///
+    /// - Returns: everything that is left with the UUID in its name, except locks that are still needed.
+    private static func removeLocks(of volume: VolumeID) -> [HostPath] {
+        let left = LocalFile.all(of: volume).filter { !$0.isLock }.map(\.path)
+        guard left.isEmpty else { return left }
         for path in [LocalFile.stateLock(of: volume), LocalFile.keybagLock(of: volume)] { remove(path) }
+        return LocalFile.all(of: volume).map(\.path)
     }
 
     private static func failure(_ error: Errno, _ path: HostPath) -> CommandFailure {

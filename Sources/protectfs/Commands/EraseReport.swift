@@ -18,10 +18,13 @@ extension EraseRun {
         private var removed: [(HostPath, String)] = []
         /// Files with keys that are left.
         private var left: [(HostPath, String)]
+        /// Other files with the volume's UUID that are left.
+        private var others: [(HostPath, String)]
 
         init(target: Target) {
             self.target = target
             left = target.spared
+            others = target.keptStates
             removed = target.links.map { ($0, "removed; it was a symbolic link") }
         }
 
@@ -40,9 +43,16 @@ extension EraseRun {
             }
         }
 
-        /// Whether no key is left, and all key bytes are gone from the disk, as far as that can be checked.
+        /// Notes every file with the volume's UUID that is left.
+        mutating func note(left paths: [HostPath]) {
+            for path in paths where !(left + others).contains(where: { $0.0 == path }) {
+                others.append((path, "it is not known what it is"))
+            }
+        }
+
+        /// Whether nothing of the volume is left, and all key bytes are gone from the disk, as far as that can be checked.
         private var isVerified: Bool {
-            target.volume != nil && left.isEmpty && !unproven.contains { $0.holdsKeys }
+            target.volume != nil && left.isEmpty && others.isEmpty && !unproven.contains { $0.holdsKeys }
         }
 
         static func list(_ paths: [HostPath]) -> String { paths.map(\.description).joined(separator: ", ") }
@@ -65,7 +75,7 @@ extension EraseRun {
                 ("removed", .array(removed.map { .string($0.0.description) })),
                 ("deviceKey", .optional(target.deviceKeys.first?.description)),
                 ("spared", .optional(target.spared.first?.0.description)),
-                ("left", .array(left.map { .string($0.0.description) })),
+                ("left", .array((left + others).map { .string($0.0.description) })),
                 (
                     "unproven",
                     .array(
@@ -87,7 +97,7 @@ extension EraseRun {
                 lines.append("\(path): overwritten, \(proof ?? "read back from the disk, removed")")
             }
             for (path, what) in removed { lines.append("\(path): \(what)") }
-            for (path, reason) in target.spared { lines.append("\(path): left alone: \(reason)") }
+            for (path, reason) in target.spared + others { lines.append("\(path): left alone: \(reason)") }
             if target.deviceKeys.isEmpty, target.spared.isEmpty {
                 lines.append(
                     "No device key was found here. If there are copies of it elsewhere, destroy them yourself.")
@@ -110,6 +120,10 @@ extension EraseRun {
                 return
                     "Not verified: \(Self.list(left.map(\.0))) may hold a key of \(target.path); destroy it yourself."
             }
+            if !others.isEmpty {
+                return
+                    "Not verified: \(Self.list(others.map(\.0))) is left, with the UUID of \(target.path) in its name. \(files)"
+            }
             return
                 "Not verified: no file with a key of \(target.path) is left here, but the disk may still hold the old contents. \(files)"
         }
@@ -126,6 +140,7 @@ extension EraseRun {
             case .shared: "a snapshot or clone on \(doubt.fileSystem) shares the blocks"
             case .moved: "\(doubt.fileSystem) wrote to other blocks"
             case .cache: "\(doubt.fileSystem) does not support direct reads, so the check may have read from memory"
+            case .length: "only its beginning was overwritten, because it is longer than any key file"
             case .unknown: "it is not known how \(doubt.fileSystem) overwrites this file"
             }
         }

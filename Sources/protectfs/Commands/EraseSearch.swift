@@ -54,8 +54,12 @@ extension EraseRun {
     }
 }
 
-/// Decides which key files belong to the volume. Anyone can write another volume's UUID into a keybag, so a name alone proves
-/// nothing.
+/// Decides which key files belong to the volume.
+///
+/// Anyone can write another volume's UUID into a keybag, so a key file's name alone proves nothing, or someone who hands over a
+/// store could have the device key of another volume destroyed. A proof is a slot that was made with the key, in a keybag of any
+/// version. If no slot can be read, the proof is a state file, which is not in the store: this machine has used this store under
+/// this UUID, and has only one key of that name. Without a proof a person decides, with --device-key.
 private struct DeviceKeySearch {
     enum Choice: Equatable {
         case usual
@@ -71,8 +75,7 @@ private struct DeviceKeySearch {
     /// Files named like a device key of the volume that was replaced.
     private let replaced: [HostPath]
     private var named: [HostPath] { current + replaced }
-    /// The state files of this store, with this UUID and public key. Those of its copies are not included.
-    private let states: [HostPath]
+    private let states: EraseRun.StateFiles
 
     init(_ arguments: Arguments, _ found: [KeybagRemains], _ store: StateFileLayout.Store) {
         switch arguments.path("device-key") {
@@ -84,12 +87,7 @@ private struct DeviceKeySearch {
         let files = found.first.map { LocalFile.all(of: $0.volumeID) } ?? []
         current = Self.paths(files.filter { $0.isDeviceKey && !$0.isReplacedKey })
         replaced = Self.paths(files.filter(\.isReplacedKey))
-        states = Self.paths(files.filter(\.isState)).filter { path in
-            guard let bytes = try? readFile(path), let state = try? StateFile(parsing: bytes) else { return false }
-            let owner = state.layout.store
-            guard owner.map({ $0.isSameDirectory(as: store) || $0.path == store.path }) ?? true else { return false }
-            return found.contains { $0.isPinned(by: state) }
-        }
+        states = EraseRun.StateFiles(remains, store)
     }
 
     /// Each path once, because a file and its remains from an earlier run may both exist.
@@ -98,7 +96,7 @@ private struct DeviceKeySearch {
     }
 
     func run(_ target: inout EraseRun.Target) throws(CommandFailure) {
-        target.isProven = !states.isEmpty
+        target.isProven = states.areProof
         var old = replaced
         if case .file(let given) = choice {
             try take(given, &target, isGiven: true)
@@ -110,7 +108,7 @@ private struct DeviceKeySearch {
         }
         for path in old { try takeOld(path, &target) }
         try takeCopies(&target)
-        if let volume = target.volume { target.states = states + leftovers(of: volume) }
+        (target.states, target.keptStates) = states.decide(isProven: target.isProven)
     }
 
     /// Copies of its keys beside them under any name, but only those that open the keybag.
@@ -131,11 +129,6 @@ private struct DeviceKeySearch {
         }
     }
 
-    /// State files that an earlier run has begun to destroy.
-    private func leftovers(of volume: VolumeID) -> [HostPath] {
-        Self.paths(LocalFile.all(of: volume).filter(\.isState)).filter { !EraseRun.isThere($0) }
-    }
-
     private func isSame(_ one: HostPath, _ other: HostPath) -> Bool {
         guard let one = try? one.resolved(), let other = try? other.resolved() else { return false }
         return one == other
@@ -153,6 +146,7 @@ private struct DeviceKeySearch {
         if !isGiven, isLink(path), target.deviceKeys.contains(where: { isSame($0, path) }) {
             return target.links.append(path)
         }
+        if !isGiven, spareUnlessKey(path, &target) { return }
         try refuseLinks(path)
         guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
         if try opens(key) {
@@ -165,8 +159,8 @@ private struct DeviceKeySearch {
 
     /// Whether a key that opens nothing here is destroyed anyway.
     private func judge(_ path: HostPath, isGiven: Bool) throws(CommandFailure) -> Bool {
-        let canTell = remains.contains { $0.isWhole || $0.hasDeviceSlot }
-        let isRemembered = !states.isEmpty
+        let canTell = remains.contains(where: \.namesItsDeviceKey)
+        let isRemembered = states.areProof
         if isGiven {
             if !canTell || (isRemembered && named.contains { isSame($0, path) }) { return true }
             throw .init(
@@ -174,11 +168,11 @@ private struct DeviceKeySearch {
         }
         // A file that a person has named is destroyed, and nothing else with it.
         if canTell || choice != .usual { return false }
-        // Copies of a volume have one UUID and one public key.
+        // Copies of a volume have one UUID.
         if isRemembered, current.count == 1 { return true }
         throw .init(
             .volume,
-            "the keybag is damaged, so protectfs cannot tell whether \(path) is its device key; use --device-key \(path) to destroy it too, or --device-key none to keep it. Nothing was destroyed"
+            "the keybag is damaged or was made by a newer version, so protectfs cannot tell whether \(path) is its device key; use --device-key \(path) to destroy it too, or --device-key none to keep it. Nothing was destroyed"
         )
     }
 
@@ -190,6 +184,7 @@ private struct DeviceKeySearch {
             return
         }
         if choice == .none { return target.spared.append((path, "--device-key none was given")) }
+        if spareUnlessKey(path, &target) { return }
         try refuseLinks(path)
         guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return }
         let isReplaced = target.deviceKeys.contains { path.bytes.starts(with: $0.bytes + [UInt8(ascii: ".")]) }
@@ -206,6 +201,15 @@ private struct DeviceKeySearch {
             } catch .memory(let error) { throw ErrorMessages.memory(error) } catch { continue }
         }
         return false
+    }
+
+    /// Leaves alone what cannot be a key of a volume, although it has the name of one: nothing tells what it is.
+    private func spareUnlessKey(_ path: HostPath, _ target: inout EraseRun.Target) -> Bool {
+        guard !isLink(path), let status = try? FileStatus.read(path),
+            status.st_mode & S_IFMT != S_IFREG || status.st_size != off_t(SecretKey.byteCount)
+        else { return false }
+        target.spared.append((path, "it is not a device key (a device key has exactly 32 bytes)"))
+        return true
     }
 
     private func isLink(_ path: HostPath) -> Bool {

@@ -28,6 +28,11 @@ extension Command {
             in the mount, or confirm its name with --accept-name or --accept-names-from, which take the paths that fsck
             prints, or with --accept-names, which asks.
 
+            If the state file, which holds what this machine knows of the volume, is empty, damaged, or of a newer version,
+            commands refuse it. --forget-state sets it aside as UUID.state.forgotten-1, and checks the volume as one that
+            this machine has not seen before. Until the volume is unlocked, an older or exchanged keybag is not noticed
+            then, and crash damage is tolerated in every file until a complete check.
+
             You can interrupt fsck at any time and run it again. If a sync client copies the volume, let it finish
             first: files that it has not copied yet look damaged.
 
@@ -39,6 +44,7 @@ extension Command {
             Option("read-only", letter: "n", help: "change nothing"),
             Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
             Option("quarantine", help: "with --repair, move what cannot be decrypted to \(ReservedName.lostAndFound)"),
+            Option("forget-state", help: "set aside a state file of this machine that cannot be used"),
             .deviceKey,
         ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag],
         examples: [
@@ -57,6 +63,9 @@ enum Fsck {
         if arguments.has("read-only"), arguments.has("repair") {
             throw .init(.usage, "--read-only and --repair cannot be used together")
         }
+        if arguments.has("read-only"), arguments.has("forget-state") {
+            throw .init(.usage, "--read-only and --forget-state cannot be used together")
+        }
         do throws(CommandFailure) {
             return try check(path, arguments)
         } catch {
@@ -65,12 +74,20 @@ enum Fsck {
     }
 
     private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let isReadOnly = arguments.has("read-only")
+        var isReadOnly = arguments.has("read-only")
         let report = FsckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
         let confirmed = try ConfirmedNames(arguments, progress: report.progress)
-        let access = try CheckedVolume(path, .init(arguments))
+        let terms = CheckedVolume.Terms(arguments)
+        let found = try FoundVolume(path, usePrevious: terms.usePrevious)
         // This comes before the passphrase prompt. The claim is held from here on.
-        try claim(access, isReadOnly)
+        try claim(found, isReadOnly)
+        if arguments.has("forget-state") { try forgetState(of: found) }
+        let access = try CheckedVolume(found, terms)
+        if !isReadOnly, let obstacle = try access.obstacle() {
+            if arguments.has("repair") { throw obstacle }
+            Output.error("\(obstacle.message); nothing is changed")
+            isReadOnly = true
+        }
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
         if isUnlocked, !isReadOnly {
@@ -111,7 +128,21 @@ enum Fsck {
         return max(1, min(processors, BufferPool.shared.largeCount / 2, 16))
     }
 
-    private static func claim(_ access: CheckedVolume, _ isReadOnly: Bool) throws(CommandFailure) {
+    private static func forgetState(of found: FoundVolume) throws(CommandFailure) {
+        let moved = try LocalState.forget(found.bag.volumeID)
+        guard !moved.isEmpty else {
+            throw .init(
+                .usage,
+                "\(found.path): --forget-state: every state file of the volume on this machine can be used; nothing was set aside"
+            )
+        }
+        for file in moved { Output.error("\(file.from): set aside as \(file.to)") }
+        Output.error(
+            "this machine has forgotten what it knew of the volume: until the next unlock an older or exchanged keybag is not noticed, and crash damage is tolerated in every file until a complete fsck"
+        )
+    }
+
+    private static func claim(_ access: FoundVolume, _ isReadOnly: Bool) throws(CommandFailure) {
         var options = VolumeOptions()
         options.isReadOnly = isReadOnly
         do throws(VolumeError) {

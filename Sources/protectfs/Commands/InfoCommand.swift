@@ -22,11 +22,13 @@ enum InfoReport {
         let path = arguments.operands[0]
         let access = try FoundVolume(path, usePrevious: arguments.has("previous-keybag"))
         let bag = access.bag
-        let state = try LocalState.load(access)
+        let mounts = MountLookup.of(volume: path)
+        let state = InfoState(access, mounts)
         access.warnIfRefused()
         let found = try access.deviceKey(.init(arguments))
-        let place = try access.place()
-        let usualPath = place.deviceKey(bag.volumeID)
+        // Without it the state file is unusable, which has been said.
+        let place = try? access.place()
+        let usualPath = place?.deviceKey(bag.volumeID) ?? LocalFile.deviceKey(of: bag.volumeID)
         let keyPath = found.path ?? arguments.path("device-key") ?? usualPath
         var isAuthentic: Bool?
         if let problem = found.problem { throw problem }
@@ -36,24 +38,22 @@ enum InfoReport {
             }
             isAuthentic = true
         }
-        let mounts = MountLookup.of(volume: path)
         if arguments.has("json") {
-            let fields: [(String, JSONValue)] = [
-                ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")), ("format", .integer(1)),
+            var fields: [(String, JSONValue)] = [
+                ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")),
+                ("format", .integer(Int64(FormatVersion.current))),
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
                 ("deviceKeyFound", .bool(isAuthentic != nil)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
                 ("slots", .array(bag.slots.map(KeybagCommands.describe))),
-                ("knownHere", .bool(state != nil)), ("keybagPinned", .bool(state?.layout.isPinned ?? false)),
-                ("copyOf", .optional(place.original?.description)),
-                ("toleratesEverything", .bool(state?.layout.toleratesEverything ?? true)),
-                ("openEpochs", .array((state?.layout.openEpochs ?? []).map { .integer(Int64($0)) })),
+                ("copyOf", .optional(place?.original?.description)),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
             ]
+            fields += state.fields
             Output.line(JSONValue.fields(fields).line)
-            return .success
+            return state.code
         }
         var table = Table("", "")
         table.add("Volume", path.description)
@@ -68,28 +68,15 @@ enum InfoReport {
         for slot in bag.slots where slot.kind != .device {
             table.add(
                 "Opens with",
-                KeybagCommands.kindName(slot.kind) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
+                KeybagCommands.kindName(slot) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
         }
-        if let original = place.original { table.add("Copy of", "\(original) (or moved from there)") }
-        switch state?.layout {
-        case nil: table.add("State", "not seen on this machine before: crash damage is tolerated until a complete fsck")
-        case .some(let layout) where layout.toleratesEverything:
-            table.add("State", "crash damage is tolerated until a complete fsck")
-        case .some(let layout): table.add("State", Self.sessions(layout.openEpochs.count))
-        }
-        if bag.hasDeviceKey, state?.layout.isPinned != true {
+        if let original = place?.original { table.add("Copy of", "\(original) (or moved from there)") }
+        state.add(to: &table)
+        if bag.hasDeviceKey, !state.isPinned {
             table.add("Class B", "accepts new files here after the first unlock, which verifies the public key")
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
         Output.print(table.text)
-        return .success
-    }
-
-    private static func sessions(_ count: Int) -> String {
-        switch count {
-        case 0: "no session is open or ended with a crash"
-        case 1: "1 session is open or ended with a crash"
-        default: "\(count) sessions are open or ended with a crash"
-        }
+        return state.code
     }
 }

@@ -26,7 +26,7 @@ enum MountLookup {
             "\(path): no protectfs volume is mounted there; protectfs status without a mount point shows all mounts")
     }
 
-    /// The mount that contains a path, and the path below its root.
+    /// The mount that contains a path, and the path below the root of its file system.
     static func containing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
         let resolved: HostPath
         do throws(SystemError) {
@@ -38,8 +38,68 @@ enum MountLookup {
         guard let entry = try? MountTable.entry(containing: resolved), entry.isProtectfs else {
             throw .init(.notMounted, "\(path): not in a mounted protectfs volume")
         }
-        let rest = resolved.bytes.dropFirst(entry.mountPoint.bytes.count).drop { $0 == UInt8(ascii: "/") }
-        return (entry, HostPath(bytes: rest))
+        return (entry, below(entry, resolved))
+    }
+
+    /// A path on a mount, from the root of its file system, without a leading slash.
+    private static func below(_ entry: MountEntry, _ path: HostPath) -> HostPath {
+        let rest = path.bytes.dropFirst(entry.mountPoint.bytes.count)
+        // A bind mount shows a directory of the file system.
+        return HostPath(components: HostPath(bytes: entry.root.bytes + rest).components)
+    }
+
+    /// The mount that contains an object, and its path below the root of the file system. A symbolic link on a mount is the
+    /// object itself. The object may be missing, its directory may not.
+    static func containingObject(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
+        let object: HostPath
+        do throws(SystemError) {
+            object = try path.resolvedObject()
+        } catch {
+            throw .init(error.code == ENOTCONN ? .notMounted : .failure, "\(path): \(error.reason)")
+        }
+        if let entry = try? MountTable.entry(containing: object), entry.isProtectfs {
+            return (entry, below(entry, object))
+        }
+        // A link elsewhere that leads to a mount.
+        guard let target = try? path.resolved(), let entry = try? MountTable.entry(containing: target),
+            entry.isProtectfs
+        else { throw .init(.notMounted, "\(path): not in a mounted protectfs volume") }
+        return (entry, below(entry, target))
+    }
+
+    /// The mount whose store contains an object, and the object's path from the store's root.
+    ///
+    /// A relative path that does not exist here is looked for in the stores.
+    static func storing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
+        let mounts = all().filter { $0.root == HostPath("/") }.map { ($0, (try? $0.source.resolved()) ?? $0.source) }
+        let object = try existing(path, orIn: mounts.map(\.1))
+        var best: (mount: MountEntry, store: HostPath)?
+        for (mount, store) in mounts where object.isInside(store) {
+            if store.bytes.count >= best?.store.bytes.count ?? 0 { best = (mount, store) }
+        }
+        guard let best else {
+            throw .init(.notMounted, "\(path): not in the directory of a mounted protectfs volume")
+        }
+        let below = HostPath(bytes: object.bytes.dropFirst(best.store.bytes.count)).components
+        return (best.mount, HostPath(components: below))
+    }
+
+    /// The absolute path of an object that exists: from the current directory, or in one of the stores.
+    private static func existing(_ path: HostPath, orIn stores: [HostPath]) throws(CommandFailure) -> HostPath {
+        func find(_ path: HostPath) throws(SystemError) -> HostPath {
+            let object = try path.resolvedObject()
+            _ = try FileStatus.read(object)
+            return object
+        }
+        do throws(SystemError) {
+            return try find(path)
+        } catch {
+            let others = path.isAbsolute || error.code != ENOENT ? [] : stores
+            let found = Set(others.compactMap { try? find($0.appending(bytes: path.bytes)) })
+            if let object = found.first, found.count == 1 { return object }
+            let reason = found.isEmpty ? error.reason : "it is in several volumes; give the whole path"
+            throw .init(.failure, "\(path): \(reason)")
+        }
     }
 
     /// The absolute forms that a path can have in the table: first its text, then with its parent resolved.

@@ -145,10 +145,12 @@ extension KeybagCommands {
             Output.line(JSONValue.array(access.bag.slots.map(describe)).line)
             return .success
         }
-        var table = Table("SLOT", "KIND", "DEVICE KEY", "PASSWORD HASH")
+        var table = Table("SLOT", "KIND", "LABEL", "MADE", "DEVICE KEY", "PASSWORD HASH")
         for slot in access.bag.slots {
             let cost = slot.cost.map { "Argon2id, \($0.passes) passes, \($0.memory >> 20) MiB" } ?? "–"
-            table.add("\(slot.id)", kindName(slot.kind), slot.isBound ? "needed" : "–", cost)
+            table.add(
+                "\(slot.id)", kindName(slot), slot.label.name ?? "–", made(slot) ?? "–", slot.isBound ? "needed" : "–",
+                cost)
         }
         Output.print(table.text)
         return .success
@@ -157,21 +159,32 @@ extension KeybagCommands {
     /// A slot for programs.
     static func describe(_ slot: Keybag.SlotSummary) -> JSONValue {
         .fields([
-            ("slot", .integer(Int64(slot.id))), ("kind", .string(kindName(slot.kind))),
+            ("slot", .integer(Int64(slot.id))), ("kind", .string(slot.kind.map(kindName) ?? "newer")),
+            ("kindNumber", .integer(Int64(slot.kindNumber))), ("label", .optional(slot.label.name)),
+            ("made", slot.label.seconds.map { .integer(Int64(clamping: $0)) } ?? .null),
             ("boundToDeviceKey", .bool(slot.isBound)),
             ("passes", slot.cost.map { .integer(Int64($0.passes)) } ?? .null),
             ("memory", slot.cost.map { .integer(Int64(clamping: $0.memory)) } ?? .null),
         ])
     }
 
-    /// The name of a kind of slot.
-    static func kindName(_ kind: SlotLayout.Kind) -> String {
+    /// The kind of a slot in words.
+    static func kindName(_ slot: Keybag.SlotSummary) -> String {
+        slot.kind.map(kindName) ?? "made by a newer version (kind \(slot.kindNumber))"
+    }
+
+    /// The date when a slot was made. Nil if the slot does not name a date that can be shown.
+    static func made(_ slot: Keybag.SlotSummary) -> String? {
+        // The year 9999 is the last one of four digits.
+        guard let seconds = slot.label.seconds, seconds < 253_370_764_800 else { return nil }
+        return WallClock.local(Int64(seconds))
+    }
+
+    private static func kindName(_ kind: SlotLayout.Kind) -> String {
         switch kind {
         case .device: "device key"
         case .passphrase: "passphrase"
         case .recovery: "recovery code"
-        case .tpm2: "TPM2"
-        case .fido2: "FIDO2"
         }
     }
 }

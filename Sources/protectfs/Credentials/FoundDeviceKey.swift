@@ -73,7 +73,8 @@ extension FoundVolume {
 
     private func usualDeviceKey() throws(CommandFailure) -> FoundDeviceKey {
         let volume = bag.volumeID
-        let own = try place().deviceKey(volume)
+        // Only info comes here with a state file that cannot be used.
+        let own = (try? place().deviceKey(volume)) ?? LocalFile.deviceKey(of: volume)
         var problem: CommandFailure?
         let others = LocalFile.deviceKeys(of: volume).filter { !$0.isBeingErased && $0.path != own }.map(\.path)
         for path in [own] + others {

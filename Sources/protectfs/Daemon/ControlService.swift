@@ -86,6 +86,10 @@ private final class MountHandler: ControlHandler {
 
     func info() throws(ControlFailure) -> JSONValue { mount.info() }
 
+    func path(_ request: PathRequest) throws(ControlFailure) -> PathReport {
+        do throws(CommandFailure) { return try mount.path(request) } catch { throw Self.failure(error) }
+    }
+
     /// The command gets the exit code and the message unchanged.
     private static func failure(_ failure: CommandFailure) -> ControlFailure {
         ControlFailure(code: failure.code.word, message: failure.message, details: .null)

@@ -68,6 +68,11 @@ enum Daemon {
         try checkLockedMemory()
         try checkDescriptors()
         let access = try request.check()
+        var request = request
+        if !request.isReadOnly, let obstacle = try access.obstacle() {
+            log.write("\(obstacle.message); mounted read-only", .warning)
+            request = request.readOnly
+        }
         let options = request.options.volume
         if !options.isReadOnly {
             try checkWritable(access)
@@ -76,11 +81,11 @@ enum Daemon {
             }
         }
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
+        let state = try stateStore(access, request)
         if isUnlocked, !options.isReadOnly {
-            try access.pin()
+            if state != nil { try access.pin() }
             if let text = access.endChange() { log.write(text, .warning) }
         }
-        let state = try stateStore(access, request)
         let volume: Volume
         let damage = DamageCount()
         let plan = DescriptorPlan.ofThisProcess
@@ -202,7 +207,7 @@ enum Daemon {
     private static func stateStore(
         _ access: CheckedVolume, _ request: MountRequest
     ) throws(CommandFailure) -> StateFileStore? {
-        if request.options.volume.isReadOnly {
+        if request.isReadOnly {
             // A read-only mount must not make the directory.
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
@@ -229,7 +234,10 @@ enum Daemon {
 
     /// Whether a notice reports no damage.
     private static func isHarmless(_ notice: VolumeNotice) -> Bool {
-        if case .unprovenPublicKey = notice { true } else { false }
+        switch notice {
+        case .unprovenPublicKey, .newer: true
+        default: false
+        }
     }
 
     private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
@@ -246,6 +254,9 @@ enum Daemon {
         case .unprovenPublicKey:
             "files of class completeUnlessOpen are refused until the first unlock: this machine has not verified the volume's public key yet"
         case .damaged(let damage, let inode): "damage in backing inode \(inode): \(damage.rawValue)"
+        case .newer(let object, let inode):
+            "backing inode \(inode) was made by a newer version of protectfs (\(object.rawValue)). It is not damaged. Programs that "
+                + "need what is new in it get \"Operation not supported\""
         }
     }
 

@@ -69,6 +69,16 @@ struct MountRequest {
         }
     }
 
+    /// Whether the mount is read-only.
+    var isReadOnly: Bool { options.volume.isReadOnly }
+
+    /// The same request, read-only.
+    var readOnly: MountRequest {
+        var result = self
+        result.options.volume.isReadOnly = true
+        return result
+    }
+
     /// Makes the checks that need no secret: the volume, the mount point, and whether the machine can mount.
     func check() throws(CommandFailure) -> CheckedVolume {
         let access = try CheckedVolume(volume, terms)

@@ -99,15 +99,16 @@ enum ErrorMessages {
     /// A keybag that cannot be read, opened or changed.
     static func keybag(_ error: KeybagError, _ volume: HostPath) -> CommandFailure {
         switch error {
-        case .format(.version(let version)):
+        case .format(.version(FormatVersion.neverReleased)):
             .init(
                 .unsupported,
-                "\(volume): made by a newer version of protectfs (keybag version \(version)); install that version")
-        case .format(.unsupported(let field)):
-            .init(
-                .unsupported,
-                "\(volume): uses a feature that this version of protectfs does not support (\(field)); install a newer version"
+                "\(volume): made with format \(FormatVersion.neverReleased), a test format that was never released; this program reads format \(FormatVersion.current)"
             )
+        case .newer(let error, let writer):
+            .init(
+                .unsupported,
+                "\(volume): made by a newer version of protectfs (\(reason(error))\(says(writer))); use that version")
+        case .readOnly(let features, let writer): .init(.unsupported, readOnly(features, writer, volume))
         case .format(let error):
             .init(
                 .volume,
@@ -150,10 +151,27 @@ enum ErrorMessages {
         case .noSuchSlot(let slot): .init(.usage, "no such slot: \(slot); protectfs passphrase list shows the slots")
         case .notAPassphraseSlot(let slot):
             .init(.usage, "slot \(slot) does not hold a passphrase; protectfs passphrase list shows the slots")
+        case .newerSlot(let slot):
+            .init(
+                .unsupported,
+                "slot \(slot) was made by a newer version of protectfs; use that version, or remove the slot with protectfs passphrase remove --newer"
+            )
+        case .unusableLabel:
+            .init(
+                .usage,
+                "a label must have 1 to \(SlotLabel.maximumLength) bytes of UTF-8 text without control characters")
         case .lastPassphrase: .init(.usage, "this is the only passphrase; add another one first")
         case .full: .init(.failure, "\(volume): the keybag has no room for another passphrase; remove one first")
         case .memory(let error): memory(error)
         }
+    }
+
+    /// The writer that a keybag names, which nothing has verified.
+    private static func says(_ writer: String?) -> String { writer.map { "; its keybag says: \($0)" } ?? "" }
+
+    /// A volume with features that this program must know to change it.
+    static func readOnly(_ features: UInt32, _ writer: String?, _ volume: HostPath) -> String {
+        "\(volume): a newer version of protectfs has added features (\(FeatureNames.list(features))\(says(writer))) with which this version can read the volume and must not change it; mount it read-only, or use that version"
     }
 
     /// The error in bytes.
@@ -183,6 +201,7 @@ enum ErrorMessages {
             .init(.volume, "\(path): the volume is damaged (\(damage.rawValue)); run protectfs fsck to see where")
         case .newer(let object):
             .init(.unsupported, "\(path): made by a newer version of protectfs (\(object.rawValue)); use that version")
+        case .stateFile(let failure): stateFile(failure)
         case .refused(let code): store(code, path)
         }
     }

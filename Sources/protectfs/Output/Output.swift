@@ -13,8 +13,9 @@ enum Output {
     }
 
     /// Writes text unchanged.
-    static func write(_ text: String) throws(SystemError) {
-        let bytes = Array(text.utf8)
+    static func write(_ text: String) throws(SystemError) { try write(Array(text.utf8)) }
+
+    private static func write(_ bytes: [UInt8]) throws(SystemError) {
         // The array owns the bytes during the call.
         try write(bytes.span)
     }
@@ -82,6 +83,12 @@ enum Output {
 
     /// Writes a line.
     static func line(_ text: String = "") { print(text + "\n") }
+
+    /// Writes a path as a line: byte for byte for programs, without control characters on a terminal.
+    static func line(path: HostPath) {
+        if Terminal.isTerminal(1) { return line(path.description) }
+        do throws(SystemError) { try write(path.bytes + [UInt8(ascii: "\n")]) } catch { end(error) }
+    }
 
     /// Writes one line of error with the program's name.
     static func error(_ message: String) { note("protectfs: \(oneLine(message))") }

@@ -42,7 +42,12 @@ struct CheckedVolume {
 
     /// Reads the keybag and compares it.
     init(_ path: HostPath, _ terms: Terms) throws(CommandFailure) {
-        try self.init(try FoundVolume(path, usePrevious: terms.usePrevious), terms, isPrevious: terms.usePrevious)
+        try self.init(try FoundVolume(path, usePrevious: terms.usePrevious), terms)
+    }
+
+    /// Compares the keybag of a volume that was found with these terms.
+    init(_ found: FoundVolume, _ terms: Terms) throws(CommandFailure) {
+        try self.init(found, terms, isPrevious: terms.usePrevious)
     }
 
     private init(_ found: FoundVolume, _ terms: Terms, isPrevious: Bool) throws(CommandFailure) {
@@ -51,6 +56,9 @@ struct CheckedVolume {
         self.isPrevious = isPrevious
         (outcome, isPublicKeyPinned) = try LocalState.standing(of: found, accept: terms.accept)
     }
+
+    /// Why this program must not write the volume, although it can read it. Nil if it may.
+    func obstacle() throws(CommandFailure) -> CommandFailure? { try LocalState.obstacle(found) }
 
     /// Reads and compares the keybag again, through the same directory, because it may have been changed meanwhile.
     ///

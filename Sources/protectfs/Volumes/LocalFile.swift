@@ -5,7 +5,7 @@ import ProtectedVolume
 import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
-/// `UUID.2.state`, `UUID.lock`, `UUID.keybag.lock`.
+/// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.lock`, `UUID.keybag.lock`.
 struct LocalFile {
     /// Its path, without the suffix that `erase` appends while it destroys the file.
     let path: HostPath
@@ -18,8 +18,15 @@ struct LocalFile {
     var isDeviceKey: Bool { words.contains("key") }
     /// Whether it is a device key that `recovery use` has replaced: `UUID.key.old` and its like.
     var isReplacedKey: Bool { isDeviceKey && words.last != "key" }
-    /// Whether it is a state file: `UUID.state` or `UUID.N.state`.
-    var isState: Bool { words.last == "state" }
+    /// Whether it is a state file: `UUID.state` or `UUID.N.state`, or one that was set aside.
+    var isState: Bool { words.contains("state") }
+    /// Whether it is a state file that was set aside, so that nothing uses it any more: `UUID.state.forgotten-1`.
+    var isSetAside: Bool { isState && words.last != "state" }
+    /// Whether it is one of the two locks.
+    var isLock: Bool { words.last == "lock" }
+
+    /// Whether it is a state file that `fsck --forget-state` has set aside.
+    var isForgottenState: Bool { words.count > 1 && words.last?.hasPrefix(Self.forgotten) == true }
 
     /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to. Nil for any other name.
     private func number(suffix: String) -> Int? {
@@ -29,6 +36,7 @@ struct LocalFile {
         return number
     }
 
+    private static let forgotten = "forgotten-"
     private static let erasing = Array(".erasing".utf8)
 
     /// The name of a file while it is being destroyed.
@@ -80,6 +88,9 @@ struct LocalFile {
 
     /// The lock of the volume's state files.
     static func stateLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).lock") }
+
+    /// The name under which `fsck --forget-state` sets a state file aside, at the given attempt.
+    static func forgottenState(_ name: String, attempt: Int) -> String { "\(name).\(forgotten)\(attempt)" }
 
     /// The name under which a device key is set aside when it is replaced, at the given attempt.
     static func replacedKey(_ path: HostPath, attempt: Int) -> HostPath {

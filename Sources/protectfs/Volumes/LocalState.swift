@@ -23,7 +23,7 @@ enum LocalState {
             let directory = try HostDirectory.open(path: text)
             return StateFileStore(directory: directory, volumeID: volume, number: number)
         } catch {
-            throw .init(.failure, "\(path): \(error); this directory holds the state file of the volume")
+            throw .init(.failure, "\(path): \(error); this directory holds the state files of volumes")
         }
     }
 
@@ -37,7 +37,7 @@ enum LocalState {
         // Reading must not make the directory.
         guard unsafe SystemPaths.data.withCString({ unsafe access($0, F_OK) }) == 0 else { return nil }
         let store = try store(volume, number)
-        do throws(VolumeError) { return try store.load() } catch { throw explain(error, volume, number) }
+        do throws(VolumeError) { return try store.load() } catch { throw ErrorMessages.volume(error, path(store)) }
     }
 
     /// Compares a keybag with this machine's record, and returns whether its public key is the pinned one. Refuses a keybag
@@ -84,8 +84,12 @@ enum LocalState {
         return state
     }
 
-    /// Checks that the state file can be written. A missing file is made, and pins nothing.
-    static func touch(_ access: FoundVolume) throws(CommandFailure) { try update(access) { _ in } }
+    /// Checks that a mount can draw epochs. A missing file is made, and pins nothing.
+    static func touch(_ access: FoundVolume) throws(CommandFailure) {
+        var isLast = false
+        try update(access) { isLast = $0.layout.highestEpoch == Epoch.largest }
+        if isLast { throw ErrorMessages.stateFile(.init(name: try store(access).name, .noEpochLeft)) }
+    }
 
     /// Changes the state file of a volume's store. A missing file is made.
     private static func update(
@@ -109,7 +113,7 @@ enum LocalState {
                 found = state
             }
         } catch {
-            throw explain(error, volume, place.number)
+            throw ErrorMessages.volume(error, path(store))
         }
         if isTaken { throw .init(.busy, "\(access.path): another copy of the volume is being opened; try again") }
     }
@@ -124,26 +128,39 @@ enum LocalState {
                 state = made
             }
         } catch {
-            throw explain(error, bag.volumeID, 1)
+            throw ErrorMessages.volume(error, path(store))
         }
     }
 
-    private static func explain(_ error: VolumeError, _ volume: VolumeID, _ number: Int) -> CommandFailure {
-        let path = LocalFile.state(of: volume, number: number)
-        guard case .damaged = error else { return ErrorMessages.volume(error, path) }
-        return .init(
-            .volume,
-            "\(path): this state file, with what the machine remembers of the volume, is damaged; remove it to accept the volume as it is. An older keybag is then not noticed, and crash damage is tolerated until a complete fsck"
-        )
+    /// Sets aside every state file of a volume that cannot be used or not be written, so that the machine forgets it.
+    ///
+    /// - Returns: the old and the new path of each.
+    static func forget(_ volume: VolumeID) throws(CommandFailure) -> [(from: HostPath, to: HostPath)] {
+        var result: [(from: HostPath, to: HostPath)] = []
+        for number in LocalFile.stateNumbers(of: volume) {
+            let store = try store(volume, number)
+            if let state = try? store.load(), state.isWritable, state.layout.highestEpoch < Epoch.largest { continue }
+            do throws(VolumeError) {
+                let new = try store.setAside { LocalFile.forgottenState(store.name, attempt: $0) }
+                if let new { result.append((path(store), SystemPaths.data.appending(new))) }
+            } catch {
+                throw ErrorMessages.volume(error, path(store))
+            }
+        }
+        return result
     }
+
+    /// Why this machine must not write the volume, although it can read it. Nil if it may.
+    static func obstacle(_ access: FoundVolume) throws(CommandFailure) -> CommandFailure? {
+        guard let state = try load(access), !state.isWritable else { return nil }
+        return ErrorMessages.stateFile(.init(name: try store(access).name, .readOnly))
+    }
+
+    private static func path(_ store: StateFileStore) -> HostPath { SystemPaths.data.appending(store.name) }
 
     private static func explain(_ error: StateFileError, _ volume: HostPath) -> CommandFailure {
         switch error {
-        case .format, .otherVolume:
-            .init(
-                .volume,
-                "\(volume): the state file under \(SystemPaths.data) is damaged; remove it to accept the volume as it is"
-            )
+        case .otherVolume: .init(.volume, "\(volume): the keybag belongs to another volume than the state file")
         case .rolledBack(let serial, let pinned):
             .init(
                 .volume,

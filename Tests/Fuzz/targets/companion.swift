@@ -16,7 +16,7 @@ private func volume(_ store: MemoryStore) -> Volume {
     do {
         try Volume.writeRootRecord(in: store.root, keys: ring.metadata)
         return try Volume(
-            directory: store.root, keys: ring, epochs: EpochLog(endedBadly: [], tolerance: .nothing) { _ in },
+            directory: store.root, keys: ring, epochs: EpochLog(endedBadly: [], tolerance: .nothing, record: .none()),
             options: VolumeOptions())
     } catch {
         fatalError("no volume: \(error)")

@@ -7,7 +7,10 @@ func fuzz(_ bytes: Span<UInt8>) {
     let again = keybag.serialized()
     check(again.span.hasSameBytes(as: bytes), "the keybag is serialised to other bytes")
     check(keybag.length == bytes.count, "the keybag has another length")
+    check(KeybagLayout.writer(of: bytes) == keybag.writer, "the writer depends on the way of reading")
     for slot in keybag.slots {
+        if case .newer(let slot) = slot { _ = slot.label }
+        guard let slot = slot.known else { continue }
         check(slot.entryCount >= 0, "a slot has a negative number of entries")
         let data = slot.associatedData(volume: keybag.volumeID)
         check(!data.isEmpty, "a slot has no associated data")
@@ -26,15 +29,18 @@ func seeds() -> [[UInt8]] {
         keybag.serial = 3
         for (index, kind) in kinds.enumerated() {
             let isPassphrase = kind == .passphrase
-            let entries = kind == .device ? 2 : 6
-            keybag.slots.append(
-                SlotLayout(
-                    kind: kind, isBoundToDevice: isPassphrase && index == 1, slotID: UInt32(index + 1),
-                    derivation: isPassphrase ? .argon2id13 : .none, passes: isPassphrase ? 3 : 0,
-                    memory: isPassphrase ? 64 << 20 : 0, salt: InlineArray(repeating: 1),
-                    commitment: InlineArray(repeating: 2), nonce: InlineArray(repeating: 3),
-                    bundle: pattern(entries * BundleEntry.length + SlotLayout.tagLength)))
+            let entries = kind == .device ? 2 : 8
+            var slot = SlotLayout(
+                kind: kind, isBoundToDevice: isPassphrase && index == 1, slotID: UInt32(index + 1),
+                derivation: isPassphrase ? .argon2id13 : .none, passes: isPassphrase ? 3 : 0,
+                memory: isPassphrase ? 64 << 20 : 0, salt: InlineArray(repeating: 1),
+                commitment: InlineArray(repeating: 2), nonce: InlineArray(repeating: 3),
+                bundle: pattern(entries * BundleEntry.length + SlotLayout.tagLength))
+            slot.label = SlotLabel(name: isPassphrase ? "label" : nil, seconds: 1 << 31)
+            keybag.slots.append(.known(slot))
         }
+        keybag.extensions[KeybagLayout.writerType] = Array("protectfs 9".utf8)
+        keybag.slots.append(.newer(NewerSlot(bytes: [12, 0, 4, 1, 99, 0, 0, 0, 1, 2, 3, 4])))
         result.append(keybag.serialized())
     }
     return result

@@ -24,6 +24,10 @@ private final class Handler: ControlHandler {
         _ = progress(ClassProgress(done: 1, total: 2))
     }
     func info() throws(ControlFailure) -> JSONValue { [:] }
+    func path(_ request: PathRequest) throws(ControlFailure) -> PathReport {
+        check(request.path.count <= PATH_MAX && request.path.first != 0x2f, "a path leaves its root")
+        return PathReport()
+    }
 }
 
 private let server: ControlServer = {
@@ -70,6 +74,7 @@ func seeds() -> [[UInt8]] {
         frame(#"{"request":"status"}"#) + frame(#"{"request":"lock","grace":1.5}"#),
         frame(#"{"request":"unlock","kind":"passphrase","length":3}"#) + Array("abc".utf8),
         frame(#"{"request":"class","path":"612f62","class":"complete","mode":"reencrypt"}"#),
+        frame(#"{"request":"path","path":"612f62","reverse":true}"#),
         frame(#"{"request":"subscribe","wait":true}"#) + frame(#"{"request":"done","id":1}"#),
         Array(StatusReport().json.line.utf8), Array(LockReport().json.line.utf8),
         Array(ControlEvent.willLock(id: 1, grace: 5).json.line.utf8),

@@ -25,6 +25,6 @@ func seeds() -> [[UInt8]] {
     let record = VerifiedRecord(directoryID: directory, defaultClass: .complete)
     return [
         Array("../somewhere/else".utf8), cipher.sealTarget(Array("/absolute".utf8)), cipher.sealTarget(pattern(2000)),
-        cipher.recordTarget(record), pattern(3031),
+        cipher.recordTarget(record), pattern(3030),
     ]
 }

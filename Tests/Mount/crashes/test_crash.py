@@ -13,7 +13,7 @@ from damage import Tree, is_detected
 def test_crash_and_tampering(environment):
     """The same damage after a crash is tolerated and reported; after fsck it is an error again."""
     reader.load()
-    from secondreader.keybag import State
+    from secondreader.state import State
     environment_mount = environment.mount()
     tree = Tree(environment, environment_mount)
     names = ["page zeroed", "cut by a page", "last page zeroed", "header never written", "whole", "page zeroed later",

@@ -330,7 +330,7 @@ def test_keybag(environment):
         if field != "second MAC":
             attempt(field + " (before first unlock)", changed(good, at + length - 1), unlock=False)
     for slot in Keybag(good).slots:
-        for field, (at, length) in list(SLOT_FIELDS.items()) + [("bundle", (104, 30)), ("bundle's tag",
+        for field, (at, length) in list(SLOT_FIELDS.items()) + [("bundle", (slot.bundle_offset, 30)), ("bundle's tag",
                                                                                        (slot.length - 16, 16))]:
             attempt(f"slot {slot.id}, {field}", changed(good, slot.offset + at + length - 1))
     for length in (0, 7, 100, 191, len(good) // 2, len(good) - 1):

@@ -4,6 +4,7 @@ import os
 import sys
 
 import harness
+from refusals import UNSUPPORTED, digest
 
 sys.path.insert(0, os.path.join(harness.REPOSITORY, "Tests", "Fixtures"))
 
@@ -46,12 +47,12 @@ def test_frozen_volumes(environment):
 def test_frozen_credentials(environment):
     """Each passphrase and the recovery code open what was frozen; without the device key, what does not need it."""
     for name, words, ok in (
-            ("v1-aes", ["--passphrase-file", "passphrase"], True),
-            ("v1-xchacha", ["--passphrase-file", "second"], True),
-            ("v1-without-device-key", ["--passphrase-file", "passphrase"], True),
-            ("v1-aes", ["--device-key", "none", "--passphrase-file", "second"], True),
-            ("v1-aes", ["--device-key", "none", "--passphrase-file", "passphrase"], False),
-            ("v1-aes", ["--device-key", "none", "--recovery-file", "code"], True)):
+            ("v2-aes", ["--passphrase-file", "passphrase"], True),
+            ("v2-xchacha", ["--passphrase-file", "second"], True),
+            ("v2-without-device-key", ["--passphrase-file", "passphrase"], True),
+            ("v2-aes", ["--device-key", "none", "--passphrase-file", "second"], True),
+            ("v2-aes", ["--device-key", "none", "--passphrase-file", "passphrase"], False),
+            ("v2-aes", ["--device-key", "none", "--recovery-file", "code"], True)):
         top, volume = unpacked(environment, name)
         words = [os.path.join(top, word) if word in ("passphrase", "second", "code") else word for word in words]
         done = harness.protectfs("fsck", "-n", "--json", *words, volume.path, env=volume.environment, ok=False)
@@ -61,7 +62,7 @@ def test_frozen_credentials(environment):
 
 def test_frozen_volumes_in_use(environment):
     """A frozen volume can be written, its crashes are mended by fsck, and it reads the same afterwards."""
-    for name in ("v1-aes-crashed", "v1-xchacha-crashed"):
+    for name in ("v2-aes-crashed", "v2-xchacha-crashed"):
         top, volume = unpacked(environment, name)
         done = harness.protectfs("fsck", "--json", "--recovery-file", volume.code_file, volume.path,
                                  env=volume.environment, ok=False)
@@ -76,3 +77,23 @@ def test_frozen_volumes_in_use(environment):
             environment.cell(f"{name}: {path or 'the root'}, mended", wanted[path].get("content"),
                              found[path].get("content"))
         mount.unmount()
+
+
+def test_format_1_is_refused(environment):
+    """The format that was never released: one sentence from every command, nothing is changed, and erase works."""
+    top, volume = unpacked(environment, fixtures.NEVER_RELEASED)
+    code = ["--recovery-file", volume.code_file]
+    point = environment.new_path("point")
+    os.mkdir(point)
+    for words, expected in ((["mount", *code, volume.path, point], UNSUPPORTED), (["fsck", *code, volume.path], 8),
+                            (["fsck", "--repair", "--quarantine", *code, volume.path], 8), (["info", volume.path], UNSUPPORTED),
+                            (["passphrase", "list", volume.path], UNSUPPORTED),
+                            (["recovery", "new", *code, volume.path], UNSUPPORTED)):
+        before = digest(top)
+        done = harness.protectfs(*words, env=volume.environment, ok=False)
+        label = f"format 1: {' '.join(words[:2 if words[0] in ('passphrase', 'recovery') else 1])}"
+        environment.cell(label, (expected, 1, ""), (done.returncode, len(done.stderr.strip().splitlines()), done.stdout))
+        environment.cell(f"{label} says why", (True, False), ("format" in done.stderr, "damaged" in done.stderr))
+        environment.cell(f"{label} changes nothing", before, digest(top))
+    done = harness.protectfs("erase", "--yes", volume.path, env=volume.environment, ok=False)
+    environment.cell("format 1: erase", (0, []), (done.returncode, [name for name in os.listdir(volume.path) if "keybag" in name]))

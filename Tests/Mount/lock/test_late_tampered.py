@@ -74,7 +74,7 @@ class Cases:
 
     def list_locks(self):
         """Enters the lock numbers into the state file, as the machine that made the records would have."""
-        from secondreader.keybag import with_open_locks
+        from secondreader.state import with_open_locks
         path = reader.state_file(self.volume)
         with open(path, "rb") as file:
             state = file.read()

@@ -122,7 +122,7 @@ def test_unmounted_before_it_is_mended(environment):
 def test_it_is_mended_while_it_is_open(environment):
     """The middle is mended in the background: in the end nothing is tolerated, without a check."""
     reader.load()
-    from secondreader.keybag import State
+    from secondreader.state import State
     mount = environment.mount()
     content = bytearray(pattern(8 << 20))
     write_file(mount / "file", content)

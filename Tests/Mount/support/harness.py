@@ -1,6 +1,7 @@
 """Volumes and mounts for the tests: made, used, and cleaned up even when a mount hangs."""
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -287,12 +288,22 @@ def forget_store(data):
     for name in os.listdir(os.path.join(data, "protectfs")):
         if name.endswith(".state"):
             path = os.path.join(data, "protectfs", name)
-            state = read_file(path)
-            flags, end = int.from_bytes(state[12:16], "little"), 104 + 4 * int.from_bytes(state[10:12], "little")
-            if flags & 2:
-                end += 4 + 16 * int.from_bytes(state[end:end + 4], "little")
+            state = without_tlv(read_file(path), 4)
             with open(path, "wb") as file:
-                file.write(state[:12] + (flags & ~8).to_bytes(4, "little") + state[16:end])
+                file.write(state)
+
+
+def without_tlv(state, kind):
+    """A state file's bytes without a TLV (docs/volume-format.md, section 4.1)."""
+    at, tlvs = int.from_bytes(state[10:12], "little"), b""
+    head = state[:at]
+    while at < len(state) - 32:
+        end = at + 6 + int.from_bytes(state[at + 2:at + 6], "little")
+        if int.from_bytes(state[at:at + 2], "little") != kind:
+            tlvs += state[at:end]
+        at = end
+    body = head[:12] + (len(head) + len(tlvs) + 32).to_bytes(4, "little") + head[16:] + tlvs
+    return body + hashlib.blake2b(body, digest_size=32).digest()
 
 
 class Watch(Lines):

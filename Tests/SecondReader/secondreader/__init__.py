@@ -1,8 +1,9 @@
 """An independent reader of protectfs volumes, written from docs/volume-format.md alone."""
 
-from .keybag import Keybag, Keys, State
+from .keybag import Keybag, Keys
 from .late import Late, LateKeys
-from .primitives import Refused
+from .primitives import Newer, Refused
+from .state import State
 from .volume import Entry, Volume
 
-__all__ = ["Entry", "Keybag", "Keys", "Late", "LateKeys", "Refused", "State", "Volume"]
+__all__ = ["Entry", "Keybag", "Keys", "Late", "LateKeys", "Newer", "Refused", "State", "Volume"]

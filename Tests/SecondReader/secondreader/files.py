@@ -1,9 +1,11 @@
 """Sections 5 and 6: headers, blocks, sizes, and the rules for what a crash left."""
 
-from .primitives import Refused, block_open, equal, mac, u16, u32, le
+from .primitives import Newer, Refused, block_open, equal, mac, u16, u32, le
 
 PAGE = 4096
 HOLES, KEY_EXPOSED, EXPLICIT = 1, 2, 4
+#: Unknown flags of which each makes a file readable only.
+READ_ONLY = 0x0F00
 
 #: Where the header's fields stand: name -> (offset, length).
 HEADER_FIELDS = {
@@ -50,10 +52,12 @@ def parse_header(keys, page):
     if len(page) < 128 or not equal(mac(keys.header, page[:112], 16), page[112:128]):
         raise Refused("header: MAC")
     header = page[:128]
-    if header[:4] != b"PFS\x01" or header[4] not in (1, 2, 3, 4) or header[5] != keys.suite:
-        raise Refused("header: version, class or suite")
-    if header[6] != 12 or header[7] or u16(header, 8) > 7 or any(header[12:16]):
-        raise Refused("header: reserved")
+    for known, what in (
+            (header[:4] == b"PFS\x02", "version"), (header[4] in (1, 2, 3, 4), "class"), (header[5] == keys.suite, "suite"),
+            (header[6] == 12, "block_log2"), (not header[7], "compression"), (not u16(header, 8) & 0xF8, "flags"),
+            (not any(header[12:16]), "freshness")):
+        if not known:
+            raise Newer("header: " + what)
     return header
 
 
@@ -78,6 +82,11 @@ class File:
         self.header = parse_header(keys, data[:PAGE])
         self.protection_class, self.flags, self.id = data[4], u16(data, 8), data[16:32]
 
+    @property
+    def read_only(self):
+        """Whether a newer version made it so that this one may read it, and not write it."""
+        return bool(self.flags & READ_ONLY)
+
     def page(self, index):
         return self.data[index * PAGE:(index + 1) * PAGE]
 
@@ -85,14 +94,18 @@ class File:
         return self.tolerates_all or epoch in self.bad_epochs
 
     def field(self, index):
-        """Payload length, LAST, epoch."""
+        """Payload length, LAST, epoch: true once the block is verified."""
         at = block_fields(self.keys.suite, index)["payload length"][0]
         field = self.page(index)[at:at + 8]
-        length, last = u16(field), field[2] == 1
-        full = capacity(self.keys.suite, index)
-        if field[2] > 1 or field[3] or length > full or (length < full and not last):
-            raise Refused("block %d: field" % index)
-        return length, last, u32(field, 4)
+        return u16(field), field[2] == 1, u32(field, 4)
+
+    def check_field(self, index):
+        """Raises if a block that verified has something in its field that only a newer version can have written."""
+        at = block_fields(self.keys.suite, index)["payload length"][0]
+        field, full = self.page(index)[at:at + 8], capacity(self.keys.suite, index)
+        length = u16(field)
+        if field[2] > 1 or field[3] or length > full or (length < full and field[2] != 1):
+            raise Newer("block %d: field" % index)
 
     def associated_data(self, index):
         at = block_fields(self.keys.suite, index)["payload length"][0]
@@ -108,6 +121,7 @@ class File:
         plain = block_open(
             self.keys.suite, self.keys.extent_key(file_key, epoch, index), page[nonce[0]:nonce[0] + nonce[1]],
             self.associated_data(index), page[text[0]:])
+        self.check_field(index)
         if any(plain[length:]):
             raise Refused("block %d: padding" % index)
         return plain[:length]
@@ -129,7 +143,9 @@ class File:
                 self.departures.append("R1" if rest else "R3")
             return first
         final = max(index for index in range(pages) if not zero[index])
-        length, final_last, final_epoch = self.field(final)
+        if final:
+            self.block(final, file_key)
+        _, final_last, final_epoch = self.field(final)
         bad = self.is_bad(first_epoch) or self.is_bad(final_epoch)
 
         def departure(rule):

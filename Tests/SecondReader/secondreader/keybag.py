@@ -1,22 +1,28 @@
-"""Sections 2 and 4: keys, the keybag, its slots, and the state file."""
+"""Sections 2 and 4: keys, the keybag and its slots."""
 
 import uuid as uuidlib
 
-from .primitives import (Refused, argon2id, equal, hpke_open, kdf, le, mac, recovery_secret, u16, u32, u64,
-                         x25519_public, xchacha_open)
+from .primitives import (Newer, Refused, argon2id, equal, hpke_open, kdf, le, mac, recovery_secret, split_tlvs, tlvs,
+                         u16, u32, u64, writer_name, x25519_public, xchacha_open)
 
-A, B, C, D, M, U = 1, 2, 3, 4, 16, 17
+A, B, C, D, INACTIVE, M, U, SPARE = 1, 2, 3, 4, 7, 16, 17, 18
 CLASS_NAMES = {A: "complete", B: "completeUnlessOpen", C: "completeUntilFirstUserAuthentication", D: "none"}
+#: The keys of a new volume, in the order of its bundles.
+ALL_KEYS = (A, B, C, D, INACTIVE, M, U, SPARE)
+BIND_DEVICE, MUST_UNDERSTAND = 1, 0x80
+LABEL, DATE = 1, 2
+LARGEST = 1 << 20
 
-#: Where the keybag's fields stand: name -> (offset, length). The MACs count from the end.
+#: The keybag's fields: name -> (offset, length). The MACs count from the end.
 KEYBAG_FIELDS = {
     "magic": (0, 8), "version": (8, 2), "header length": (10, 2), "suite": (12, 1), "block_log2": (13, 1),
     "name scheme": (14, 1), "flags": (15, 1), "UUID": (16, 16), "serial": (32, 8), "incompatible": (40, 4),
     "compatible": (44, 4), "generations": (48, 16), "pk": (64, 32), "length": (96, 4), "slots": (100, 2),
-    "TLV bytes": (102, 2), "reserved": (104, 24), "first MAC": (-64, 32), "second MAC": (-32, 32),
+    "reserved": (102, 2), "read-only compatible": (104, 4), "TLV bytes": (108, 4), "reserved, last": (112, 16),
+    "first MAC": (-64, 32), "second MAC": (-32, 32),
 }
 
-#: Where a slot's fields stand, from its start; the bundle is what follows.
+#: A slot's fields, from its start; TLVs and the bundle follow.
 SLOT_FIELDS = {
     "length": (0, 2), "kind": (2, 1), "flags": (3, 1), "slot ID": (4, 4), "KDF": (8, 1), "entries": (9, 1),
     "ext length": (10, 2), "passes": (12, 4), "memory": (16, 8), "reserved": (24, 8), "salt": (32, 16),
@@ -24,49 +30,94 @@ SLOT_FIELDS = {
 }
 
 
+class BundleEntry:
+    """One key of a bundle, with all that is kept of it."""
+
+    def __init__(self, data):
+        self.data = data
+        self.kind, self.flags, self.generation, self.key = data[0], data[1], u16(data, 2), data[8:]
+
+    @classmethod
+    def make(cls, kind, generation, key, flags=None, kept=bytes(4)):
+        """DEVICE is set for D and M unless told otherwise."""
+        flags = int(kind in (D, M)) if flags is None else flags
+        return cls(bytes([kind, flags]) + le(generation, 2) + kept + key)
+
+
 class Slot:
+    """A slot; one that is newer has the reason in `newer`, and nothing else of it is believed."""
+
     def __init__(self, data, offset, end):
-        if end - offset < 120:
-            raise Refused("slot: length")
-        self.offset = offset
-        self.length = u16(data, offset)
-        ext = u16(data, offset + 10)
-        self.entries = data[offset + 9]
-        if self.length > end - offset or self.length != 104 + ext + 40 * self.entries + 16:
+        self.offset, self.length = offset, u16(data, offset)
+        if end - offset < 8 or not 8 <= self.length <= end - offset:
             raise Refused("slot: length")
         self.data = slot = data[offset:offset + self.length]
-        self.kind, self.flags, self.id, self.kdf = slot[2], slot[3], u32(slot, 4), slot[8]
-        self.passes, self.memory, self.salt = u32(slot, 12), u64(slot, 16), slot[32:48]
-        self.bundle_offset = 104 + ext
-        if self.kind not in range(1, 6) or self.flags > 1 or self.kdf > 1 or any(slot[24:32]):
-            raise Refused("slot: fields")
-        if self.kdf == 0 and (self.passes or self.memory):
-            raise Refused("slot: parameters")
-        if self.kdf == 1 and not (1 <= self.passes <= 16 and 8 << 20 <= self.memory <= 4 << 30):
-            raise Refused("slot: parameters")
+        self.kind, self.flags, self.id = slot[2], slot[3], u32(slot, 4)
+        self.must_be_understood = bool(self.flags & MUST_UNDERSTAND)
+        self.newer, self.label, self.date = None, None, None
+        try:
+            self._parse(slot)
+        except Newer as error:
+            self.newer = str(error)
+            self._read_label(slot)
 
-    def open(self, volume, material, device_key=None):
-        """The bundle's entries as (type, generation, key); None when the credential is another one."""
+    def _parse(self, slot):
+        if self.kind not in (1, 2, 3) or self.flags & ~(BIND_DEVICE | MUST_UNDERSTAND):
+            raise Newer("slot: kind or flags")
+        if self.length > 8 and slot[8] > 1:
+            raise Newer("slot: KDF")
+        if self.length < 120:
+            raise Refused("slot: length")
+        self.kdf, self.passes, self.memory, self.salt = slot[8], u32(slot, 12), u64(slot, 16), slot[32:48]
+        within = not self.passes and not self.memory if self.kdf == 0 else (
+            1 <= self.passes <= 16 and 8 << 20 <= self.memory <= 4 << 30)
+        if any(slot[24:32]) or not within:
+            raise Newer("slot: reserved or parameters")
+        self.bundle_offset, self.entries = 104 + u16(slot, 10), slot[9]
+        if self.length != self.bundle_offset + 40 * self.entries + 16:
+            raise Refused("slot: length")
+        tlvs(slot[104:self.bundle_offset], (LABEL, DATE))
+        self._read_label(slot)
+
+    def _read_label(self, slot):
+        """Label and date, where they can be read."""
+        ext = u16(slot, 10) if self.length >= 12 else 0
+        try:
+            found = dict(split_tlvs(slot[104:104 + ext])[::-1]) if self.length >= 104 + ext else {}
+        except Refused:
+            found = {}
+        label, date = found.get(LABEL, b""), found.get(DATE, b"")
+        try:
+            text = label.decode()
+        except UnicodeDecodeError:
+            text = ""
+        if 1 <= len(label) <= 64 and text and not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in text):
+            self.label = text
+        self.date = u64(date) if len(date) == 8 else None
+
+    def open_secret(self, volume, material, device_key=None):
+        """The slot's secret S; None when the credential is another one."""
         if self.kdf == 1:
             material = argon2id(material, self.salt, self.passes, self.memory)
         context = volume + le(self.id, 4) + bytes([self.kind]) + self.salt
-        if self.flags & 1:
+        if self.flags & BIND_DEVICE:
             if device_key is None:
                 return None
             context += device_key
         secret = kdf(material, "slot", context)
-        if not equal(kdf(secret, "slot-commit"), self.data[48:80]):
+        return secret if equal(kdf(secret, "slot-commit"), self.data[48:80]) else None
+
+    def open(self, volume, material, device_key=None):
+        """The bundle's entries; None when the credential is another one, or the slot is newer."""
+        secret = None if self.newer else self.open_secret(volume, material, device_key)
+        if secret is None:
             return None
-        head = self.data[:self.bundle_offset]
         plain = xchacha_open(
-            kdf(secret, "slot-wrap"), self.data[80:104], b"protectfs1/slot\0" + volume + head,
+            kdf(secret, "slot-wrap"), self.data[80:104], b"protectfs1/slot\0" + volume + self.data[:self.bundle_offset],
             self.data[self.bundle_offset:])
-        result = []
-        for at in range(0, len(plain), 40):
-            entry = plain[at:at + 40]
-            if entry[1] or u32(entry, 4):
-                raise Refused("bundle: reserved")
-            result.append((entry[0], u16(entry, 2), entry[8:]))
+        result = [BundleEntry(plain[at:at + 40]) for at in range(0, len(plain), 40)]
+        if len({(one.kind, one.generation) for one in result}) != len(result):
+            raise Refused("bundle: an entry twice")
         return result
 
 
@@ -75,58 +126,70 @@ class Keybag:
         self.data = data
         if data[:8] != b"PFSKBAG1":
             raise Refused("keybag: magic")
-        if not 192 <= len(data) <= 65536:
+        if not 192 <= len(data) <= LARGEST or u32(data, 96) != len(data):
             raise Refused("keybag: length")
-        if u16(data, 8) != 1:
+        if u16(data, 8) < 2:
             raise Refused("keybag: version")
-        self.suite = data[12]
-        if u16(data, 10) != 128 or self.suite not in (1, 2) or data[13] != 12 or data[14] != 1 or data[15] > 1:
-            raise Refused("keybag: parameters")
-        self.has_device_key = not data[15]
+        tail = len(data) - 64 - u32(data, 108)
+        #: The program that wrote it and its version, which nothing has verified.
+        self.writer = writer_name(data[tail:-64]) if tail >= 128 else None
+        self._check_known(data)
+        self.suite, self.has_device_key = data[12], not data[15]
         self.uuid, self.serial, self.pk = data[16:32], u64(data, 32), data[64:96]
-        if u32(data, 40):
-            raise Refused("keybag: incompatible features")
-        if u32(data, 96) != len(data) or any(data[104:128]):
-            raise Refused("keybag: length or reserved bytes")
+        self.compatible, self.read_only = u32(data, 44), u32(data, 104) != 0
         self.generations = [u16(data, 48 + 2 * number) for number in range(8)]
-        end = len(data) - 64
-        offset = 128
-        self.slots = []
+        if tail < 128:
+            raise Refused("keybag: TLV bytes")
+        offset, self.slots = 128, []
         for _ in range(u16(data, 100)):
-            self.slots.append(Slot(data, offset, end))
+            self.slots.append(Slot(data, offset, tail))
             offset += self.slots[-1].length
+        if offset != tail:
+            raise Refused("keybag: slots and TLVs do not fill it")
         if len({slot.id for slot in self.slots}) != len(self.slots):
             raise Refused("keybag: slot ID twice")
-        if end - offset != u16(data, 102):
-            raise Refused("keybag: TLV bytes")
-        while offset < end:
-            if end - offset < 4 or end - offset - 4 < u16(data, offset + 2):
-                raise Refused("keybag: TLV")
-            offset += 4 + u16(data, offset + 2)
+        try:
+            self.tlvs = tlvs(data[tail:-64], (1,))
+        except Newer as error:
+            raise Newer("keybag: " + str(error), self.writer) from error
+        if any(slot.newer and slot.must_be_understood for slot in self.slots):
+            raise Newer("keybag: a slot that must be understood", self.writer)
+
+    def _check_known(self, data):
+        for known, what in (
+                (u16(data, 8) == 2, "version"), (u16(data, 10) == 128, "header length"), (data[12] in (1, 2), "suite"),
+                (data[13] == 12, "block_log2"), (data[14] == 1, "name scheme"), (data[15] <= 1, "flags"),
+                (not u32(data, 40), "incompatible features"), (not any(data[102:104] + data[112:128]), "reserved")):
+            if not known:
+                raise Newer("keybag: " + what, self.writer)
+
+    def generation(self, kind):
+        """The generation that new wraps use: element 0 is M's; U and the spare key have 0."""
+        return 0 if kind in (U, SPARE) else self.generations[0 if kind == M else kind]
 
     @property
     def uuid_text(self):
         return str(uuidlib.UUID(bytes=self.uuid))
 
-    def _checked(self, entries, types):
-        expected = [(kind, 0 if kind == U else self.generations[0 if kind == M else kind]) for kind in types]
-        if [(kind, generation) for kind, generation, _ in entries] != expected:
+    def _checked(self, entries, kinds):
+        found = {(one.kind, one.generation) for one in entries}
+        if any((kind, self.generation(kind)) not in found for kind in kinds):
             raise Refused("bundle: entries")
-        return {kind: key for kind, _, key in entries}
+        return Keys(self, entries)
 
     def _check_first_mac(self, keys):
-        if not equal(mac(kdf(keys[M], "keybag-dev", self.uuid), self.data[:-64], 32), self.data[-64:-32]):
+        if not equal(mac(kdf(keys.keys[M], "keybag-dev", self.uuid), self.data[:-64], 32), self.data[-64:-32]):
             raise Refused("keybag: first MAC")
 
     def open(self, device_key):
-        """What the device key opens: D and M, with the first MAC checked."""
+        """What the device key opens: D and M at least, with the first MAC checked."""
         for slot in self.slots:
             if slot.kind == 1:
                 entries = slot.open(self.uuid, device_key)
                 if entries is not None:
                     keys = self._checked(entries, (D, M))
                     self._check_first_mac(keys)
-                    return Keys(self, keys)
+                    return keys
         raise Refused("the device key opens no slot")
 
     def unlock(self, passphrase=None, recovery_code=None, device_key=None):
@@ -137,15 +200,15 @@ class Keybag:
             entries = slot.open(self.uuid, material, device_key) if slot.kind == kind else None
             if entries is None:
                 continue
-            keys = self._checked(entries, (A, B, C, D, M, U))
+            keys = self._checked(entries, ALL_KEYS)
             self._check_first_mac(keys)
-            if not equal(mac(kdf(keys[U], "keybag-unlock", self.uuid), self.data[:-32], 32), self.data[-32:]):
+            if not equal(mac(kdf(keys.keys[U], "keybag-unlock", self.uuid), self.data[:-32], 32), self.data[-32:]):
                 raise Refused("keybag: second MAC")
-            if x25519_public(keys[B]) != self.pk:
+            if x25519_public(keys.keys[B]) != self.pk:
                 raise Refused("keybag: public key")
-            if device and (device.keys[D], device.keys[M]) != (keys[D], keys[M]):
+            if device and any(keys.every.get(which) != key for which, key in device.every.items()):
                 raise Refused("keybag: device and full bundle differ")
-            return Keys(self, keys)
+            return keys
         raise Refused("the credential opens no slot")
 
 
@@ -160,92 +223,43 @@ def sign_keybag(data, metadata_key, unlock_key=None):
 class Keys:
     """The keys of an opened keybag and what comes from them."""
 
-    def __init__(self, bag, keys):
-        self.bag, self.keys, self.uuid, self.suite = bag, keys, bag.uuid, bag.suite
-        for name, label in (("header", "header"), ("record", "dir-record"), ("name_iv", "name-siv"),
-                            ("name_cipher", "name-enc"), ("long_name", "name-long"), ("symlink", "symlink"),
-                            ("xattr_iv", "xattr-siv"), ("xattr_cipher", "xattr-enc"),
-                            ("xattr_value", "xattr-value")):
-            setattr(self, name, kdf(keys[M], label, bag.uuid))
-        self.root_id = kdf(keys[M], "root-id", bag.uuid)[:16]
+    def __init__(self, bag, entries):
+        self.bag, self.entries, self.uuid, self.suite = bag, entries, bag.uuid, bag.suite
+        #: (type, generation) -> key, and the ones of the keybag's generations by type alone.
+        self.every = {(one.kind, one.generation): one.key for one in entries}
+        self.keys = {kind: self.every[kind, bag.generation(kind)] for kind in ALL_KEYS
+                     if (kind, bag.generation(kind)) in self.every}
+        metadata = self.keys[M]
+        self.header, self.record, self.symlink = (kdf(metadata, x, self.uuid) for x in ("header", "dir-record", "symlink"))
+        self.name_iv, self.name_cipher, self.long_name = (
+            kdf(metadata, x, self.uuid) for x in ("name-siv", "name-enc", "name-long"))
+        self.xattr_iv, self.xattr_cipher, self.xattr_value = (
+            kdf(metadata, x, self.uuid) for x in ("xattr-siv", "xattr-enc", "xattr-value"))
+        self.root_id = kdf(metadata, "root-id", self.uuid)[:16]
 
-    def wrap_key(self, number):
-        return kdf(self.keys[number], "wrap", self.uuid + bytes([number]) + le(self.bag.generations[number], 2))
+    def class_key(self, number, generation):
+        """KeyError when the class is closed; Newer when it is open and has no such generation."""
+        if (number, generation) not in self.every and any(kind == number for kind, _ in self.every):
+            raise Newer("header: generation")
+        return self.every[number, generation]
+
+    def wrap_key(self, number, generation):
+        return kdf(self.class_key(number, generation), "wrap", self.uuid + bytes([number]) + le(generation, 2))
 
     def wrap_data(self, header):
         return b"protectfs1/wrap\0" + self.uuid + header[:8] + b"\0\0" + header[10:12] + bytes(4) + header[16:32]
 
-    def hpke_info(self):
-        return b"protectfs1/hpke\0" + self.uuid + self.bag.pk
+    def hpke_info(self, generation):
+        return b"protectfs1/hpke\0" + self.uuid + x25519_public(self.class_key(B, generation))
 
     def file_key(self, header):
         """The file key in a header whose MAC is right; KeyError when the class key is not here."""
-        number, wrapped = header[4], header[32:112]
-        if u16(header, 10) != self.bag.generations[number]:
-            raise Refused("header: generation")
+        number, generation, wrapped = header[4], u16(header, 10), header[32:112]
         if number == B:
-            return hpke_open(self.keys[B], self.hpke_info(), self.wrap_data(header), wrapped)
+            return hpke_open(self.class_key(B, generation), self.hpke_info(generation), self.wrap_data(header), wrapped)
         if any(wrapped[72:]):
             raise Refused("header: wrapped key")
-        return xchacha_open(self.wrap_key(number), wrapped[:24], self.wrap_data(header), wrapped[24:72])
+        return xchacha_open(self.wrap_key(number, generation), wrapped[:24], self.wrap_data(header), wrapped[24:72])
 
     def extent_key(self, file_key, epoch, page):
         return kdf(file_key, "extent", bytes([self.suite]) + le(epoch, 4) + le(page * 4096 >> 24, 8))
-
-
-class State:
-    """The state file."""
-
-    def __init__(self, data):
-        if data[:8] != b"PFSSTAT1" or u16(data, 8) != 1:
-            raise Refused("state: magic or version")
-        count, flags = u16(data, 10), u32(data, 12)
-        at = 104 + 4 * count
-        if count > 4096 or len(data) < at or flags & ~15:
-            raise Refused("state: length or flags")
-        self.tolerates_all = bool(flags & 1)
-        #: Whether this machine has verified a keybag: else serial, pk and second MAC say nothing.
-        self.pinned = not flags & 4
-        if not self.pinned and any(data[32:104]):
-            raise Refused("state: pins")
-        self.uuid, self.serial = data[16:32], u64(data, 32)
-        self.pk, self.second_mac = data[40:72], data[72:104]
-        self.open_epochs = [u32(data, 104 + 4 * number) for number in range(count)]
-        #: (number, done records) of the locks that may have a late file (section 8).
-        self.open_locks = []
-        if flags & 2:
-            if not 1 <= u32(data, at) <= 64 or len(data) < at + 4 + 16 * u32(data, at):
-                raise Refused("state: number of open locks")
-            for place in range(at + 4, at + 4 + 16 * u32(data, at), 16):
-                if u32(data, place + 12) or (self.open_locks and u64(data, place) <= self.open_locks[-1][0]):
-                    raise Refused("state: open locks")
-                self.open_locks.append((u64(data, place), u32(data, place + 8)))
-            at += 4 + 16 * len(self.open_locks)
-        #: (inode, seconds and nanoseconds of birth, file system, path) of the store, where they are known.
-        self.store = None
-        if flags & 8:
-            length = u16(data, at + 28) if len(data) >= at + 32 else 0
-            path = data[at + 32:at + 32 + length]
-            if not 1 <= length <= 4096 or len(path) != length or path[:1] != b"/" or b"\0" in path or u16(data, at + 30):
-                raise Refused("state: store")
-            self.store = (u64(data, at), int.from_bytes(data[at + 8:at + 16], "little", signed=True), u32(data, at + 16),
-                          u64(data, at + 20), path)
-            at += 32 + length
-        if at != len(data):
-            raise Refused("state: length or flags")
-
-
-def with_open_locks(data, locks):
-    """The state file's bytes with other open locks: (number, done records), ascending."""
-    end, flags = 104 + 4 * u16(data, 10), u32(data, 12)
-    behind = data[end + 4 + 16 * u32(data, end):] if flags & 2 else data[end:]
-    flags = flags & ~2 | (2 if locks else 0)
-    tail = b"".join(le(number, 8) + le(done, 4) + bytes(4) for number, done in locks)
-    return data[:12] + le(flags, 4) + data[16:end] + (le(len(locks), 4) + tail if locks else b"") + behind
-
-
-def with_store(data, store):
-    """The bytes of a state file that names no store with one: (inode, seconds, nanoseconds, file system, path)."""
-    inode, seconds, nanoseconds, system, path = store
-    place = le(inode, 8) + seconds.to_bytes(8, "little", signed=True) + le(nanoseconds, 4) + le(system, 8)
-    return data[:12] + le(u32(data, 12) | 8, 4) + data[16:] + place + le(len(path), 2) + bytes(2) + path

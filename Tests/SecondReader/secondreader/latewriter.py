@@ -6,10 +6,16 @@ from . import primitives as p
 from .late import DATA, DONE, HEADER, HEADER_FIELDS, MAC, RECORD_FIELDS, Late, LateKeys
 
 
-def make_header(keys, number, lock_key, nonce=None, wrap_key=None):
-    """The header; `wrap_key` in place of the one that comes from class A's key, as somebody without that would."""
-    head = (b"PFSLATE1" + p.le(1, 2) + p.le(keys.generation, 2) + bytes(4) + keys.uuid + p.le(number, 8) + bytes(8))
-    nonce = nonce or os.urandom(24)
+def make_header(keys, number, lock_key, nonce=None, wrap_key=None, changes=None):
+    """The header; `wrap_key` in place of the one that comes from class A's key, as somebody without that would.
+
+    `changes` (offset -> bytes) are in place of what version 2 writes there.
+    """
+    head = bytearray(b"PFSLATE1" + p.le(2, 2) + p.le(keys.generation, 2) + p.le(keys.other, 2) + bytes(2) + keys.uuid
+                     + p.le(number, 8) + bytes(8))
+    for at, value in (changes or {}).items():
+        head[at:at + len(value)] = value
+    head, nonce = bytes(head), nonce or os.urandom(24)
     return head + nonce + p.xchacha_seal(wrap_key or keys.wrap_key(number), nonce, head, lock_key) + bytes(8)
 
 
@@ -35,7 +41,7 @@ def chain(lock_key, header, bodies):
     return result
 
 
-def make_late(keys, number, entries, lock_key=None, seed=None, wrap_key=None):
+def make_late(keys, number, entries, lock_key=None, seed=None, wrap_key=None, changes=None):
     """A whole file; an entry is (file ID, offset, data, (seconds, nanoseconds)), or (file ID,) for a done record."""
     def random(label, length):
         return os.urandom(length) if seed is None else p.mac(seed.encode(), label.encode(), length)
@@ -48,7 +54,7 @@ def make_late(keys, number, entries, lock_key=None, seed=None, wrap_key=None):
         offset, data, time = (rest + [(1_700_000_000, 5)])[:3]
         bodies.append(make_body(keys, number, running, identifier, offset, data, time,
                                 ephemeral=random("ephemeral %d" % running, 32)))
-    return chain(lock_key, make_header(keys, number, lock_key, random("nonce", 24), wrap_key), bodies)
+    return chain(lock_key, make_header(keys, number, lock_key, random("nonce", 24), wrap_key, changes), bodies)
 
 
 def manipulations(keys, data, foreign_volume, other_lock):
@@ -144,10 +150,6 @@ def made_by_the_owner(keys, number, identifier):
     head = record_head(DATA, 1, identifier, 0, 3, (1, 2))
     done = record_head(DONE, 1, identifier)
     for label, bad in (
-            ("reserved bytes behind the kind", seeded("a", 1, identifier, data=b"bad", head=field(head, 5, b"\1"))),
-            ("reserved bytes at the end", seeded("b", 1, identifier, data=b"bad", head=field(head, 52, b"\1"))),
-            ("kind 0", seeded("c", 1, identifier, data=b"bad", head=field(head, 4, b"\0"))),
-            ("kind 3", seeded("d", 1, identifier, data=b"bad", head=field(head, 4, b"\3"))),
             ("a data record without data", seeded("e", 1, identifier, data=b"")),
             ("a running number twice", seeded("f", 0, identifier, data=b"bad")),
             ("a running number left out", seeded("g", 2, identifier, data=b"bad")),
@@ -160,7 +162,28 @@ def made_by_the_owner(keys, number, identifier):
     yield "MAC is right: more than 1 MiB", chain(lock_key, header, [good, longest]), 1
 
 
+def made_by_a_newer_version(keys, number, identifier):
+    """(label, bytes): whole files that open, and have what version 2 does not know."""
+    lock_key, nonce = p.hash256(b"newer"), p.hash256(b"nonce")[:24]
+
+    def seeded(label, *words, **more):
+        return make_body(keys, number, *words, ephemeral=p.hash256(label.encode()), **more)
+
+    good = seeded("good", 0, identifier, 0, b"good", (1, 2))
+    for label, changes in (("version 3", {8: b"\3"}), ("a reserved byte behind the generations", {14: b"\1"}),
+                           ("a reserved byte behind the number", {40: b"\1"})):
+        yield label, chain(lock_key, make_header(keys, number, lock_key, nonce, changes=changes), [good])
+    yield "a generation of class B that the bundle has not", chain(
+        lock_key, make_header(keys, number, lock_key, nonce, changes={12: b"\x63"}), [good])
+    header, head = make_header(keys, number, lock_key, nonce), record_head(DATA, 1, identifier, 0, 3, (1, 2))
+    for label, at, value in (("kind 0", 4, b"\0"), ("kind 3", 4, b"\3"), ("a reserved byte behind the kind", 5, b"\1"),
+                             ("a reserved byte at the record's end", 52, b"\1")):
+        new = seeded(label, 1, identifier, data=b"new", head=head[:at] + value + head[at + 1:])
+        yield label, chain(lock_key, header, [good, new, seeded("z", 2, identifier, 9, b"behind")])
+
+
 def other_keys(keys, label="other volume"):
-    """The keys of a volume that somebody else has, with this one's generation."""
+    """The keys of a volume that somebody else has, with this one's generations."""
     secret = p.hash256(label.encode())
-    return LateKeys(p.mac(secret, b"uuid", 16), p.mac(secret, b"A", 32), p.mac(secret, b"B", 32), keys.generation)
+    return LateKeys(p.mac(secret, b"uuid", 16), {keys.generation: p.mac(secret, b"A", 32)},
+                    {keys.other: p.mac(secret, b"B", 32)}, keys.generation, keys.other)

@@ -14,6 +14,14 @@ class Refused(Exception):
     """Bytes that the specification says a reader refuses."""
 
 
+class Newer(Exception):
+    """An object that a newer version made (section 11); `writer` is the program's name where the object tells it."""
+
+    def __init__(self, message, writer=None):
+        super().__init__(message + (" (made by %s)" % writer if writer else ""))
+        self.writer = writer
+
+
 def u16(data, at=0):
     return int.from_bytes(data[at:at + 2], "little")
 
@@ -28,6 +36,42 @@ def u64(data, at=0):
 
 def le(value, length):
     return value.to_bytes(length, "little")
+
+
+def split_tlvs(data):
+    """The entries (type, value) of a list that fills `data`."""
+    result, at = [], 0
+    while at < len(data):
+        end = at + 6 + u32(data, at + 2)
+        if len(data) - at < 6 or end > len(data):
+            raise Refused("TLV: length")
+        result.append((u16(data, at), data[at + 6:end]))
+        at = end
+    return result
+
+
+def tlvs(data, known):
+    """The same of an object that knows these types; Newer if an unknown one has bit 15."""
+    result = split_tlvs(data)
+    types = [kind for kind, _ in result]
+    if any(types.count(kind) > 1 for kind in known):
+        raise Refused("TLV: twice")
+    if any(kind & 0x8000 and kind not in known for kind in types):
+        raise Newer("TLV: must be understood")
+    return result
+
+
+def make_tlvs(entries):
+    return b"".join(le(kind, 2) + le(len(value), 4) + value for kind, value in entries)
+
+
+def writer_name(data):
+    """The text of the TLV `writer` (type 1) of a list that may be of any version; None where none can be read."""
+    try:
+        value = dict(split_tlvs(data)[::-1]).get(1, b"")
+    except Refused:
+        return None
+    return value.decode() if 1 <= len(value) <= 64 and all(32 <= byte < 127 for byte in value) else None
 
 
 def b64(data):

@@ -1,19 +1,25 @@
 """Sections 3 and 7: names, records, links, attributes; and walking a whole volume."""
 
+import collections
 import os
 import stat
 
 from .files import EXPLICIT, KEY_EXPOSED, File
-from .keybag import A, CLASS_NAMES, Keybag, State
+from .keybag import A, CLASS_NAMES, LARGEST, Keybag
 from .late import overlay, pending
-from .primitives import Refused, b64, equal, mac, unb64, u16, u32, xchacha_open, xchacha_stream
+from .primitives import Newer, Refused, b64, equal, mac, unb64, u16, u32, xchacha_open, xchacha_stream
+from .state import State
 
-#: Where a directory record's fields stand: name -> (offset, length).
+#: A directory record's fields: name -> (offset, length). The MAC counts from the end.
 RECORD_FIELDS = {
     "magic": (0, 3), "version": (3, 1), "default class": (4, 1), "flags": (5, 1), "generation": (6, 2),
-    "freshness": (8, 4), "directory ID": (12, 16), "MAC": (28, 16),
+    "freshness": (8, 4), "directory ID": (12, 16), "MAC": (-16, 16),
 }
 RESERVED = b".protectfs."
+VERSION = b"\x02"
+
+#: A record that verified: what is not known of it in `newer`; `default` is 0 for no class, and None if it is not known.
+Record = collections.namedtuple("Record", "id default newer")
 
 
 class Entry:
@@ -22,6 +28,8 @@ class Entry:
     def __init__(self, path, backing, status, kind):
         self.path, self.backing, self.status, self.kind = path, backing, status, kind
         self.id = self.protection_class = self.target = self.file = self.error = None
+        #: What a newer version made of it; `error` is set too unless it can be read.
+        self.newer = None
         self.xattrs = {}
 
     @property
@@ -45,12 +53,14 @@ class Volume:
         self.bad_epochs, self.tolerates_all = bad_epochs, tolerates_all
         #: What late files still have to bring: file ID -> list of (offset, data); and what of them does not count.
         self.late, self.late_reports = {}, []
+        #: Whether a newer late file closes class A.
+        self.late_newer = False
 
     @classmethod
     def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None):
         """Opens the keybag of `root`; `state` is the state file's bytes."""
         with open(os.path.join(root, ".protectfs.keybag"), "rb") as file:
-            bag = Keybag(file.read(65537))
+            bag = Keybag(file.read(LARGEST + 1))
         if passphrase is None and recovery_code is None:
             keys = bag.open(device_key)
         else:
@@ -60,7 +70,7 @@ class Volume:
             raise Refused("the keybag is not the one that was seen last")
         volume = cls(root, keys, state.open_epochs if state else (), state.tolerates_all if state else True)
         if A in keys.keys:
-            volume.late, volume.late_reports = pending(root, keys, state)
+            volume.late, volume.late_reports, volume.late_newer = pending(root, keys, state)
         return volume
 
     # Names and attributes: one scheme, two sets of keys.
@@ -116,30 +126,41 @@ class Volume:
             if not backing.startswith(b"user.pfs."):
                 continue
             name = self._open_name(backing[9:], owner, self.keys.xattr_iv, self.keys.xattr_cipher)
-            value = os.getxattr(path, backing, follow_symlinks=False)
-            result[name] = xchacha_open(self.keys.xattr_value, value[:24], owner + name, value[24:])
+            result[name] = self.xattr_value(os.getxattr(path, backing, follow_symlinks=False), owner, name)
         return result
 
+    @staticmethod
+    def _open_sealed(key, stored, ad, what):
+        """A value in the envelope that every version has."""
+        value = xchacha_open(key, stored[1:25], stored[:1] + ad, stored[25:])
+        if stored[:1] != VERSION:
+            raise Newer(what + ": version")
+        return value
+
+    def xattr_value(self, stored, owner, name):
+        return self._open_sealed(self.keys.xattr_value, stored, owner + name, "attribute")
+
     def link_target(self, stored):
-        data = unb64(stored)
-        return xchacha_open(self.keys.symlink, data[:24], b"", data[24:])
+        return self._open_sealed(self.keys.symlink, unb64(stored), b"", "symlink")
 
     def parse_record(self, target):
-        """Directory ID and default class (0: none)."""
-        if len(target) != 59:
-            raise Refused("record: length")
         data = unb64(target)
-        if not equal(mac(self.keys.record, data[:28], 16), data[28:]):
+        if len(data) < 44:
+            raise Refused("record: length")
+        if not equal(mac(self.keys.record, data[:-16], 16), data[-16:]):
             raise Refused("record: MAC")
-        if data[:4] != b"PFD\x01" or data[4] > 4 or data[5] or u16(data, 6) or u32(data, 8):
-            raise Refused("record: fields")
-        return data[12:28], data[4]
+        for known, what in (
+                (data[:4] == b"PFD" + VERSION, "version"), (data[4] <= 4, "default class"), (not data[5] & 0x0F, "flags"),
+                (not u16(data, 6), "generation"), (not u32(data, 8), "freshness"), (len(data) == 44, "length")):
+            if not known:
+                return Record(data[12:28], None, what)
+        return Record(data[12:28], data[4], "readable only" if data[5] & 0x30 else None)
 
     def record(self, directory, is_root=False):
-        identifier, default = self.parse_record(os.readlink(os.path.join(directory, b".protectfs.dir")))
-        if is_root and identifier != self.keys.root_id:
+        record = self.parse_record(os.readlink(os.path.join(directory, b".protectfs.dir")))
+        if is_root and record.id != self.keys.root_id:
             raise Refused("record: root")
-        return identifier, default
+        return record
 
     # The tree.
 
@@ -149,6 +170,8 @@ class Volume:
 
     def contents(self, file):
         """A file's plaintext with the late records that wait for it: what a program sees after the next unlock."""
+        if self.late_newer and file.protection_class == A:
+            raise Newer("late file")
         return overlay(file.contents(), self.late.get(file.id, []))
 
     def backing_path(self, path):
@@ -158,7 +181,7 @@ class Volume:
         for number, part in enumerate(parts):
             at = os.path.join(at, self.encode_name(part, identifier)[0])
             if number < len(parts) - 1:
-                identifier = self.record(at)[0]
+                identifier = self.record(at).id
         return at
 
     def walk(self):
@@ -174,7 +197,7 @@ class Volume:
         children = []
         try:
             if kind == "directory":
-                entry.id, default = self.record(backing, is_root)
+                entry.id, default, entry.newer = self.record(backing, is_root)
                 entry.protection_class = default or None
                 entry.xattrs = self.xattrs(backing, entry.id)
                 children = sorted(os.listdir(backing))
@@ -185,6 +208,10 @@ class Volume:
                 entry.protection_class, entry.id = entry.file.protection_class, entry.file.id
                 if entry.id:
                     entry.xattrs = self.xattrs(backing, entry.id)
+                if entry.file.read_only:
+                    entry.newer = "readable only"
+        except Newer as error:
+            entry.error = entry.newer = str(error)
         except (Refused, OSError) as error:
             entry.error = str(error)
         yield entry

@@ -4,8 +4,9 @@ import hashlib
 import os
 
 from . import primitives as p
-from .files import capacity, length_of_size, sign_header
-from .keybag import A, B, C, D, M, U, Keybag, Keys, sign_keybag
+from .files import capacity, length_of_size
+from .keybag import A, ALL_KEYS, B, BIND_DEVICE, C, D, INACTIVE, M, SPARE, U, BundleEntry, Keybag, Keys
+from .signing import join_keybag, make_record, make_slot, seal_page, seal_target, seal_value, wrap_header
 from .volume import Volume
 
 PASSPHRASE, DEVICE_KEY = b"correct horse", hashlib.blake2b(b"device key", digest_size=32).digest()
@@ -18,68 +19,50 @@ def rnd(label, length):
 RECOVERY = rnd("recovery", 16)
 
 
-def make_slot(uuid, number, kind, flags, material, entries, argon=False):
-    passes, memory = (1, 8 << 20) if argon else (0, 0)
-    salt = rnd("salt %d" % number, 16)
-    if argon:
-        material = p.argon2id(material, salt, passes, memory)
-    context = uuid + p.le(number, 4) + bytes([kind]) + salt + (DEVICE_KEY if flags & 1 else b"")
-    secret = p.kdf(material, "slot", context)
-    head = (p.le(104 + 40 * len(entries) + 16, 2) + bytes([kind, flags]) + p.le(number, 4)
-            + bytes([int(argon), len(entries), 0, 0]) + p.le(passes, 4) + p.le(memory, 8) + bytes(8) + salt
-            + p.kdf(secret, "slot-commit") + rnd("nonce %d" % number, 24))
-    bundle = b"".join(bytes([kind, 0]) + p.le(generation, 2) + bytes(4) + key for kind, generation, key in entries)
-    return head + p.xchacha_seal(p.kdf(secret, "slot-wrap"), head[80:104], b"protectfs1/slot\0" + uuid + head, bundle)
-
-
 def make_keybag(suite):
+    """A keybag of one device slot, a bound passphrase slot and a recovery slot; gives its keys by type too."""
     uuid = rnd("uuid %d" % suite, 16)
-    keys = {number: rnd("key %d" % number, 32) for number in (A, B, C, D, M, U)}
-    generations = {M: 0, U: 0, A: 1, B: 2, C: 3, D: 4}
-    full = [(number, generations[number], keys[number]) for number in (A, B, C, D, M, U)]
+    keys = {number: rnd("key %d" % number, 32) for number in ALL_KEYS}
+    generations = {M: 0, U: 0, SPARE: 0, A: 1, B: 2, C: 3, D: 4, INACTIVE: 5}
+    full = [BundleEntry.make(number, generations[number], keys[number]) for number in ALL_KEYS]
+    # Older keys, which files may still have; and one of a later feature.
+    full += [BundleEntry.make(number, 9, rnd("older key %d" % number, 32), int(number == D)) for number in (A, B, C, D)]
+    full += [BundleEntry.make(40, 3, rnd("key 40", 32), 0x80, b"kept")]
+    device = [entry for entry in full if entry.flags & 1]
+    label = p.make_tlvs([(1, "a label \u00fc".encode()), (2, p.le(1_700_000_000, 8))])
     slots = [
-        make_slot(uuid, 1, 1, 0, DEVICE_KEY, [full[3], full[4]]),
-        make_slot(uuid, 2, 2, 1, PASSPHRASE, full, argon=True),
-        make_slot(uuid, 4, 3, 0, RECOVERY, full),
+        make_slot(uuid, 1, 1, 0, DEVICE_KEY, device, seed="slot"),
+        make_slot(uuid, 2, 2, BIND_DEVICE, PASSPHRASE, full, DEVICE_KEY, argon=True, ext=label, seed="slot"),
+        make_slot(uuid, 4, 3, 0, RECOVERY, full, seed="slot"),
     ]
-    tlv = p.le(0x7001, 2) + p.le(3, 2) + b"abc"
-    length = 128 + sum(map(len, slots)) + len(tlv) + 64
-    header = (b"PFSKBAG1" + p.le(1, 2) + p.le(128, 2) + bytes([suite, 12, 1, 0]) + uuid + p.le(7, 8) + p.le(0, 4)
-              + p.le(0, 4) + b"".join(p.le(number, 2) for number in (0, 1, 2, 3, 4, 0, 0, 0))
-              + p.x25519_public(keys[B]) + p.le(length, 4) + p.le(len(slots), 2) + p.le(len(tlv), 2) + bytes(24))
-    return sign_keybag(header + b"".join(slots) + tlv + bytes(64), keys[M], keys[U]), keys
+    header = (b"PFSKBAG1" + p.le(2, 2) + p.le(128, 2) + bytes([suite, 12, 1, 0]) + uuid + p.le(7, 8) + p.le(0, 4)
+              + p.le(0, 4) + b"".join(p.le(number, 2) for number in (0, 1, 2, 3, 4, 0, 0, 5))
+              + p.x25519_public(keys[B]) + bytes(32))
+    entries = [(1, b"second reader 2"), (0x7001, b"abc")]
+    return join_keybag(header, slots, p.make_tlvs(entries), keys[M], keys[U]), keys
 
 
-def make_header(keys, number, flags, label):
+def make_header(keys, number, flags, label, generation=None):
     identifier, key = rnd("id " + label, 16), rnd("file key " + label, 32)
-    header = (b"PFS\x01" + bytes([number, keys.suite, 12, 0]) + p.le(flags, 2)
-              + p.le(keys.bag.generations[number], 2) + bytes(4) + identifier)
-    data = keys.wrap_data(header)
-    if number == B:
-        wrapped = p.hpke_seal(keys.bag.pk, rnd("ephemeral " + label, 32), keys.hpke_info(), data, key)
-    else:
-        nonce = rnd("wrap nonce " + label, 24)
-        wrapped = nonce + p.xchacha_seal(keys.wrap_key(number), nonce, data, key) + bytes(8)
-    return sign_header(keys, header + wrapped + bytes(16)), key
+    generation = keys.bag.generation(number) if generation is None else generation
+    header = (b"PFS\x02" + bytes([number, keys.suite, 12, 0]) + p.le(flags, 2) + p.le(generation, 2) + bytes(4) + identifier)
+    return wrap_header(keys, header, key, rnd("wrap " + label, 32)), key
 
 
 def make_page(keys, header, key, index, payload, last, epoch, label):
-    suite = keys.suite
-    nonce = rnd("nonce %s %d %d" % (label, index, epoch), 12 if suite == 1 else 24)
+    """A block; it is not checked here whether version 2 would write it like that."""
+    nonce = rnd("nonce %s %d %d" % (label, index, epoch), 12 if keys.suite == 1 else 24)
     field = p.le(len(payload), 2) + bytes([int(last), 0]) + p.le(epoch, 4)
-    data = header[16:32] + p.le(index, 8) + field + bytes([suite, 12, 0, 0]) + (header[:32] if index == 0 else b"")
-    sealed = p.block_seal(suite, keys.extent_key(key, epoch, index), nonce, data,
-                          payload.ljust(capacity(suite, index), b"\0"))
-    return (header if index == 0 else b"") + nonce + field + sealed
+    return seal_page(keys, header, key, index, nonce, field, payload)
 
 
 def content(label, length):
     return hashlib.shake_128(label.encode()).digest(length)
 
 
-def make_file(keys, number, flags, label, size, epoch=0x11223344, holes=()):
-    """Backing file and plaintext."""
-    header, key = make_header(keys, number, flags, label)
+def make_file(keys, number, flags, label, size, epoch=0x11223344, holes=(), header=None):
+    """Backing file and plaintext; `header` is one that make_header gave."""
+    header, key = header or make_header(keys, number, flags, label)
     data, pages, at, index = content(label, size), [], 0, 0
     plain = b""
     while True:
@@ -96,17 +79,6 @@ def make_file(keys, number, flags, label, size, epoch=0x11223344, holes=()):
             return b"".join(pages).ljust(length_of_size(keys.suite, size), b"\0"), plain, pages, header, key
 
 
-def make_record(keys, identifier, default=0):
-    """The target of a directory's record."""
-    data = b"PFD\x01" + bytes([default]) + bytes(7) + identifier
-    return p.b64(data + p.mac(keys.record, data, 16))
-
-
-def seal_target(keys, target):
-    nonce = rnd("link " + target.hex(), 24)
-    return p.b64(nonce + p.xchacha_seal(keys.symlink, nonce, b"", target))
-
-
 class Writer:
     """Makes a whole volume below an empty directory."""
 
@@ -115,7 +87,8 @@ class Writer:
         self.root = os.fsencode(root)
         with open(os.path.join(root, ".protectfs.keybag"), "wb") as file:
             file.write(data)
-        self.keys = Keys(Keybag(data), secrets)
+        bag = Keybag(data)
+        self.keys = Keys(bag, [BundleEntry.make(kind, bag.generation(kind), key) for kind, key in secrets.items()])
         self.volume = Volume(root, self.keys)
         os.symlink(make_record(self.keys, self.keys.root_id), os.path.join(self.root, b".protectfs.dir"))
 
@@ -142,9 +115,8 @@ class Writer:
         return plain
 
     def symlink(self, path, target):
-        os.symlink(seal_target(self.keys, target), self._place(path))
+        os.symlink(seal_target(self.keys, target, nonce=rnd("link " + path, 24)), self._place(path))
 
     def attribute(self, path, owner, name, value):
-        nonce = rnd("xattr " + path, 24)
-        sealed = nonce + p.xchacha_seal(self.keys.xattr_value, nonce, owner + name, value)
-        os.setxattr(self.volume.backing_path(path), self.volume.encode_xattr(name, owner), sealed)
+        os.setxattr(self.volume.backing_path(path), self.volume.encode_xattr(name, owner),
+                    seal_value(self.keys, owner, name, value, nonce=rnd("xattr " + path, 24)))

@@ -1,6 +1,6 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery fsck speed help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery fsck inspect path speed help version"
 _protectfs_mount_options="ro rw allow_other default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none shared strict recover no_family_class idle= uid= gid= umask= noatime atime nodiratime relatime strictatime nodev dev nosuid suid noexec exec sync dirsync"
 
 # Sets what may follow the word $1.
@@ -22,6 +22,7 @@ _protectfs_option() {
     --option | -o) kind=mountOptions ;;
     --grace | --timeout | --attribute | -a | --slot | --accept-name) kind=text ;;
     --class) kind=words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none ;;
+    --volume) kind=directory ;;
     esac
 }
 
@@ -52,6 +53,8 @@ _protectfs_command() {
     "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "fsck") options="--json --no-unlock --read-only --repair --quarantine --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
+    "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
+    "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
     "help") options="--json" operands="commandName…" ;;
     "version") options="--json" operands="" ;;

@@ -1,0 +1,128 @@
+"""Names, records, links and attributes."""
+
+from common import NEWER, REFUSE, p
+from secondreader.signing import make_record, seal_target, seal_value
+from secondreader.volume import Volume
+from secondreader.writer import rnd
+
+
+def wrong_end(text):
+    """b64 text with another last byte."""
+    data = p.unb64(text.encode())
+    return p.b64(data[:-1] + bytes([data[-1] ^ 1])).decode()
+
+
+def names(volume, directory):
+    result = []
+    for name in (b"a", b"hello.txt", "gr\u00fc\u00dfe \U0001f511".encode(), b"\xff\xfe", b"x" * 175, b"x" * 176, b"y" * 255):
+        backing, companion = volume.encode_name(name, directory)
+        result.append({"comment": "%d bytes" % len(name), "directory": directory.hex(), "name": name.hex(),
+                       "expect": {"backing": backing.decode(), "companion": companion and companion.decode()}})
+    return result
+
+
+def decoding(volume, directory):
+    keys = volume.keys
+    short = volume.encode_name(b"hello.txt", directory)[0].decode()
+    result = [{"comment": "as written", "directory": directory.hex(), "backing": short, "expect": b"hello.txt".hex()},
+              {"comment": "in another directory", "directory": rnd("other", 16).hex(), "backing": short, "expect": REFUSE},
+              {"comment": "one character changed", "directory": directory.hex(),
+               "backing": short[:-3] + ("A" if short[-3] != "A" else "B") + short[-2:], "expect": REFUSE}]
+    for bad in (b"", b".", b"..", b"a/b", b"a\0b"):
+        result.append({"comment": "decrypts to %r" % bad, "directory": directory.hex(), "expect": REFUSE,
+                       "backing": volume._seal_name(bad, directory, keys.name_iv, keys.name_cipher).decode()})
+    return result
+
+
+def records(keys, directory):
+    result = []
+
+    def add(comment, target, default=None, **more):
+        expect = {"directory": directory.hex(), "default_class": default, **more} if isinstance(default, int) else default
+        result.append({"comment": comment, "target": target, "expect": expect})
+
+    for default in range(5):
+        add("default class %d" % default, make_record(keys, directory, default).decode(), default)
+    for comment, changes, more in (
+            ("version 3", {3: b"\3"}, b""), ("version 1", {3: b"\1"}, b""), ("default class 5", {4: b"\5"}, b""),
+            ("default class 7", {4: b"\7"}, b""), ("default class 255", {4: b"\xff"}, b""), ("flag bit 0", {5: b"\1"}, b""),
+            ("flag bit 3", {5: b"\x08"}, b""), ("flag bits 3 and 4", {5: b"\x18"}, b""), ("generation 1", {6: b"\1"}, b""),
+            ("generation 256", {7: b"\1"}, b""), ("freshness 1", {8: b"\1"}, b""), ("freshness 2^31", {11: b"\x80"}, b""),
+            ("one byte longer", {}, b"\0"), ("100 bytes longer, version 9", {3: b"\x09"}, bytes(100))):
+        target = make_record(keys, directory, 3, changes, more).decode()
+        result.append({"comment": "newer: " + comment, "target": target, "expect": NEWER, "directory": directory.hex()})
+        result.append({"comment": "MAC is wrong: " + comment, "target": wrong_end(target), "expect": REFUSE})
+    for bit in (4, 5):
+        add("flag bit %d: readable only" % bit, make_record(keys, directory, 2, {5: bytes([1 << bit])}).decode(), 2, read_only=True)
+    for bit in (6, 7):
+        add("flag bit %d: kept" % bit, make_record(keys, directory, 2, {5: bytes([1 << bit])}).decode(), 2)
+    add("MAC is wrong", wrong_end(make_record(keys, directory, 4).decode()), REFUSE)
+    add("43 bytes", p.b64(p.unb64(make_record(keys, directory, 4))[1:]).decode(), REFUSE)
+    add("empty", "", REFUSE)
+    return result
+
+
+def sealed(comment, kind, made, value):
+    """Version 2, others, and a byte changed: `made` gives what is stored for a version."""
+    good = made(2)
+    result = [{"comment": comment, **kind, "stored": good, "expect": value.hex()}]
+    for version in (0, 1, 3, 255):
+        result.append({"comment": "newer: version byte %d" % version, **kind, "stored": made(version), "expect": NEWER})
+    return result
+
+
+def make(keys):
+    volume = Volume("/", keys)
+    directory, owner, nonce = rnd("directory", 16), rnd("owner", 16), rnd("link", 24)
+    link = seal_target(keys, b"../target", nonce=nonce).decode()
+    relabelled = p.b64(b"\3" + p.unb64(link.encode())[1:]).decode()
+    value = seal_value(keys, owner, b"user.comment", b"value", nonce=nonce)
+    attribute = {"owner": owner.hex(), "name": b"user.comment".hex(),
+                 "backing": volume.encode_xattr(b"user.comment", owner).decode()}
+    links = sealed("a target", {}, lambda version: seal_target(keys, b"../target", version, nonce).decode(), b"../target")
+    links += [{"comment": "changed", "stored": wrong_end(link), "expect": REFUSE},
+              {"comment": "another version byte, not sealed again", "stored": relabelled, "expect": REFUSE},
+              {"comment": "cut", "stored": p.b64(p.unb64(link.encode())[:40]).decode(), "expect": REFUSE},
+              {"comment": "empty", "stored": "", "expect": REFUSE}]
+    attributes = sealed("a value", attribute, lambda version: seal_value(
+        keys, owner, b"user.comment", b"value", version, nonce).hex(), b"value")
+    attributes += [{**attribute, "comment": "another object", "owner": rnd("o", 16).hex(), "stored": value.hex(), "expect": REFUSE},
+                   {**attribute, "comment": "changed", "stored": (value[:-1] + bytes([value[-1] ^ 1])).hex(), "expect": REFUSE},
+                   {**attribute, "comment": "another version byte, not sealed again", "stored": (b"\3" + value[1:]).hex(),
+                    "expect": REFUSE},
+                   {**attribute, "comment": "cut", "stored": value[:40].hex(), "expect": REFUSE},
+                   {**attribute, "comment": "empty", "stored": "", "expect": REFUSE}]
+    return {
+        "metadata_keys": [{"comment": "from M", "M": keys.keys[16].hex(), "UUID": keys.uuid.hex(),
+                           "expect": {"header": keys.header.hex(), "root_id": keys.root_id.hex()}}],
+        "name": names(volume, directory), "name_decoding": decoding(volume, directory), "record": records(keys, directory),
+        "symlink": links, "xattr": attributes,
+    }
+
+
+def readers(keys):
+    """How each of these kinds is read."""
+    x, volume = bytes.fromhex, Volume("/", keys)
+
+    def name(entry):
+        backing, companion = volume.encode_name(x(entry["name"]), x(entry["directory"]))
+        return {"backing": backing.decode(), "companion": companion and companion.decode()}
+
+    def record(entry):
+        found = volume.parse_record(entry["target"].encode())
+        if found.default is None:
+            return NEWER if found.id.hex() == entry["directory"] else found
+        return {"directory": found.id.hex(), "default_class": found.default, **({"read_only": True} if found.newer else {})}
+
+    def xattr(entry):
+        owner, stored = x(entry["owner"]), x(entry["stored"])
+        opened = volume._open_name(entry["backing"][9:].encode(), owner, keys.xattr_iv, keys.xattr_cipher)
+        return volume.xattr_value(stored, owner, opened).hex()
+
+    return {
+        "metadata_keys": lambda e: {"header": p.kdf(x(e["M"]), "header", x(e["UUID"])).hex(),
+                                    "root_id": p.kdf(x(e["M"]), "root-id", x(e["UUID"]))[:16].hex()},
+        "name": name, "record": record, "xattr": xattr,
+        "name_decoding": lambda e: volume.decode_name(e["backing"].encode(), b"/", x(e["directory"])).hex(),
+        "symlink": lambda e: volume.link_target(e["stored"].encode()).hex(),
+    }

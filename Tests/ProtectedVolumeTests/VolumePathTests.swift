@@ -1,0 +1,121 @@
+// Paths of a mount and of its store, in both directions.
+
+import BackingStore
+@testable import MemoryStore
+import HostSystem
+import Testing
+import VolumeFormat
+
+@testable import ProtectedVolume
+
+@Suite struct VolumePathTests {
+    private let it: TestVolume
+
+    init() throws {
+        it = try TestVolume()
+        try it.mkdir("a")
+        try it.mkdir("a/b")
+        try it.write("a/b/file")
+        try it.write("a/" + String(repeating: "l", count: 200))
+        _ = try it.volume.symlink(
+            Array("link".utf8), in: it.volume.root, target: [65], caller: TestVolume.caller)
+    }
+
+    /// The backing path of a visible one, after both directions agree.
+    @discardableResult
+    private func both(_ path: [[UInt8]]) throws -> NamedPlace {
+        let there = try it.volume.place(ofVisible: path)
+        let back = try it.volume.place(ofBacking: there.backing).get()
+        #expect(back.visible == path)
+        #expect(back.backing == there.backing)
+        #expect(back.kind == there.kind && back.standing == there.standing && back.companion == there.companion)
+        return there
+    }
+
+    @Test func everyKindInEveryState() throws {
+        let place = try both(it.split("a/b/file"))
+        #expect(place.backing.last == (try it.backing("a/b/file").1))
+        #expect(place.kind == .file && place.standing == .verified && place.companion == nil)
+        #expect(try both(it.split("a/b")).kind == .directory)
+        #expect(try both([]).kind == .directory)
+        #expect(try both(it.split("link")).kind == .symlink)
+        it.lock()
+        #expect(try both(it.split("a/b/file")).backing == place.backing)
+        let before = try it.mountAgain(it.directory, unlocked: false)
+        #expect(try before.volume.place(ofVisible: it.split("a/b/file")).backing == place.backing)
+    }
+
+    @Test func aNameOfAnyBytes() throws {
+        let name: [UInt8] = [0x20, 0x0a, 0xff, 0x1b]
+        let (entry, _) = try it.volume.create(name, in: it.volume.root, mode: 0o644, caller: TestVolume.caller)
+        it.volume.release(entry.node, writable: true)
+        #expect(try both([name]).kind == .file)
+    }
+
+    @Test func aCompanionStandsForItsEntry() throws {
+        let place = try both([Array("a".utf8), Array(repeating: UInt8(ascii: "l"), count: 200)])
+        let companion = try #require(place.companion)
+        #expect(Array(companion.bytes) == Array(try #require(place.backing.last).bytes) + Array(".n".utf8))
+        let other = try it.volume.place(ofBacking: place.backing.dropLast() + [companion]).get()
+        #expect(other.visible == place.visible && other.backing == place.backing)
+    }
+
+    @Test func whatIsMissing() throws {
+        #expect(throws: VolumeError.noEntry) { try it.volume.place(ofVisible: it.split("a/none")) }
+        let place = try it.volume.place(ofVisible: it.split("a/none"), missing: true)
+        #expect(place.kind == nil)
+        // It is the place that the name then gets.
+        try it.write("a/none")
+        #expect(try it.volume.place(ofVisible: it.split("a/none")).backing == place.backing)
+        #expect(throws: VolumeError.noEntry) {
+            try it.volume.place(ofVisible: it.split("a/zero/none"), missing: true)
+        }
+        #expect(throws: VolumeError.refused(.ENOTDIR)) { try it.volume.place(ofVisible: it.split("a/none/x")) }
+        #expect(throws: VolumeError.nameTooLong) {
+            try it.volume.place(ofVisible: [Array(repeating: 65, count: 256)], missing: true)
+        }
+        #expect(throws: VolumeError.noEntry) {
+            try it.volume.place(ofBacking: [#require(EntryName("lNY3UTxYzHZ_7354HlsTnpg"))]).get()
+        }
+    }
+
+    @Test func reservedAndForeignNames() throws {
+        func kind(_ name: String) throws -> NamelessPlace? {
+            guard case .failure(let reason) = try it.volume.place(ofBacking: [#require(EntryName(name))]) else {
+                return nil
+            }
+            return reason
+        }
+        #expect(try kind(".protectfs.keybag") == NamelessPlace(kind: .keybag))
+        #expect(try kind(".protectfs.dir") == NamelessPlace(kind: .record))
+        #expect(try kind(".protectfs.lost+found") == NamelessPlace(kind: .lostAndFound))
+        let foreign = try #require(EntryName("foreign"))
+        _ = try it.directory.createFile(foreign, mode: 0o600)
+        let place = try it.volume.place(ofBacking: [foreign]).get()
+        #expect(place.standing == .undecryptable)
+        #expect(try both(place.visible).backing == [foreign])
+    }
+
+    @Test func namesThatNothingProves() throws {
+        try it.volume.directory(it.node("a")).unlink(BackingName.record)
+        let again = try it.mountAgain(it.directory)
+        let node = try again.node("a")
+        let shown = try #require(try again.list(node).first { String(decoding: $0, as: UTF8.self).hasSuffix("-b") })
+        let place = try again.volume.place(ofVisible: [Array("a".utf8), shown, Array("file".utf8)])
+        #expect(place.standing == .unverified && place.kind == .file)
+        let back = try again.volume.place(ofBacking: place.backing).get()
+        #expect(back.visible == place.visible && back.standing == .unverified)
+        // Where a name would be is not known without the directory's ID.
+        #expect(throws: VolumeError.noEntry) { try again.volume.place(ofVisible: again.split("a/c"), missing: true) }
+    }
+
+    /// Lookups that are counted are taken back.
+    @Test func nothingStaysKnown() throws {
+        let before = try it.mountAgain(it.directory)
+        let count = before.volume.knownNodeCount
+        let place = try before.volume.place(ofVisible: it.split("a/b/file"))
+        _ = try before.volume.place(ofBacking: place.backing)
+        _ = try? before.volume.place(ofVisible: it.split("a/b/none"))
+        #expect(before.volume.knownNodeCount == count)
+    }
+}
