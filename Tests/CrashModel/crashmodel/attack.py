@@ -36,6 +36,7 @@ def manipulations(image):
         block = (p.CLOSED, 1, (OLDER,), first[p.KEY])
         longer = p.with_page(p.resized(image, (index + 1) * p.UNIT), index, block)
         yield "a dropped page %d put back" % index, longer, index, False
+        yield "garbage behind the end, with an epoch that ended badly", p.with_page(longer, index, p.DAMAGED), -1, False
 
 
 def objection(image, changed, replaced, may_be_holes, tolerance):

@@ -35,6 +35,7 @@ CAUGHT = [
     Trial("tolerance by the last page alone", [cut(3)], FIVE, 1),
     Trial("R1 without page 0's epoch", [cut(0)], THREE, 1),
     Trial("R1 without the last page's epoch", [("write", 1, 2)], [closed(0)], 1),
+    Trial("R1 believes a page that does not verify", [("append", 1), UNMOUNT], [closed(0)], 2, "attack"),
     Trial("R2 stops at a zero page", [("append", 3)], NEW, 1),
     Trial("R3 asks for an epoch", [("write", 5, 1)], THREE, 1),
     Trial("another length asks for an epoch", [cut(7)], EIGHT, 1),

@@ -58,7 +58,10 @@ def _read(image, tolerance):
         # R1
         if end > 0:
             if not is_bad or wrong("R1 without page 0's epoch"):
-                other = _verified(p.page_at(image, end), key)
+                other = p.page_at(image, end)
+                if other == p.DAMAGED and tolerance.any_bad and wrong("R1 believes a page that does not verify"):
+                    other = (p.BAD, 0, (), key)
+                other = _verified(other, key)
                 if wrong("R1 without the last page's epoch") or not tolerance.bad[other[p.EPOCH]]:
                     raise Refused("R1: pages behind the end")
             departures.append("dropped pages")
