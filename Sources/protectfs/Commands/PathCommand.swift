@@ -18,8 +18,8 @@ extension Command {
             A name of more than 175 bytes has a second object in the store, its companion: the same path with .n. Copy both. With
             --missing, the last name need not exist: this is where a deleted file was, and would be again.
 
-            On a terminal, control characters are shown as \\xHH. Elsewhere the path is printed byte for byte; --json also
-            gives the bytes as hexadecimal digits.
+            On a terminal, control characters are shown as hexadecimal digits. Elsewhere the path is printed byte for byte;
+            --json also gives the bytes as hexadecimal digits.
             """,
         options: [
             .json, Option("reverse", letter: "r", help: "PATH is in the store; show its path on the mount"),

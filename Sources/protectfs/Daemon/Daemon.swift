@@ -70,7 +70,7 @@ enum Daemon {
         let access = try request.check()
         var request = request
         if !request.isReadOnly, let obstacle = try access.obstacle() {
-            log.write("\(obstacle.message); mounted read-only", .warning)
+            log.write("\(obstacle.message); the volume is mounted read-only", .warning)
             request = request.readOnly
         }
         let options = request.options.volume

@@ -45,6 +45,7 @@ enum ObjectWords {
                 "its file \"log\" says where each object came from"
             )
         case .companion: ("companion", "the companion of a long name", "it belongs to the entry without .n")
+        case .unknownReserved: ("unknown", "a reserved name of a newer version", "it is hidden, and kept as it is")
         case .long, .encoded, .foreign: nil
         }
     }
