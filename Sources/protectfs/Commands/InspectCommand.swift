@@ -29,7 +29,7 @@ extension Command {
 
             The exit code is 0 if everything verifies, 4 if something is damaged or its name is not proven, 5 if a newer version of
             protectfs made it, 8 if the class is closed without a passphrase, and 6 if a program changed the file meanwhile. Damage
-            that a crash explains is shown, and is none.
+            that a crash explains is shown and does not count.
             """,
         options: [
             .json, Option("pages", help: "show each page by itself"),
@@ -41,7 +41,7 @@ extension Command {
         examples: [
             .init(
                 "protectfs inspect \"$(protectfs path ~/documents/diary.txt)\"", "Show the encrypted file of a file."),
-            .init("protectfs inspect --volume ~/.documents /backup/R4…", "Show a file of a backup, with today's keys."),
+            .init("protectfs inspect --volume ~/.documents /backup/ENCRYPTED-NAME", "Show a file of a backup, with today's keys."),
         ], run: Inspect.run)
 }
 

@@ -11,7 +11,7 @@ extension Command {
         "Shows where a file of a mount is in the volume's directory, or the other way round.",
         details: """
             PATH is any object of a mount: the command prints its path in the volume's directory (the store). With --reverse,
-            PATH is an object of the store, and the command prints its path on the mount. A relative PATH that does not exist
+            PATH is an object of the store, and the command prints its path on the mount. A relative one that does not exist
             here is then looked for in the stores of the mounts, because fsck prints such paths. A symbolic link is not
             followed. No passphrase is needed, and it works while the volume is locked.
 
@@ -27,7 +27,7 @@ extension Command {
         ],
         examples: [
             .init("protectfs path ~/documents/diary.txt", "Show the encrypted file of a file."),
-            .init("protectfs path --reverse ~/.documents/R4…", "Show which file an encrypted one is."),
+            .init("protectfs path --reverse ~/.documents/ENCRYPTED-NAME", "Show which file an encrypted one is."),
         ], usesKeys: false, run: PathCommand.run)
 }
 
