@@ -57,8 +57,8 @@ package struct StateFile: Sendable {
         if bytes.isEmpty { throw .empty }
         let least = StateFileLayout.leastLength
         guard span.hasText("PFSSTAT1"), bytes.count <= StateFileLayout.maximumLength else {
-            // A short file may have lost its end within the magic. A long one has not.
-            throw bytes.count < 8 ? .cutOff(length: bytes.count, expected: least) : .damaged
+            // A short file may have lost its end within the magic.
+            throw "PFSSTAT".utf8.starts(with: bytes) ? .cutOff(length: bytes.count, expected: least) : .damaged
         }
         if bytes.count >= 10, span.littleEndian(at: 8, as: UInt16.self) == FormatVersion.neverReleased {
             throw .neverReleased

@@ -37,6 +37,7 @@ import VolumeFormat
         #expect(defect([]) == .empty)
         #expect(defect(bytes + [0]) == .damaged)
         #expect(defect([UInt8](repeating: 0, count: bytes.count)) == .damaged)
+        #expect(defect(Array("damaged".utf8)) == .damaged)
         #expect(defect(Array("#!/bin/sh\n# not a state file".utf8)) == .damaged)
         #expect(defect(bytes, of: VolumeID(InlineArray(repeating: 9))) == .otherVolume(Self.volume))
         #expect(defect(changed(bytes) { $0[8] = 3 }) == .newer(.version(3), writer: writer))

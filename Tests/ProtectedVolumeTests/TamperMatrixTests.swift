@@ -102,7 +102,7 @@ import VolumeFormat
             ("### 5.1 Header", FileHeader.fields(of: .complete)), ("### 7.1 Directory records", DirectoryRecord.fields),
             (
                 "### 4.1 The state file",
-                LayoutField.sequence([("", 8), ("", 2), ("", 2), ("", 4), ("", 16), ("", 8), ("", 32), ("", 32)])
+                StateFileLayout(unpinned: VolumeID(InlineArray(repeating: 1)), toleratesEverything: true).fields
             ),
             ("### 8.1 Header, 128 bytes", LateFileHeader.fields), ("### 8.2 Records", record.fields),
         ]

@@ -164,9 +164,10 @@ import VolumeFormat
         #expect(parsed.highestEpoch == 0xffff_fffe)
     }
 
-    /// Where each TLV of a state file is made of, and what its value must be.
+    /// What each TLV's value must be, and that those which are not known stay in their places.
     @Test func valuesOfState() throws {
-        let empty = StateFileLayout(unpinned: VolumeID(InlineArray { UInt8($0) }), toleratesEverything: true).serialized()
+        let volume = VolumeID(InlineArray { UInt8($0) })
+        let empty = StateFileLayout(unpinned: volume, toleratesEverything: true).serialized()
         func parse(_ values: [(UInt16, [UInt8])], highest: UInt32 = 9) throws -> StateFileLayout {
             var list = TypeLengthValues()
             for (type, value) in values { list[type] = value }

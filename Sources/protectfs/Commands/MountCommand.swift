@@ -47,9 +47,6 @@ extension Command {
             }
             let volume = try request.check()
             if let warning = try volume.found.place().warning(volume.path) { Output.note(warning) }
-            if !request.isReadOnly, let obstacle = try volume.obstacle() {
-                Output.error("\(obstacle.message); the volume is mounted read-only")
-            }
             if arguments.has("foreground") {
                 let connectionGuard = ConnectionGuard()
                 let credential = try credential(arguments, request)

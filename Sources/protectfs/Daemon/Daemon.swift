@@ -69,10 +69,8 @@ enum Daemon {
         try checkDescriptors()
         let access = try request.check()
         var request = request
-        if !request.isReadOnly, let obstacle = try access.obstacle() {
-            log.write("\(obstacle.message); mounted read-only", .warning)
-            request = request.readOnly
-        }
+        let obstacle = request.isReadOnly ? nil : try access.obstacle()
+        if obstacle != nil { request = request.readOnly }
         let options = request.options.volume
         if !options.isReadOnly {
             try checkWritable(access)
@@ -81,6 +79,8 @@ enum Daemon {
             }
         }
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
+        // Not before the keybag is verified, which may be the obstacle.
+        if let obstacle { log.write("\(obstacle.message); the volume is mounted read-only", .warning) }
         let state = try stateStore(access, request)
         if isUnlocked, !options.isReadOnly {
             if state != nil { try access.pin() }

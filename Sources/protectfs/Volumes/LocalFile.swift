@@ -25,9 +25,6 @@ struct LocalFile {
     /// Whether it is one of the two locks.
     var isLock: Bool { words.last == "lock" }
 
-    /// Whether it is a state file that `fsck --forget-state` has set aside.
-    var isForgottenState: Bool { words.count > 1 && words.last?.hasPrefix(Self.forgotten) == true }
-
     /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to. Nil for any other name.
     private func number(suffix: String) -> Int? {
         guard !isBeingErased, words.last == suffix else { return nil }
@@ -36,7 +33,6 @@ struct LocalFile {
         return number
     }
 
-    private static let forgotten = "forgotten-"
     private static let erasing = Array(".erasing".utf8)
 
     /// The name of a file while it is being destroyed.
@@ -90,7 +86,7 @@ struct LocalFile {
     static func stateLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).lock") }
 
     /// The name under which `fsck --forget-state` sets a state file aside, at the given attempt.
-    static func forgottenState(_ name: String, attempt: Int) -> String { "\(name).\(forgotten)\(attempt)" }
+    static func forgottenState(_ name: String, attempt: Int) -> String { "\(name).forgotten-\(attempt)" }
 
     /// The name under which a device key is set aside when it is replaced, at the given attempt.
     static func replacedKey(_ path: HostPath, attempt: Int) -> HostPath {

@@ -249,10 +249,10 @@ def test_damaged_state_of_a_copy(environment):
     put(damaged, b"damaged")
     opens(environment, volume)
     said = refused(environment, copy, DAMAGED, "--passphrase-file", volume.passphrase_file)
-    assert damaged in said and "remove it" in said and "to see where" not in said, said
+    assert damaged in said and "--forget-state" in said and "to see where" not in said, said
     os.unlink(damaged)
     opens(environment, copy)
     put(key_file(volume, "state"), b"damaged")
     said = refused(environment, volume, DAMAGED, "--passphrase-file", volume.passphrase_file)
-    assert "remove it" in said, said
+    assert "--forget-state" in said, said
     opens(environment, copy)

@@ -1,13 +1,13 @@
 """Volumes and mounts for the tests: made, used, and cleaned up even when a mount hangs."""
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 
+import states
 # Tests find these here as well.
 from processes import (PATIENCE, CommandFailed, Lines, as_user, detach, in_child, outcome, run, sync,  # noqa: F401
                        wait_until)
@@ -287,23 +287,7 @@ def forget_store(data):
     """Takes out of state files which store they belong to: the next one that is seen takes them over, as a copy would not."""
     for name in os.listdir(os.path.join(data, "protectfs")):
         if name.endswith(".state"):
-            path = os.path.join(data, "protectfs", name)
-            state = without_tlv(read_file(path), 4)
-            with open(path, "wb") as file:
-                file.write(state)
-
-
-def without_tlv(state, kind):
-    """A state file's bytes without a TLV (docs/volume-format.md, section 4.1)."""
-    at, tlvs = int.from_bytes(state[10:12], "little"), b""
-    head = state[:at]
-    while at < len(state) - 32:
-        end = at + 6 + int.from_bytes(state[at + 2:at + 6], "little")
-        if int.from_bytes(state[at:at + 2], "little") != kind:
-            tlvs += state[at:end]
-        at = end
-    body = head[:12] + (len(head) + len(tlvs) + 32).to_bytes(4, "little") + head[16:] + tlvs
-    return body + hashlib.blake2b(body, digest_size=32).digest()
+            states.forget_store(os.path.join(data, "protectfs", name))
 
 
 class Watch(Lines):

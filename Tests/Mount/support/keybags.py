@@ -6,10 +6,10 @@ import json
 import os
 
 import reader
+import states
 from harness import Mount, Volume, protectfs, read_file, write_file
 
 REFUSED, NOT_DONE = 4, 8
-UNPINNED = 2
 
 
 def secret_file(volume, name, text):
@@ -89,7 +89,7 @@ class Keybags:
     def pinned(self):
         """The serial that is pinned; nothing for none."""
         state = self.state()
-        if state is None or int.from_bytes(state[116:120], "little") & UNPINNED:
+        if state is None or states.flags(state) & states.UNPINNED:
             return None
         return int.from_bytes(state[32:40], "little")
 

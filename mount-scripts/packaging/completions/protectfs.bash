@@ -52,7 +52,7 @@ _protectfs_command() {
     "passphrase list") options="--json" operands="directory" ;;
     "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "fsck") options="--json --no-unlock --read-only --repair --quarantine --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
+    "fsck") options="--json --no-unlock --read-only --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
