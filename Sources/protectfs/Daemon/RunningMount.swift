@@ -182,6 +182,13 @@ final class RunningMount: Sendable {
                 ? Self.isEnding(request.mountPoint)
                 : .init(.busy, "too many unlock attempts are already waiting; try again later")
         case .some(let keys):
+            // A newer program may have added a feature since mounting. The keybag is verified now.
+            if !volume.options.isReadOnly {
+                do throws(KeybagError) { try current.bag.requireWritable() } catch {
+                    let failure = ErrorMessages.keybag(error, request.volume)
+                    throw .init(failure.code, "\(failure.message); unmount, and mount read-only")
+                }
+            }
             let outcome: UnlockOutcome?
             do throws(KeyError) {
                 outcome = try takeIn(keys)

@@ -149,6 +149,17 @@ def test_read_only_feature(environment):
     assert facts["writer"] == WRITER and facts["format"] == 2, facts
 
 
+def test_a_feature_that_comes_while_mounted(environment):
+    """A writable mount does not unlock with a keybag that forbids writing."""
+    bag = Bag(environment)
+    one = environment.mount(bag.volume)
+    one.lock()
+    bag.remake(changes={104: b"\1"}, tlvs=[(1, WRITER.encode())])
+    done = one.command("unlock", "--recovery-file", bag.volume.code_file, one.path, ok=False)
+    assert done.returncode == UNSUPPORTED and WRITER in done.stderr, done
+    assert one.state() == "locked", one.state()
+
+
 def mount_read_only(environment, volume):
     """A mount that says on standard error why it is read-only."""
     result = environment.mount(volume)
