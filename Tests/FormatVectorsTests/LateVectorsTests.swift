@@ -65,7 +65,12 @@ import VolumeFormat
         guard let header = try LateFileContent.header(of: file) else { throw VolumeError.invalid }
         #expect(filled(LateFileHeader.length) { header.store(into: &$0) } == Array(bytes[..<LateFileHeader.length]))
         let keys = try keys(vector)
-        let content = try LateFileContent(reading: file, keys.openLateKey(header))
+        let key: LateKey
+        do throws(KeyError) { key = try keys.openLateKey(header) } catch {
+            throw error == .newer ? VolumeError.newer(.late) : .damaged(.late)
+        }
+        let content = try LateFileContent(reading: file, key)
+        if content.isNewer { throw VolumeError.newer(.late) }
         var found = Found(
             number: header.number, count: Int(content.next), done: Int(content.done), hasRest: content.hasRest)
         for entry in content.entries {

@@ -65,12 +65,16 @@ import VolumeFormat
         let number: UInt64 = header.span.littleEndian(at: 32)
         let ring = try it.keys.ring()
         try it.keys.unlock(ring)
-        let wrapKey = try ring.withState { held throws(KeyError) -> SecretKey in
-            guard case .present(let keys) = held.complete else { throw .locked(.complete) }
-            let classKey = try keys.key(held.generation(of: .complete))
-            let context = AssociatedData.lateContext(volume: held.volumeID, number: number)
-            return try keyMemory { () throws(SodiumError) in
-                try deriveKey(from: classKey, label: KeyLabel.late, context: context.span)
+        let context = AssociatedData.lateContext(volume: ring.volumeID, number: number)
+        let wrapKey = try ring.withState { (held: borrowing HeldKeys) throws(KeyError) -> SecretKey in
+            let generation = held.generation(of: .complete)
+            switch held.complete {
+            case .absent: throw .locked(.complete)
+            case .present(let keys):
+                let classKey = try keys.key(generation)
+                return try keyMemory { () throws(SodiumError) in
+                    try deriveKey(from: classKey, label: KeyLabel.late, context: context.span)
+                }
             }
         }
         let nonce = [UInt8](repeating: 3, count: 24)

@@ -51,6 +51,30 @@ import VolumeFormat
         #expect(throws: FormatError.length) { _ = try FileHeader(parsing: short.span) }
     }
 
+    /// Flags above the incompatible ones parse, and are written again.
+    @Test func flagsOfLaterVersions() throws {
+        var stored = Self.header(.complete)
+        for (bits, isReadableOnly) in [(0x01, true), (0x08, true), (0x10, false), (0xF0, false)] as [(UInt8, Bool)] {
+            stored[9] = bits
+            let header = try FileHeader(parsing: stored.span)
+            #expect(header.flags.areReadableOnly == isReadableOnly)
+            #expect(Self.bytes(128) { header.store(into: &$0) } == stored)
+        }
+        let record = DirectoryRecord(directoryID: ObjectID(InlineArray { UInt8($0) }), defaultClass: nil)
+        let text = record.target()
+        var target = try #require(Base64URL.decode(text.span) as [UInt8]?)
+        for (bits, isReadableOnly) in [(0x10, true), (0x20, true), (0x40, false), (0xC0, false)] as [(UInt8, Bool)] {
+            target[5] = bits
+            let parsed = try DirectoryRecord(parsing: target.span)
+            #expect(parsed.flags.areReadableOnly == isReadableOnly)
+            #expect(parsed.target() == Base64URL.encode(target.span))
+        }
+        for bit in 0..<4 as Range<UInt8> {
+            target[5] = 1 << bit
+            #expect(throws: FormatError.unsupported("flags")) { _ = try DirectoryRecord(parsing: target.span) }
+        }
+    }
+
     /// Every single-byte change of a valid object parses to the same bytes again or is refused.
     private func sweep(_ valid: [UInt8], _ again: ([UInt8]) throws -> [UInt8]) throws {
         #expect(try again(valid) == valid)
