@@ -100,10 +100,6 @@ package struct SlotLayout: Sendable {
         guard let derivation = Derivation(rawValue: slot[8]) else { throw .unsupported("slot KDF") }
         guard length >= Self.fixedLength + Self.tagLength else { throw .inconsistent("slot length") }
         guard slot.extracting(24..<32).isAllZero else { throw .unsupported("reserved slot bytes") }
-        let bundleStart = Self.fixedLength + Int(slot.littleEndian(at: 10, as: UInt16.self))
-        guard length == bundleStart + Int(slot[9]) * BundleEntry.length + Self.tagLength else {
-            throw .inconsistent("slot length")
-        }
         let passes: UInt32 = slot.littleEndian(at: 12)
         let memory: UInt64 = slot.littleEndian(at: 16)
         switch derivation {
@@ -112,6 +108,10 @@ package struct SlotLayout: Sendable {
             guard Self.acceptedPasses.contains(passes), Self.acceptedMemory.contains(memory) else {
                 throw .unsupported("slot KDF parameters")
             }
+        }
+        let bundleStart = Self.fixedLength + Int(slot.littleEndian(at: 10, as: UInt16.self))
+        guard length == bundleStart + Int(slot[9]) * BundleEntry.length + Self.tagLength else {
+            throw .inconsistent("slot length")
         }
         self.init(
             kind: kind, isBoundToDevice: slot[3] & Self.bindDevice != 0, slotID: slot.littleEndian(at: 4),

@@ -79,17 +79,39 @@ import VolumeFormat
         let entries = vectors.entries("keybag")
         #expect(entries.count > 30)
         for vector in entries {
-            let outcome = try? open(vector)
-            #expect((outcome == nil) == vector.isRefused, "\(vector.comment)")
-            for (number, key) in outcome ?? [:] {
-                #expect(vector.expected.text(number) == key, "\(vector.comment), key \(number)")
+            do {
+                let bag = try Keybag(parsing: vector.hex("keybag"))
+                let outcome = try open(bag, vector)
+                #expect(vector.isAccepted, "\(vector.comment)")
+                #expect(outcome == vector.expected.fields as? [String: String], "\(vector.comment)")
+                #expect(bag.isReadOnly == vector.isTrue("read_only"), "\(vector.comment)")
+            } catch KeybagError.newer(_, let writer) {
+                #expect(vector.isNewer, "\(vector.comment)")
+                #expect(writer ?? "" == vector.text("writer"), "\(vector.comment)")
+            } catch is KeybagError {
+                #expect(vector.isRefused, "\(vector.comment)")
             }
-            #expect(vector.isRefused || outcome?.count == vector.expected.fields.count)
         }
     }
 
-    private func open(_ vector: Vector) throws -> [String: String] {
-        let bag = try Keybag(parsing: vector.hex("keybag"))
+    @Test func slots() throws {
+        let entries = vectors.entries("slots")
+        #expect(entries.count >= 10)
+        for vector in entries {
+            let slots = try Keybag(parsing: vector.hex("keybag")).slots
+            let expected = vector.fields["expect"] as? [[String: Any]] ?? []
+            #expect(slots.count == expected.count)
+            for (slot, fields) in zip(slots, expected.map(Vector.init)) {
+                #expect(UInt64(slot.id) == fields.number("id") && UInt64(slot.kindNumber) == fields.number("kind"))
+                #expect(slot.label.name ?? "" == fields.text("label"), "\(vector.comment)")
+                #expect(slot.label.seconds ?? 0 == fields.number("date"), "\(vector.comment)")
+                #expect((slot.kind == nil) == fields.isTrue("newer"), "\(vector.comment)")
+            }
+        }
+    }
+
+    /// The keys by the number of their type, of the keybag's generations.
+    private func open(_ bag: Keybag, _ vector: Vector) throws -> [String: String] {
         let device = vector.has("device_key") ? vector.hex("device_key") : nil
         var credential: Credential?
         if vector.has("passphrase") {
@@ -98,7 +120,7 @@ import VolumeFormat
             credential = .recoveryCode(try SecretBytes(copying: vector.ascii("recovery_code").span))
         }
         guard let credential = credential.take() else {
-            return text(try bag.open(deviceKey: try key(device ?? [])).bundle)
+            return text(try bag.open(deviceKey: try key(device ?? [])).bundle, bag.generations)
         }
         let keys: VolumeKeys
         if let device {
@@ -106,64 +128,23 @@ import VolumeFormat
         } else {
             keys = try bag.unlock(credential)
         }
-        return text(keys.bundle)
+        return text(keys.bundle, bag.generations)
     }
 
     private func text(_ key: borrowing SecretKey) -> String { key.withBytes { hex($0.copiedBytes()) } }
 
-    /// The keys of a bundle by the number of their type.
-    private func text(_ bundle: borrowing KeyBundle) -> [String: String] {
+    private func text(_ bundle: borrowing KeyBundle, _ generations: [UInt16]) -> [String: String] {
         bundle.withBytes { bytes in
             var keys: [String: String] = [:]
             for (index, entry) in bundle.entries.enumerated() {
+                guard BundleEntry.KeyType.all.contains(entry.type),
+                    entry.generation == entry.type.generation(in: generations)
+                else { continue }
                 let start = index * BundleEntry.length
                 let key = bytes.extracting(start + BundleEntry.keyOffset..<start + BundleEntry.length)
                 keys["\(entry.type.number)"] = hex(key.copiedBytes())
             }
             return keys
-        }
-    }
-
-    /// The epoch of a session that begins.
-    @Test func epochs() {
-        let entries = vectors.entries("epoch")
-        #expect(entries.count > 5)
-        for vector in entries {
-            let next = Epoch.next(after: UInt32(vector.number("highest")), at: vector.signed("seconds"))
-            #expect((next == nil) == vector.isRefused, "\(vector.comment)")
-            if let next { #expect(UInt64(next) == vector.expectedNumber, "\(vector.comment)") }
-        }
-    }
-
-    @Test func states() throws {
-        for vector in vectors.entries("state") {
-            let bytes = vector.hex("state")
-            guard let state = vector.state(bytes) else { continue }
-            #expect(state.serialized() == bytes, "\(vector.comment)")
-            #expect(state.highestEpoch == vector.expected.number("highest_epoch"))
-            #expect((state.readOnlyCompatible != 0) == (vector.expected.number("read_only") == 1))
-            #expect(state.serial == vector.expected.number("serial"))
-            #expect(state.isPinned == (vector.expected.number("pinned") == 1))
-            #expect(state.toleratesEverything == (vector.expected.number("tolerates_all") == 1))
-            #expect(state.openEpochs.map(Int.init) == vector.expected.numbers("open_epochs"))
-        }
-    }
-}
-
-extension Vector {
-    /// The state file of a vector. Nil if it is refused or newer, as it must be.
-    func state(_ bytes: [UInt8]) -> StateFileLayout? {
-        do throws(StateFileDefect) {
-            let state = try StateFile(parsing: bytes).layout
-            #expect(!isRefused && !isNewer, "\(comment)")
-            return state
-        } catch {
-            if case .newer(_, let writer) = error {
-                #expect(isNewer && (!has("writer") || writer == text("writer")), "\(comment)")
-            } else {
-                #expect(isRefused, "\(comment): \(error)")
-            }
-            return nil
         }
     }
 }

@@ -29,12 +29,15 @@ struct Vector {
     var isRefused: Bool { fields["expect"] as? String == "refuse" }
     /// Whether a newer version made the object.
     var isNewer: Bool { fields["expect"] as? String == "newer" }
+    /// Whether the vector's object can be used.
+    var isAccepted: Bool { !isRefused && !isNewer }
     var expected: Vector { Vector(fields: fields["expect"] as? [String: Any] ?? [:]) }
     var expectedText: String { text("expect") }
     var expectedNumber: UInt64 { number("expect") }
 
     func text(_ name: String) -> String { fields[name] as? String ?? "" }
     func has(_ name: String) -> Bool { fields[name] is String }
+    func isTrue(_ name: String) -> Bool { fields[name] as? Bool == true }
     func number(_ name: String) -> UInt64 { (fields[name] as? NSNumber)?.uint64Value ?? .max }
     func signed(_ name: String) -> Int64 { (fields[name] as? NSNumber)?.int64Value ?? .max }
     func list(_ name: String) -> [Vector] { (fields[name] as? [[String: Any]] ?? []).map { Vector(fields: $0) } }

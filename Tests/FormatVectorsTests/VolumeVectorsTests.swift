@@ -17,7 +17,7 @@ import VolumeFormat
     }
 
     private func ring(_ suite: Int) throws -> KeyRing {
-        for vector in vectors.entries("keybag") where vector.has("recovery_code") && !vector.isRefused {
+        for vector in vectors.entries("keybag") where vector.has("recovery_code") && vector.isAccepted {
             let bag = try Keybag(parsing: vector.hex("keybag"))
             guard Int(bag.suite.rawValue) == suite else { continue }
             let code = try SecretBytes(copying: vector.ascii("recovery_code").span)
@@ -60,23 +60,34 @@ import VolumeFormat
             let record = cipher.record(target: vector.ascii("target"))
             #expect((record == nil) == vector.isRefused, "\(vector.comment)")
             guard let record else { continue }
-            #expect(record.directoryID == object(vector.expected, "directory"))
-            #expect(UInt64(record.defaultClass?.rawValue ?? 0) == vector.expected.number("default_class"))
-            #expect(cipher.recordTarget(record) == vector.ascii("target"))
+            let expected = vector.isNewer ? vector : vector.expected
+            #expect(record.directoryID == object(expected, "directory"), "\(vector.comment)")
+            guard !vector.isNewer else {
+                #expect(record.known == .names && record.defaultClass == nil, "\(vector.comment)")
+                continue
+            }
+            let isReadOnly = expected.isTrue("read_only")
+            #expect(record.known == (isReadOnly ? .classAndNames : .all), "\(vector.comment)")
+            #expect(UInt64(record.defaultClass?.rawValue ?? 0) == expected.number("default_class"), "\(vector.comment)")
+            #expect(isReadOnly || cipher.recordTarget(record) == vector.ascii("target"), "\(vector.comment)")
         }
     }
 
     @Test func linksAndAttributes() throws {
         let cipher = NameCipher(keys: try ring(1).metadata)
         for vector in vectors.entries("symlink") {
-            let target = cipher.openTarget(vector.ascii("stored"))
-            #expect((target.map { hex($0) } ?? "refuse") == vector.expectedText, "\(vector.comment)")
+            let stored = vector.ascii("stored")
+            let other = cipher.isNewerTarget(stored) ? "newer" : "refuse"
+            #expect((cipher.openTarget(stored).map { hex($0) } ?? other) == vector.expectedText, "\(vector.comment)")
         }
         for vector in vectors.entries("xattr") {
             let owner = object(vector, "owner")
             let name = cipher.decodeAttribute(vector.ascii("backing"), of: owner)
-            let value = name.flatMap { cipher.openValue(vector.hex("stored"), name: $0, of: owner) }
-            #expect((value.map { hex($0) } ?? "refuse") == vector.expectedText, "\(vector.comment)")
+            let stored = vector.hex("stored")
+            let value = name.flatMap { cipher.openValue(stored, name: $0, of: owner) }
+            let isNewer = name.map { cipher.isNewerValue(stored, name: $0, of: owner) } ?? false
+            #expect(
+                (value.map { hex($0) } ?? (isNewer ? "newer" : "refuse")) == vector.expectedText, "\(vector.comment)")
         }
     }
 
@@ -90,17 +101,24 @@ import VolumeFormat
             }
             if vector.fields["flip"] != nil { data[Int(vector.number("flip"))] ^= 1 }
             let keys = try #require(rings[Int(vector.number("suite"))])
-            let contents = try? read(data, keys, badEpochs: vector.numbers("bad_epochs"))
-            #expect((contents == nil) == vector.isRefused, "\(keys.suite): \(vector.comment)")
-            guard let contents, !vector.isRefused else { continue }
-            #expect(contents.count == vector.expected.number("length"), "\(keys.suite): \(vector.comment)")
-            let hash = hash256(contents.span)
-            #expect(hex((0..<32).map { hash[$0] }) == vector.expected.text("hash"), "\(keys.suite): \(vector.comment)")
+            do {
+                let (contents, isReadOnly) = try read(data, keys, badEpochs: vector.numbers("bad_epochs"))
+                let comment = "\(keys.suite): \(vector.comment)"
+                #expect(!vector.isRefused && !vector.isNewer, "\(comment)")
+                #expect(contents.count == vector.expected.number("length"), "\(comment)")
+                let hash = hash256(contents.span)
+                #expect(hex((0..<32).map { hash[$0] }) == vector.expected.text("hash"), "\(comment)")
+                #expect(isReadOnly == vector.expected.isTrue("read_only"), "\(comment)")
+            } catch VolumeError.newer {
+                #expect(vector.isNewer, "\(keys.suite): \(vector.comment)")
+            } catch {
+                #expect(vector.isRefused, "\(keys.suite): \(vector.comment): \(error)")
+            }
         }
     }
 
-    /// The file's whole contents, as a mount with these open epochs gives them.
-    private func read(_ data: [UInt8], _ keys: KeyRing, badEpochs: [Int]) throws -> [UInt8] {
+    /// The file's whole contents, as a mount with these open epochs gives them, and whether the file is readable only.
+    private func read(_ data: [UInt8], _ keys: KeyRing, badEpochs: [Int]) throws -> ([UInt8], Bool) {
         let store = MemoryStore()
         let name = try #require(EntryName("file"))
         let backing = try store.root.createFile(name, mode: 0o600)
@@ -123,6 +141,7 @@ import VolumeFormat
             guard !range.isEmpty else { throw VolumeError.invalid }
             result += buffer[range]
         }
-        return result
+        let isReadOnly = (try? content.requireChangeable()) == nil
+        return (result, isReadOnly)
     }
 }

@@ -159,6 +159,32 @@ import VolumeFormat
         #expect(empty.hasNoHeader && empty.size == 0 && empty.error == nil)
     }
 
+    /// Damage in a file that a program changes meanwhile may be none.
+    @Test func aChangeMeanwhileIsNoticed() throws {
+        let file = try file()
+        var states: [InspectedPage.State] = []
+        let found = try inspector().look(
+            at: file,
+            begin: { _ in
+                let bytes: [UInt8] = [1, 2, 3]
+                try? file.write(bytes.span, at: 5000)
+                return true
+            },
+            report: { run in
+                states.append(run.page.state)
+                return true
+            })
+        #expect(found.wasChanged && states.contains(.refused(.damaged(.block))))
+        #expect(try !look().file.wasChanged)
+        // Ends where its reader wants it to.
+        var count = 0
+        _ = try inspector().look(at: file, alone: true, begin: { _ in true }) { _ in
+            count += 1
+            return count < 2
+        }
+        #expect(count == 2)
+    }
+
     @Test func holesAreOneRun() throws {
         let node = try it.node("f")
         let content = try it.volume.open(node, writable: true)

@@ -13,7 +13,10 @@ extension Check {
             count { $0.directories += 1 }
             advance(Self.objectWeight)
             let directory = try volume.directory(node)
-            var id = try checkRecord(of: node, directory, paths)
+            let record = try checkRecord(of: node, paths)
+            var paths = paths
+            paths.keepsEntries = record?.isNewer ?? false
+            var id = record?.directoryID
             if id == nil { id = try rebuildRecord(of: node, place, directory, paths) }
             if id != nil { checkAttributes(of: node, paths) }
             var batch: [DirectoryEntry] = []
@@ -38,15 +41,18 @@ extension Check {
         return try volume.entry(status, in: place.parent, place.name).node
     }
 
-    /// The directory's ID. Reports a missing or wrong record and returns nil.
-    private func checkRecord(of node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths) throws(VolumeError)
-        -> ObjectID?
-    {
+    /// The directory's record. Reports a missing or wrong record and returns nil. Reports a newer record, too.
+    private func checkRecord(of node: Node, _ paths: ObjectPaths) throws(VolumeError) -> VerifiedRecord? {
         do throws(VolumeError) {
             if let record = try volume.record(of: node) {
+                if record.isNewer {
+                    found(.newer(.record), paths)
+                    if node === volume.root { state.withLock { $0.hasNewerRoot = true } }
+                    return record
+                }
                 if state.withLock({ $0.restored.contains(node.inode) }) { found(.restoredRecord, .crash, paths) }
                 noteID(record.directoryID, paths)
-                return record.directoryID
+                return record
             }
         } catch {
             guard case .damaged = error else { throw error }
@@ -89,12 +95,13 @@ extension Check {
         case .aside:
             switch judge(aside: entry.name, in: node, directory, shown) {
             case .needed: break
+            case .newer: found(.newer(.record), shown)
             case .stale:
                 found(.staleAside, .note, shown)
                 // A mount would remove it, but repair removes nothing.
                 if options.repairs {
                     tidy(entry.name, directory, shown)
-                } else if mends {
+                } else if mends, !shown.isKept {
                     try? directory.unlink(entry.name)
                 }
             case .damaged:
@@ -125,7 +132,7 @@ extension Check {
     }
 
     private enum Aside {
-        case needed, stale, damaged
+        case needed, newer, stale, damaged
     }
 
     /// A record set aside is stale if its directory no longer exists. An existing directory gets its record back when
@@ -140,6 +147,7 @@ extension Check {
             return .needed
         }
         guard let record = volume.names.record(target: target) else { return .damaged }
+        if record.isNewer { return .newer }
         guard let id = volume.knownID(node), let entries = try? directory.entries() else { return .needed }
         let isNeeded = entries.contains { entry in
             entry.kind == .directory || entry.kind == .unknown
@@ -176,7 +184,7 @@ extension Check {
                 // this one.
                 if id != nil, case .name(let name) = decoded, StagingName.matches(name.span) {
                     found(.staging, .note, paths)
-                    if tidy(place.name, directory, paths) { return }
+                    if try !holdsNewer(place.name, status, in: directory), tidy(place.name, directory, paths) { return }
                 }
                 return add(.directory(place, paths))
             }
@@ -230,10 +238,12 @@ extension Check {
             if isExpected, case .unverified(let name) = volume.decode(entry, in: directory, nil) {
                 paths = above.appending(UnverifiedName.bytes(for: entry, name), entry)
                 foundUnverified(paths)
+                if try isNewer(entry, status, in: directory) { return .stays(paths) }
                 let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
                 return given.map { .renamed($0.0, $0.1) } ?? .stays(paths)
             }
             found(Self.kind(ofUndecryptable: entry), .error, paths)
+            if repairs, try holdsNewer(entry, status, in: directory) { return .stays(paths) }
             if let (name, encoded) = try giveName(to: entry, status, in: directory, id, above, settling: 1) {
                 return .renamed(name, encoded)
             }
@@ -270,10 +280,12 @@ extension Check {
                 guard stored.span.hasText(AttributeName.encryptedPrefix) else { continue }
                 if id == nil { id = try volume.objectID(of: node) }
                 let value = try volume.below { () throws(Errno) in try object.attribute(stored) }
-                if let id, let name = volume.names.decodeAttribute(stored, of: id),
-                    volume.names.openValue(value, name: name, of: id) != nil
-                {
-                    continue
+                if let id, let name = volume.names.decodeAttribute(stored, of: id) {
+                    if volume.names.openValue(value, name: name, of: id) != nil { continue }
+                    if volume.names.isNewerValue(value, name: name, of: id) {
+                        found(.newer(.attribute), paths)
+                        continue
+                    }
                 }
                 found(.attribute, .error, paths)
                 moveAway(attribute: stored, of: object, paths)

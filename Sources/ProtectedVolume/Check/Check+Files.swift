@@ -10,18 +10,33 @@ extension Check {
     /// The limit of blocks reported for one file.
     private static var mostBlocks: Int { 64 }
 
+    /// What the check of one file's content has found.
+    private struct Outcome {
+        /// The number of errors reported.
+        var errors = 0
+        /// The number of errors that are read errors of the store.
+        var unread = 0
+        /// Whether a newer version has made a part of the file. Only that version can mend or salvage it.
+        var isNewer = false
+    }
+
     /// Checks one file; a hard-linked file once.
     func look(atFile node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths) {
         count { $0.files += 1 }
-        var errors = 0
-        // The number of errors that are read errors of the store.
-        var unread = 0
+        var paths = paths
+        var outcome = Outcome()
         var advanced: UInt64 = 0
         defer { advance(max(Self.weight(of: status), advanced) - advanced) }
         do throws(VolumeError) {
             let header = try volume.header(of: node)
             if let header {
-                noteID(header.fileID, paths)
+                if header.flags.areReadableOnly {
+                    found(.newer(.header), paths)
+                    outcome.isNewer = true
+                    paths.isKept = true
+                } else {
+                    noteID(header.fileID, paths)
+                }
                 if header.flags.contains(.keyExposed) { found(.keyExposed, .note, paths) }
                 checkAttributes(of: node, paths)
             }
@@ -31,33 +46,41 @@ extension Check {
             return repair(headerOf: node, place, damage, paths)
         }
         do throws(VolumeError) {
-            errors = try volume.withContent(node, writable: mends) { (content) throws(VolumeError) in
-                try checkContent(content, paths, &advanced, &unread)
+            try volume.withContent(node, writable: mends && !paths.isKept) { (content) throws(VolumeError) in
+                try checkContent(content, paths, &advanced, &outcome)
             }
         } catch {
-            if case .locked(let protectionClass) = error {
-                state.withLock { $0.summary.unchecked[protectionClass, default: 0] += 1 }
-            } else {
+            switch error {
+            case .locked(let protectionClass): skip(protectionClass)
+            // The late file is reported itself.
+            case .newer(.late): skip(.complete)
+            case .newer:
                 found(error, paths)
-                if Self.isOfContent(error) { errors = 1 }
-                if case .store = error { unread = 1 }
+                outcome.isNewer = true
+            default:
+                found(error, paths)
+                if Self.isOfContent(error) { outcome.errors = 1 }
+                if case .store = error { outcome.unread = 1 }
             }
         }
-        errors += tellCrashEvidence(of: node, paths)
-        if errors > 0, options.repairs {
-            salvage(node, place, status, paths, errors: errors, areUnread: unread == errors)
+        outcome.errors += tellCrashEvidence(of: node, paths, isNewer: outcome.isNewer)
+        if outcome.errors > 0, repairs, !outcome.isNewer, !paths.isKept {
+            salvage(node, place, status, paths, errors: outcome.errors, areUnread: outcome.unread == outcome.errors)
         }
     }
 
-    /// - Returns: the number of errors reported.
+    /// Counts a file whose content cannot be read now.
+    private func skip(_ protectionClass: ProtectionClass) {
+        state.withLock { $0.summary.unchecked[protectionClass, default: 0] += 1 }
+    }
+
     private func checkContent(
-        _ content: FileContent, _ paths: ObjectPaths, _ advanced: inout UInt64, _ unread: inout Int
-    ) throws(VolumeError) -> Int {
-        var damagedBlocks = 0
+        _ content: FileContent, _ paths: ObjectPaths, _ advanced: inout UInt64, _ outcome: inout Outcome
+    ) throws(VolumeError) {
         var offset: UInt64 = 0
         var buffer = try Self.buffer()
         while offset < content.size {
-            guard mayGoOn() else { return 0 }
+            guard mayGoOn() else { return }
             let data = content.skippingHoles(from: offset)
             if data > offset {
                 advance(data - offset)
@@ -73,19 +96,18 @@ extension Check {
                 advanced += UInt64(count)
                 self.count(bytes: UInt64(count))
             } catch {
-                guard Self.isOfContent(error) else { throw error }
-                offset = locate(content, from: offset, &damagedBlocks, &unread, &buffer, paths)
-                if damagedBlocks >= Self.mostBlocks { break }
+                guard Self.isOfContent(error) || error == .newer(.block) else { throw error }
+                offset = locate(content, from: offset, &outcome, &buffer, paths)
+                if outcome.errors >= Self.mostBlocks { break }
             }
         }
-        guard mends, damagedBlocks == 0, content.needsRepair else { return min(damagedBlocks, Self.mostBlocks) }
+        guard mends, !paths.isKept, outcome.errors == 0, !outcome.isNewer, content.needsRepair else { return }
         try content.repair()
         state.withLock { $0.summary.mended += 1 }
         found(.mended, .crash, paths)
-        return 0
     }
 
-    /// Whether an error affects only some bytes, so that others of the file can be read.
+    /// Whether an error means damage of some bytes, so that others of the file can be read.
     private static func isOfContent(_ error: VolumeError) -> Bool {
         switch error {
         case .damaged, .store(.EIO): true
@@ -95,8 +117,7 @@ extension Check {
 
     /// Checks block by block through a megabyte that does not verify. Returns the position at which to continue.
     private func locate(
-        _ content: FileContent, from offset: UInt64, _ damaged: inout Int, _ unread: inout Int,
-        _ buffer: inout LockedBuffer,
+        _ content: FileContent, from offset: UInt64, _ outcome: inout Outcome, _ buffer: inout LockedBuffer,
         _ paths: ObjectPaths
     ) -> UInt64 {
         let geometry = volume.content.geometry
@@ -108,10 +129,14 @@ extension Check {
             do throws(VolumeError) {
                 _ = try Self.verify(content, at: position, rest, &buffer)
             } catch {
-                damaged += 1
-                if damaged <= Self.mostBlocks {
+                if case .newer = error {
+                    // One of them is enough, because all of the file is left alone.
+                    if !outcome.isNewer { found(error, paths, page: block) }
+                    outcome.isNewer = true
+                } else if outcome.errors < Self.mostBlocks {
+                    outcome.errors += 1
                     found(error, paths, page: block)
-                    if case .store = error { unread += 1 }
+                    if case .store = error { outcome.unread += 1 }
                 }
             }
             position += UInt64(rest)
@@ -139,9 +164,12 @@ extension Check {
     }
 
     /// Reports the crash evidence of one file. Returns the number of errors among it.
-    private func tellCrashEvidence(of node: Node, _ paths: ObjectPaths) -> Int {
+    ///
+    /// - Parameter isNewer: nothing is reported, because what departs from this version's rules may follow a newer one's.
+    private func tellCrashEvidence(of node: Node, _ paths: ObjectPaths, isNewer: Bool) -> Int {
         var errors = 0
         let evidence = state.withLock { $0.evidence.removeValue(forKey: node.inode) ?? [] }
+        if isNewer { return 0 }
         for one in Set(evidence) {
             switch one.kind {
             case .repaired: break

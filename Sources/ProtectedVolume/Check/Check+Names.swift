@@ -23,7 +23,7 @@ extension Check {
         to entry: EntryName, _ status: Status, in directory: BackingDirectory, _ id: ObjectID?, _ above: ObjectPaths,
         settling errors: Int
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
-        guard options.repairs, let id else { return nil }
+        guard repairs, !above.keepsEntries, let id else { return nil }
         let claimed: DecodedName
         do throws(Errno) { claimed = try volume.decodeOrFail(entry, in: directory, nil) } catch { throw .store(error) }
         if case .unverified(let plain) = claimed, UnverifiedName.isText(plain) {
@@ -47,7 +47,7 @@ extension Check {
     ) throws(VolumeError) -> ([UInt8], EntryName)? {
         guard let plain = UnverifiedName.plain(name) else { return nil }
         foundUnverified(paths)
-        guard options.repairs, let id else { return nil }
+        guard repairs, !paths.isKept, let id else { return nil }
         return try confirm(plain, of: entry, paths, in: directory, id, settling: 0)
     }
 

@@ -14,7 +14,7 @@ extension Check {
     func rebuildRecord(
         of node: Node, _ place: Place?, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) throws(VolumeError) -> ObjectID? {
-        guard options.repairs else { return nil }
+        guard repairs else { return nil }
         let stored = try volume.below { () throws(Errno) in try Self.recordTarget(in: directory) }
         let defaultClass = try strongestClass(of: directory, stored, place)
         guard mayGoOn() else { return nil }
@@ -27,7 +27,7 @@ extension Check {
         let record = VerifiedRecord(directoryID: id, defaultClass: defaultClass)
         try put(record, stored, in: directory, paths)
         node.directory?.contents.withLock { contents in
-            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.record = .known(record)
             contents.changes += 1
         }
         state.withLock { _ = $0.rebuilt.insert(node.inode) }
@@ -73,9 +73,11 @@ extension Check {
     }
 
     /// The claims of a record that does not verify. Its ID counts only if a name proves it, its class only if it is stronger.
+    /// A class with a number that is not known may be stronger than all others.
     private static func claim(_ target: [UInt8]) -> (id: ObjectID, protectionClass: ProtectionClass?)? {
         guard let bytes = DirectoryRecord.decode(target: target.span) else { return nil }
-        return (ObjectID(bytes.span, at: 12), ProtectionClass(rawValue: bytes[4]))
+        let number = bytes[4]
+        return (ObjectID(bytes.span, at: 12), number == 0 ? nil : ProtectionClass(rawValue: number) ?? .complete)
     }
 
     /// Whether the names in a directory prove that `id` is its ID.
@@ -101,7 +103,7 @@ extension Check {
         of directory: BackingDirectory, _ stored: [UInt8]?, _ place: Place?
     ) throws(VolumeError) -> ProtectionClass {
         var strongest: ProtectionClass?
-        if let place { Self.strengthen(&strongest, with: (try? volume.defaultClass(place.parent)) ?? nil) }
+        if let place { try Self.strengthen(&strongest, with: classOfParent(place.parent)) }
         // If this is the root, directories without a default used its class, so their files count too.
         var waiting = [directory]
         while let next = waiting.popLast(), strongest != .complete, mayGoOn() {
@@ -114,7 +116,10 @@ extension Check {
                 case .directory:
                     let child = try volume.below { () throws(Errno) in try next.openDirectory(entry.name) }
                     let target = try volume.below { () throws(Errno) in try Self.recordTarget(in: child) }
-                    if let known = target.flatMap({ volume.names.record(target: $0) })?.defaultClass {
+                    let record = target.flatMap { volume.names.record(target: $0) }
+                    if record?.known == .names {
+                        strongest = .complete
+                    } else if let known = record?.defaultClass {
                         Self.strengthen(&strongest, with: known)
                     } else {
                         waiting.append(child)
@@ -128,7 +133,19 @@ extension Check {
         return strongest ?? .complete
     }
 
-    /// A file's class if block 0 proves it, else the strongest class: the file may have had it. Nil for a file that has
+    /// The default class of the parent; the strongest class if a newer version has set it, so that it is not known.
+    private func classOfParent(_ parent: Node) throws(VolumeError) -> ProtectionClass? {
+        do throws(VolumeError) { return try volume.defaultClass(parent) } catch {
+            switch error {
+            case .newer: return .complete
+            case .damaged: return nil
+            default: throw error
+            }
+        }
+    }
+
+    /// A file's class if block 0 proves it, else the strongest class: the file may have had it, or a newer version has made
+    /// the file. Nil for a file that has
     /// no header because of a crash.
     private func provenClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
         do throws(VolumeError) {

@@ -12,7 +12,7 @@ extension Check {
     /// Moves a leftover away, if the options ask for repair.
     @discardableResult
     func tidy(_ name: EntryName, _ directory: BackingDirectory, _ paths: ObjectPaths) -> Bool {
-        guard options.repairs else { return false }
+        guard repairs else { return false }
         return move(name, directory, paths) { $0.tidied += 1 }
     }
 
@@ -21,7 +21,7 @@ extension Check {
     func moveAway(
         _ name: EntryName, _ directory: BackingDirectory, _ paths: ObjectPaths, settling errors: Int
     ) -> Bool {
-        guard options.quarantines else { return false }
+        guard quarantines else { return false }
         return move(name, directory, paths, settling: errors)
     }
 
@@ -30,6 +30,7 @@ extension Check {
         _ name: EntryName, _ directory: BackingDirectory, _ paths: ObjectPaths, settling errors: Int = 0,
         _ change: (inout CheckSummary) -> Void = { _ in }
     ) -> Bool {
+        if paths.isKept { return false }
         do throws(Errno) {
             let target = try quarantine.take(name, from: directory, origin: paths.backing)
             did(
@@ -50,7 +51,7 @@ extension Check {
 
     /// Moves away an attribute that does not decrypt. The file kept has its name, a zero byte and its value.
     func moveAway(attribute name: [UInt8], of object: BackingNode, _ paths: ObjectPaths) {
-        guard options.quarantines else { return }
+        guard quarantines, !paths.isKept, !paths.keepsEntries else { return }
         do throws(Errno) {
             let value = try object.attribute(name)
             let target = try quarantine.keep(name + [0] + value, of: "attribute", origin: paths.backing)

@@ -12,7 +12,7 @@ extension Check {
 
     /// Handles a file whose header is missing or does not verify.
     func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ paths: ObjectPaths) {
-        guard options.repairs else { return }
+        guard repairs, !paths.isKept else { return }
         do throws(VolumeError) {
             if damage == .missingHeader, try writeHeader(node, place) {
                 return did(Repair(action: .header, path: paths.visible, backingPath: paths.backing), settling: 1)

@@ -3,7 +3,7 @@
 // Without repair a check changes only what a mount would change too: it mends files that a crash has left unfinished
 // (rules R0 and R5), and restores records that were set aside. If it has seen everything and found no error, it then
 // closes the epochs that ended badly. Repair removes nothing. It moves obstacles away, and keeps a damaged file beside
-// its copy.
+// its copy. Neither changes what a newer version has made, nor the entries of a directory with a newer record.
 
 package import BackingStore
 internal import Dispatch
@@ -28,6 +28,8 @@ package final class Check: Sendable {
         var restored: Set<UInt64> = []
         /// The directories whose record this run has made.
         var rebuilt: Set<UInt64> = []
+        /// Whether a newer version has made the root's record.
+        var hasNewerRoot = false
         /// The late files that are not applied, or only in part.
         var late: [(number: UInt64, notice: LateNotice)] = []
     }
@@ -40,6 +42,11 @@ package final class Check: Sendable {
     let volume: Volume
     let options: CheckOptions
     var mends: Bool { options.mends }
+    /// Whether to repair. If a newer version has made the root's record, nothing is repaired, because the volume's default class
+    /// is not known, and no lost+found directory can be made.
+    var repairs: Bool { options.repairs && !state.withLock { $0.hasNewerRoot } }
+    /// Whether to move away what cannot be decrypted.
+    var quarantines: Bool { options.quarantines && repairs }
     let quarantine: Quarantine
     let state: Lock<Progress>
     private let queue = Lock(Queue())
@@ -157,7 +164,7 @@ package final class Check: Sendable {
 
     func found(
         _ kind: Finding.Kind, _ severity: Finding.Severity, _ paths: ObjectPaths, page: UInt64? = nil,
-        crashEvidence: CrashEvidence.Kind? = nil, errno: Errno? = nil
+        crashEvidence: CrashEvidence.Kind? = nil, errno: Errno? = nil, object: Damage? = nil
     ) {
         state.withLock { state in
             switch severity {
@@ -170,7 +177,7 @@ package final class Check: Sendable {
         hand(
             Finding(
                 kind: kind, severity: severity, path: paths.visible, backingPath: paths.backing, page: page,
-                crashEvidence: crashEvidence, errno: errno?.rawValue))
+                crashEvidence: crashEvidence, errno: errno?.rawValue, object: object))
     }
 
     /// Reports an error of the volume as a finding.
@@ -179,8 +186,8 @@ package final class Check: Sendable {
         case .locked: break
         case .store(let errno), .refused(let errno): found(.store, .error, paths, page: page, errno: errno)
         case .damaged(let damage): found(Finding.Kind(damage), .error, paths, page: page)
-        case .newer: found(.newer, .newer, paths, page: page)
         case .stateFile(let failure): found(.store, .error, paths, page: page, errno: failure.errno)
+        case .newer(let object): found(.newer, .newer, paths, page: page, object: object)
         }
     }
 
@@ -240,6 +247,7 @@ package final class Check: Sendable {
             // A crash may have come after the state file was written and before the late file was made.
             case .missing: found(.lateRecords, .crash, paths)
             case .failed(let error): found(error, paths)
+            case .newer: found(.newer, .newer, paths)
             // Reported with the entries of the root.
             case .refused, .notListed: break
             case .waits, .applied: break
@@ -269,13 +277,17 @@ struct ObjectPaths: Sendable {
     var visible: [UInt8] = []
     /// The path in the backing store.
     var backing: [UInt8] = []
+    /// Whether the object's directory has a newer record. The object is checked, and neither it nor its name is changed.
+    var isKept = false
+    /// Whether this is a directory with a newer record.
+    var keepsEntries = false
 
     /// The paths of an entry of this directory.
     func appending(_ name: [UInt8], _ entry: EntryName) -> ObjectPaths {
         let slash = [UInt8(ascii: "/")]
         return ObjectPaths(
             visible: visible.isEmpty ? name : visible + slash + name,
-            backing: backing.isEmpty ? Array(entry.bytes) : backing + slash + Array(entry.bytes))
+            backing: backing.isEmpty ? Array(entry.bytes) : backing + slash + Array(entry.bytes), isKept: keepsEntries)
     }
 }
 

@@ -79,7 +79,7 @@ package struct Finding: Sendable {
         case previousKeybag = "previous-keybag"
         /// An older header may open the file under a weaker class.
         case keyExposed = "key-exposed"
-        /// Verified bytes with a version, flag, class or number that this program does not know.
+        /// An object that verifies, with a version, flag, class or number that this program does not know.
         case newer
     }
 
@@ -97,6 +97,8 @@ package struct Finding: Sendable {
     package var crashEvidence: CrashEvidence.Kind?
     /// For `store`, the errno.
     package var errno: Int32?
+    /// For `newer`, what a newer version has made.
+    package var object: Damage?
 }
 
 /// The progress of a check.

@@ -193,7 +193,8 @@ package final class Inspector: Sendable {
     package func target(of link: EntryName, in directory: BackingDirectory) throws(VolumeError) -> InspectedTarget {
         let stored: [UInt8]
         do throws(Errno) { stored = try directory.readSymlink(link) } catch { throw .store(error) }
-        guard let target = volume.names.openTarget(stored) else { return InspectedTarget(error: .damaged(.symlink)) }
-        return InspectedTarget(path: target)
+        if let target = volume.names.openTarget(stored) { return InspectedTarget(path: target) }
+        let isNewer = volume.names.isNewerTarget(stored)
+        return InspectedTarget(error: isNewer ? .newer(.symlink) : .damaged(.symlink))
     }
 }

@@ -8,13 +8,31 @@ internal import VolumeFormat
 /// The verified content of a directory's record.
 struct VerifiedRecord: Hashable, Sendable {
     var directoryID: ObjectID
+    /// The default class, as far as it is known.
     var defaultClass: ProtectionClass?
+    /// Flags of a newer version that are kept when the record is replaced.
+    var keptFlags: RecordFlags = []
+    /// The part of the record that this program understands.
+    var known = KnownPart.all
+
+    /// The part of a record that this program understands.
+    enum KnownPart: Sendable {
+        case all
+        /// A newer version has made the record. Its class is known, and nothing in the directory is changed.
+        case classAndNames
+        /// A newer version has made the record. Only the ID is known, under which the directory's names verify.
+        case names
+    }
+
+    /// Whether a newer version has made the record, so that nothing in the directory is changed.
+    var isNewer: Bool { known != .all }
 }
 
 extension NameCipher {
-    /// The symlink's target for a record.
+    /// The symlink's target for a record, which is not a newer one.
     func recordTarget(_ record: VerifiedRecord) -> [UInt8] {
-        var stored = DirectoryRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
+        var stored = DirectoryRecord(
+            directoryID: record.directoryID, defaultClass: record.defaultClass, flags: record.keptFlags)
         var bytes = [UInt8](repeating: 0, count: DirectoryRecord.length)
         var raw = bytes.mutableSpan
         stored.store(into: &raw)
@@ -22,15 +40,28 @@ extension NameCipher {
         return stored.target()
     }
 
-    /// The record in a symlink's target; nil unless its MAC verifies and it parses.
+    /// The record in a symlink's target; nil unless its MAC verifies.
     func record(target: [UInt8]) -> VerifiedRecord? {
-        guard let bytes = DirectoryRecord.decode(target: target.span) else { return nil }
-        let all = bytes.span
-        let mac = mac128(keys.directoryRecord, all.extracting(DirectoryRecord.authenticated))
-        guard constantTimeEqual(mac.span, all.extracting(DirectoryRecord.macRange)),
-            let record = try? DirectoryRecord(parsing: all)
-        else { return nil }
-        return VerifiedRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
+        if let bytes = DirectoryRecord.decode(target: target.span) { return record(bytes.span) }
+        // A newer version's record may be longer.
+        guard target.count > DirectoryRecord.targetLength, let bytes = Base64URL.decode(target.span) else { return nil }
+        return record(bytes.span)
+    }
+
+    /// The record in at least 44 bytes; nil unless its MAC verifies, which every version has at the end.
+    private func record(_ all: Span<UInt8>) -> VerifiedRecord? {
+        let end = all.count - DirectoryRecord.macRange.count
+        let mac = mac128(keys.directoryRecord, all.extracting(0..<end))
+        guard constantTimeEqual(mac.span, all.extracting(end..<all.count)) else { return nil }
+        do throws(FormatError) {
+            let record = try DirectoryRecord(parsing: all)
+            return VerifiedRecord(
+                directoryID: record.directoryID, defaultClass: record.defaultClass,
+                keptFlags: record.flags.intersection(.kept),
+                known: record.flags.areReadableOnly ? .classAndNames : .all)
+        } catch {
+            return VerifiedRecord(directoryID: DirectoryRecord.directoryID(in: all), defaultClass: nil, known: .names)
+        }
     }
 
     /// The name under which the record of `directory` is set aside in `parent`. `name` is the directory's backing name there.

@@ -8,7 +8,7 @@ enum RecordState: Sendable {
     /// Not read yet.
     case unread
     /// The record verified.
-    case known(ObjectID, defaultClass: ProtectionClass?)
+    case known(VerifiedRecord)
     /// The record is missing. Each use looks for it again, because a sync tool may deliver it later.
     case missing
 }

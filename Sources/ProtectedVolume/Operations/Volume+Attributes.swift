@@ -21,7 +21,9 @@ extension Volume {
         let (stored, id) = try sealedXattr(node, name)
         guard let length = Envelope.contentLength(stored: stored.count) else { throw damaged(.attribute, node) }
         guard length <= buffer.count else { throw .refused(.ERANGE) }
-        guard names.openValue(stored, name: name, of: id, into: &buffer) else { throw damaged(.attribute, node) }
+        guard names.openValue(stored, name: name, of: id, into: &buffer) else {
+            throw refusal(of: stored, name: name, of: id, node)
+        }
         return length
     }
 
@@ -29,7 +31,9 @@ extension Volume {
     package func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
         if let open = try openXattr(node, name) { return open }
         let (stored, id) = try sealedXattr(node, name)
-        guard let value = names.openValue(stored, name: name, of: id) else { throw damaged(.attribute, node) }
+        guard let value = names.openValue(stored, name: name, of: id) else {
+            throw refusal(of: stored, name: name, of: id, node)
+        }
         return value
     }
 
@@ -58,18 +62,24 @@ extension Volume {
         guard node.kind == .file || node.kind == .directory else { return [] }
         var result: [[UInt8]] = []
         let protection = NameCipher.bytes(of: AttributeName.protection)
+        // It is listed, too, if its value is not known because a newer version has set it.
         if node.kind == .file {
             result.append(protection)
-        } else if try defaultClass(node) != nil {
+        } else if let record = try record(of: node), record.defaultClass != nil || record.known == .names {
             result.append(protection)
         }
         let object = try backing(node)
         let all = try below { () throws(Errno) in try object.attributeNames() }
         var id: ObjectID?
-        for name in all {
-            if Self.isACL(name) { result.append(name) }
-            guard Self.isEncrypted(name) else { continue }
-            if id == nil { id = try objectID(of: node) }
+        for name in all where Self.isACL(name) { result.append(name) }
+        for name in all where Self.isEncrypted(name) {
+            do throws(VolumeError) {
+                if id == nil { id = try objectID(of: node) }
+            } catch {
+                // The names in a newer file cannot be read. The others are listed.
+                guard case .newer = error else { throw error }
+                return result
+            }
             guard let plain = id.flatMap({ names.decodeAttribute(name, of: $0) }) else {
                 // Skips an attribute that does not decrypt, and lists the others.
                 report(.damaged(.attribute, inode: node.inode))
@@ -103,19 +113,22 @@ extension Volume {
         let object = try object(for: name, of: node)
         // The ID must be on disk before an attribute depends on it.
         if let content = content(of: node) {
+            try content.requireChangeable()
             try content.flushHeader()
-        } else if node.kind == .file, try header(of: node) == nil {
+        } else if node.kind == .directory {
+            try requireChangeable(node)
+        } else if let header = try header(of: node) {
+            if header.flags.areReadableOnly { throw newer(.header, inode: node.inode) }
+        } else {
             // The file has no header because of a crash. It is written now (rule R0).
             try withContent(node, writable: true) { (content) throws(VolumeError) in try content.repair() }
         }
         let id = try objectID(of: node)
         let backingName = try names.encodeAttribute(name, of: id)
         let stored = names.sealValue(value, name: name, of: id)
-        do throws(Errno) {
-            try object.setAttribute(backingName, stored, mode: mode)
-        } catch {
-            // ext4 returns ENOSPC for a value that is too large for its block.
-            throw .store(error)
+        // ext4 returns ENOSPC for a value that is too large for its block.
+        try store(stored, at: backingName, of: object, mode) { (old) throws(VolumeError) in
+            if names.isNewerValue(old, name: name, of: id) { throw newer(.attribute, inode: node.inode) }
         }
         if name == NameCipher.bytes(of: "security.capability") {
             node.state.withLock { $0.mayHavePrivileges = nil }
@@ -132,7 +145,9 @@ extension Volume {
             node.directory?.contents.withLock { $0.hasDefaultACL = nil }
             return
         }
-        try removeAttribute(name, of: node, try object(for: name, of: node))
+        let object = try object(for: name, of: node)
+        try requireChangeableAttributes(of: node)
+        try removeAttribute(name, of: node, object)
     }
 
     func removeAttribute(_ name: [UInt8], of node: Node, _ object: BackingNode) throws(VolumeError) {
@@ -142,6 +157,22 @@ extension Volume {
     }
 
     // MARK: helpers
+
+    /// Stores a value. If there is one already, `judge` may refuse to replace it.
+    private func store(
+        _ value: [UInt8], at name: [UInt8], of object: BackingNode, _ mode: AttributeMode,
+        _ judge: ([UInt8]) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        if mode != .replace {
+            do throws(Errno) {
+                return try object.setAttribute(name, value, mode: .create)
+            } catch {
+                guard error == .EEXIST, mode == .set else { throw .store(error) }
+            }
+        }
+        try judge(below { () throws(Errno) in try object.attribute(name) })
+        try below { () throws(Errno) in try object.setAttribute(name, value, mode: mode) }
+    }
 
     /// The backing object for an attribute that is stored encrypted. Refuses names and kinds of objects that cannot
     /// have one.

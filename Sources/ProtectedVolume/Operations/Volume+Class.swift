@@ -132,14 +132,15 @@ extension Volume {
     private func setDefault(
         _ wanted: ProtectionClass?, of node: Node, mode: AttributeMode
     ) throws(VolumeError) {
-        let id = try idForCreating(in: node)
+        var record = try recordForCreating(in: node)
         guard let structure = node.directory?.structure else { throw .refused(.ENOTDIR) }
         try structure.withLock { (_) throws(VolumeError) in
             let current = try defaultClass(node)
             if mode == .create, current != nil { throw .exists }
             if mode == .replace, current == nil { throw .noAttribute }
             if current == wanted { return }
-            try replaceRecord(VerifiedRecord(directoryID: id, defaultClass: wanted), of: node)
+            record.defaultClass = wanted
+            try replaceRecord(record, of: node)
         }
     }
 

@@ -77,7 +77,7 @@ extension Volume {
         }
         let entry = try entry(status, in: parent, encoded.entry, isNew: true)
         entry.node.directory?.contents.withLock { contents in
-            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.record = .known(record)
             contents.changes += 1
             contents.families.next = nil
         }
@@ -144,7 +144,9 @@ extension Volume {
         let stored = try reach(node) { (directory, name, _) throws(VolumeError) in
             try below { () throws(Errno) in try directory.readSymlink(name) }
         }
-        guard let target = names.openTarget(stored) else { throw damaged(.symlink, node) }
+        guard let target = names.openTarget(stored) else {
+            throw names.isNewerTarget(stored) ? newer(.symlink, inode: node.inode) : damaged(.symlink, node)
+        }
         return target
     }
 

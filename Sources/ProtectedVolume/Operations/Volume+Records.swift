@@ -21,13 +21,17 @@ extension Volume {
     /// The ID, if it has been read already. Takes no `structure` lock, unlike `directoryID`.
     func knownID(_ node: Node) -> ObjectID? {
         if node === root { return keys.metadata.rootID }
-        if case .known(let id, _)? = node.directory?.contents.withLock({ $0.record }) { return id }
+        if case .known(let record)? = node.directory?.contents.withLock({ $0.record }) { return record.directoryID }
         return nil
     }
 
     /// The default class of a directory; nil if new entries inherit nothing.
+    ///
+    /// - Throws: `.newer` if a newer version has made the record, so that its class is not known.
     func defaultClass(_ node: Node) throws(VolumeError) -> ProtectionClass? {
-        try record(of: node)?.defaultClass
+        let record = try record(of: node)
+        if case .names? = record?.known { throw newer(.record, inode: node.inode) }
+        return record?.defaultClass
     }
 
     /// The class of a new file in a directory: the directory's default, else the root's (the volume's default), else
@@ -35,7 +39,7 @@ extension Volume {
     ///
     /// Reads the root's record without a lock, so the caller may hold any.
     /// - Throws: `.damaged` if one of these records is missing or does not verify, because it may have required any
-    ///   class.
+    ///   class. `.newer` if a newer version has made one of them.
     func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
         if let own = try recordForCreating(in: parent).defaultClass { return own }
         return try recordForCreating(in: root).defaultClass ?? options.defaultClass
@@ -47,17 +51,19 @@ extension Volume {
         do throws(VolumeError) {
             return try classForNewFile(in: parent)
         } catch {
-            guard case .damaged = error else { throw error }
-            return .complete
+            switch error {
+            case .damaged, .newer: return .complete
+            default: throw error
+            }
         }
     }
 
     /// The class of new files in directories without a default, as last read or set. Does no I/O.
     package var usualClass: ProtectionClass {
-        guard case .known(_, let stored)? = root.directory?.contents.withLock({ $0.record }) else {
+        guard case .known(let record)? = root.directory?.contents.withLock({ $0.record }) else {
             return options.defaultClass
         }
-        return stored ?? options.defaultClass
+        return record.known == .names ? .complete : record.defaultClass ?? options.defaultClass
     }
 
     /// Reads the root's record, so that `usualClass` is right from the start.
@@ -66,14 +72,12 @@ extension Volume {
     /// The verified record of a directory; nil if it has none. Each call looks again for a missing record.
     func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {
         guard let state = node.directory else { throw .refused(.ENOTDIR) }
-        if !options.isShared, case .known(let id, let defaultClass) = state.contents.withLock({ $0.record }) {
-            return VerifiedRecord(directoryID: id, defaultClass: defaultClass)
-        }
+        if !options.isShared, case .known(let record) = state.contents.withLock({ $0.record }) { return record }
         let directory = try directory(node)
         var found = try readRecord(directory, node)
         if found == nil, node !== root { found = try recordSetAside(of: node, directory) }
         if let found {
-            state.contents.withLock { $0.record = .known(found.directoryID, defaultClass: found.defaultClass) }
+            state.contents.withLock { $0.record = .known(found) }
         } else {
             let isNews = state.contents.withLock { contents in
                 if case .missing = contents.record { return false }
@@ -120,13 +124,13 @@ extension Volume {
         return try structure.withLock { (_) throws(VolumeError) -> VerifiedRecord? in
             // A concurrent rmdir may have restored it.
             if let record = try readRecord(directory, node) { return record }
-            guard let (aside, record) = try findAside(for: place.name, in: parent, parentID) else { return nil }
+            guard let (aside, record, target) = try findAside(for: place.name, in: parent, parentID) else { return nil }
             guard try verifies(record, directory) else { return nil }
             if options.isReadOnly { return record }
             try below { () throws(Errno) in
                 do throws(Errno) {
                     try replaceEmptyRecord(directory)
-                    try directory.createSymlink(BackingName.record, target: names.recordTarget(record))
+                    try directory.createSymlink(BackingName.record, target: target)
                 } catch { if error != .EEXIST { throw error } }
                 try syncNewLinks(in: directory)
                 try? parent.unlink(aside)
@@ -144,17 +148,17 @@ extension Volume {
         }
     }
 
-    /// The record set aside in `parent` whose name fits the directory `name`. Only that record gives the directory's
-    /// ID.
+    /// The record set aside in `parent` whose name fits the directory `name`, with its symlink's target. Only that record
+    /// gives the directory's ID.
     private func findAside(
         for name: EntryName, in parent: BackingDirectory, _ parentID: ObjectID
-    ) throws(VolumeError) -> (EntryName, VerifiedRecord)? {
+    ) throws(VolumeError) -> (EntryName, VerifiedRecord, target: [UInt8])? {
         for entry in try below({ () throws(Errno) in try parent.entries() }) {
             guard ReservedName.kind(of: entry.name.bytes.span) == .aside,
                 let target = try? parent.readSymlink(entry.name), let record = names.record(target: target),
                 names.asideName(parent: parentID, directory: record.directoryID, name: name) == entry.name
             else { continue }
-            return (entry.name, record)
+            return (entry.name, record, target)
         }
         return nil
     }
@@ -177,9 +181,10 @@ extension Volume {
     }
 
     /// The record of a directory in which an entry will be created. A missing record is never invented: the directory's default
-    /// class and the ID of its names are not known.
+    /// class and the ID of its names are not known. Nothing is created where a newer version has made the record.
     func recordForCreating(in node: Node) throws(VolumeError) -> VerifiedRecord {
         guard let record = try record(of: node) else { throw damaged(.missingRecord, node) }
+        if record.isNewer { throw newer(.record, inode: node.inode) }
         return record
     }
 
@@ -210,7 +215,7 @@ extension Volume {
             }
         }
         node.directory?.contents.withLock { contents in
-            contents.record = .known(record.directoryID, defaultClass: record.defaultClass)
+            contents.record = .known(record)
             contents.changes += 1
         }
     }

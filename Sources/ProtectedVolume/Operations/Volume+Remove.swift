@@ -9,6 +9,7 @@ extension Volume {
     @discardableResult
     package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
+        try requireChangeable(parent)
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
@@ -29,6 +30,7 @@ extension Volume {
     /// Removes an empty directory. A directory with nothing but reserved names that belong there counts as empty.
     package func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
         try requireWritable()
+        try requireChangeable(parent)
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
@@ -63,19 +65,25 @@ extension Volume {
         of name: EntryName, _ child: BackingDirectory, in parent: Node, _ directory: BackingDirectory,
         _ remove: () throws(VolumeError) -> Void
     ) throws(VolumeError) {
-        try clean(child)
-        let target: [UInt8]
+        var target: [UInt8]?
         do throws(Errno) {
             target = try child.readSymlink(BackingName.record)
         } catch {
             switch error {
-            case .ENOENT: return try remove()
+            case .ENOENT: break
             case .EINVAL: throw damaged(.record, parent)
             default: throw .store(error)
             }
         }
+        let record = target.flatMap { names.record(target: $0) }
+        // It stays as it is, even if it looks empty to this version.
+        if record?.isNewer ?? false {
+            throw newer(.record, inode: (try below { () throws(Errno) in try child.status() }).inode)
+        }
+        try clean(child)
+        guard target != nil else { return try remove() }
         let aside =
-            if let record = names.record(target: target), let parentID = knownID(parent) {
+            if let record, let parentID = knownID(parent) {
                 names.asideName(parent: parentID, directory: record.directoryID, name: name)
             } else {
                 BackingName.temporary()

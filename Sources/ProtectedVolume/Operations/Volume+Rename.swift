@@ -34,6 +34,7 @@ extension Volume {
     ) throws(VolumeError) -> [Node] {
         try requireWritable()
         let newID = try idForCreating(in: newParent)
+        if parent !== newParent { try requireChangeable(parent) }
         let directory = try directory(parent)
         let newDirectory = try self.directory(newParent)
         let source = try locate(name, in: parent, directory)
@@ -187,12 +188,16 @@ extension Volume {
         try moving.withWriteLock { (_) throws(VolumeError) in try body() }
     }
 
-    /// Gives the new file the class of a stronger file that it will replace, unless its own class was explicitly set.
+    /// Gives the new file the class of a stronger file that it will replace, unless its own class was explicitly set. Refuses
+    /// the rename if a newer version has made one of the two objects.
     /// - Returns: a closure that undoes it; nil if nothing was changed.
     private func carryClass(_ move: ResolvedRename, over target: Status) throws(VolumeError) -> (() -> Void)? {
-        guard move.status.kind == .regular, target.kind == .regular,
-            let (wanted, new) = try classToCarry(move, over: target)
-        else { return nil }
+        guard move.status.kind == .regular, target.kind == .regular else {
+            try requireKnown(move.source.name.entry, move.status, in: move.directory)
+            try requireKnown(move.name.entry, target, in: move.newDirectory)
+            return nil
+        }
+        guard let (wanted, new) = try classToCarry(move, over: target) else { return nil }
         return try strengthen(move, new, to: wanted)
     }
 
@@ -228,11 +233,12 @@ extension Volume {
         }
         do throws(VolumeError) {
             guard let own = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
-                !own.flags.contains(.explicit), wanted.isStronger(than: own.protectionClass)
+                !own.flags.contains(.explicit), !own.flags.areReadableOnly,
+                wanted.isStronger(than: own.protectionClass)
             else { return nil }
             return (wanted, own)
         } catch {
-            // A damaged file can still be moved.
+            // A damaged or newer file can still be moved.
             if case .locked = error { throw error }
             return nil
         }
@@ -245,10 +251,14 @@ extension Volume {
     private func classToCarry(
         _ move: ResolvedRename, over target: Status
     ) throws(VolumeError) -> (wanted: ProtectionClass, new: VerifiedClass)? {
-        guard let new = try classForNames(of: move.source.name.entry, move.status, in: move.directory),
-            !new.flags.contains(.explicit), new.protectionClass != .complete
-        else { return nil }
+        let source = try classForNames(of: move.source.name.entry, move.status, in: move.directory)
+        try requireKnown(source, move.status)
+        guard let new = source, !new.flags.contains(.explicit), new.protectionClass != .complete else {
+            try requireKnown(move.name.entry, target, in: move.newDirectory)
+            return nil
+        }
         let old = try classForNames(of: move.name.entry, target, in: move.newDirectory)
+        try requireKnown(old, target)
         // A file without header after a crash is empty and has its parent's default class.
         let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }
         return wanted.isStronger(than: new.protectionClass) ? (wanted, new) : nil

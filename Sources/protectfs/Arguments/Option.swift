@@ -38,6 +38,8 @@ struct Value: Sendable {
     static let seconds = Value(name: "SECONDS", kind: .text)
     /// The number of a passphrase.
     static let slot = Value(name: "NUMBER", kind: .text)
+    /// The name of a slot.
+    static let label = Value(name: "NAME", kind: .text)
     /// A protection class.
     static let protectionClass = Value(name: "CLASS", kind: .words(ProtectionClass.allCases.map(\.canonicalName)))
 }
@@ -116,6 +118,10 @@ struct Option: Sendable {
         help: "run CMD and read the new passphrase from the first line of its output")
     /// Accepts a passphrase that would be refused.
     static let weakPassphrase = Option("weak-passphrase", help: "accept a new passphrase that is easy to guess")
+    /// The name of a slot. It is not encrypted.
+    static let label = Option(
+        "label", value: .label, standard: "this command's name",
+        help: "set the name in lists, which anyone with a copy of the volume can read")
     /// The options that unlock an existing volume.
     static let credentials = [passphraseFile, passphraseCommand, recoveryFile]
     /// The options that set a new passphrase.

@@ -33,11 +33,15 @@ extension Command {
             this machine has not seen before. Until the volume is unlocked, an older or exchanged keybag is not noticed
             then, and crash damage is tolerated in every file until a complete check.
 
+            What a newer version of protectfs made is reported as newer. It is not damaged: no check or repair changes it, and
+            nothing is repaired in the entries of a directory whose record is newer. Objects below such a directory are
+            checked. Use that version to repair the volume.
+
             You can interrupt fsck at any time and run it again. If a sync client copies the volume, let it finish
             first: files that it has not copied yet look damaged.
 
             The exit code is a sum: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
-            its report could not be written, 16 wrong command line, 32 interrupted.
+            its report could not be written, 16 wrong command line, 32 interrupted, 64 a newer version made something.
             """,
         options: [
             .json, Option("no-unlock", help: "check only names, headers and files of class none"),

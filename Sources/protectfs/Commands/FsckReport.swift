@@ -89,6 +89,7 @@ final class FsckReport: Sendable {
 
     private static func describe(_ finding: Finding) -> String {
         var line = "\(finding.severity.rawValue): /\(HostPath(bytes: finding.path)): \(finding.kind.rawValue)"
+        if let object = finding.object { line += " (\(object.rawValue))" }
         if let evidence = finding.crashEvidence { line += " (\(evidence.rawValue))" }
         if let page = finding.page { line += ", page \(page)" }
         if let code = finding.errno { line += ", \(SystemError.reason(of: code))" }
@@ -133,12 +134,12 @@ final class FsckReport: Sendable {
         }
         for (protectionClass, count) in summary.unchecked.sorted(by: { $0.key.isStronger(than: $1.key) }) {
             text +=
-                "\(count) files of class \(protectionClass.canonicalName) were not checked: the volume was not unlocked.\n"
+                "\(count) files of class \(protectionClass.canonicalName) were not checked, because the class was closed.\n"
         }
         if summary.newer > 0 {
             text +=
-                "\(summary.newer) objects were made by a newer version of protectfs. They are not damaged, and nothing changes "
-            text += "them; check them with that version.\n"
+                "\(summary.newer) objects were made by a newer version of protectfs. They are not damaged, and fsck did not change "
+            text += "them. Crash damage stays tolerated until that version has checked the volume.\n"
         }
         if summary.isInterrupted {
             text += "Interrupted before everything was checked. Finished repairs are complete.\n"
@@ -182,6 +183,7 @@ final class FsckReport: Sendable {
             ("backingPath", .string(String(decoding: finding.backingPath, as: UTF8.self))),
             ("page", finding.page.map { .unsigned($0) } ?? .null),
             ("departure", .optional(finding.crashEvidence?.rawValue)),
+            ("object", .optional(finding.object?.rawValue)),
             ("errno", finding.errno.map { .integer(Int64($0)) } ?? .null),
         ])
     }

@@ -38,20 +38,19 @@ enum InfoReport {
             }
             isAuthentic = true
         }
+        let keybag = InfoKeybag(bag: bag, isAuthentic: isAuthentic == true)
         if arguments.has("json") {
             var fields: [(String, JSONValue)] = [
                 ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")),
-                ("format", .integer(Int64(FormatVersion.current))),
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
                 ("deviceKeyFound", .bool(isAuthentic != nil)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
-                ("slots", .array(bag.slots.map(KeybagCommands.describe))),
                 ("copyOf", .optional(place?.original?.description)),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
             ]
-            fields += state.fields
+            fields += keybag.fields + state.fields
             Output.line(JSONValue.fields(fields).line)
             return state.code
         }
@@ -65,11 +64,7 @@ enum InfoReport {
         table.add(
             "Device key",
             bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not on this machine)" : "") : "none")
-        for slot in bag.slots where slot.kind != .device {
-            table.add(
-                "Opens with",
-                KeybagCommands.kindName(slot) + (slot.isBound ? " and device key" : "") + " (slot \(slot.id))")
-        }
+        keybag.add(to: &table)
         if let original = place?.original { table.add("Copy of", "\(original) (or moved from there)") }
         state.add(to: &table)
         if bag.hasDeviceKey, !state.isPinned {

@@ -30,7 +30,7 @@ extension Command {
                 "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "write the device key to FILE; none makes a volume without a device key"),
             Option("portable", help: "make a passphrase that works without the device key"),
-            .json, .passphraseFile, .passphraseCommand,
+            .label, .json, .passphraseFile, .passphraseCommand,
         ] + Option.newPassphrase,
         examples: [
             .init("protectfs init ~/.documents", "Make a volume; ask for the passphrase."),
@@ -45,6 +45,7 @@ enum InitRun {
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
+        let label = try KeybagCommands.label(arguments) ?? "init"
         let suite = try cipher(arguments)
         let noDeviceKey = arguments.path("device-key") == Option.noDeviceKey
         let (directory, isNew) = try openEmpty(path)
@@ -56,7 +57,7 @@ enum InitRun {
             let cost = try calibratedCost()
             if noDeviceKey {
                 let made = try make(path) { () throws(KeybagError) in
-                    try Keybag.create(suite: suite, passphrase: passphrase, cost: cost)
+                    try Keybag.create(suite: suite, passphrase: passphrase, cost: cost, label: label)
                 }
                 try write(made, in: directory, path, key: nil, arguments)
                 return report(made.bag, path, key: nil, arguments)
@@ -65,7 +66,7 @@ enum InitRun {
             let made = try make(path) { () throws(KeybagError) in
                 try Keybag.create(
                     suite: suite, passphrase: passphrase, portable: arguments.has("portable"), deviceKey: key,
-                    cost: cost)
+                    cost: cost, label: label)
             }
             let keyPath = arguments.path("device-key") ?? LocalFile.deviceKey(of: made.bag.volumeID)
             try DeviceKeyFile.refuseInside(keyPath, path)

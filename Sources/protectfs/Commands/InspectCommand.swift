@@ -27,8 +27,9 @@ extension Command {
             The device key opens headers, names and files of class none. The passphrase is asked only if the class needs it. With
             --no-unlock, or without a terminal, inspect shows the rest and says what is missing.
 
-            The exit code is 0 if everything verifies, 4 if something is damaged or its name is not proven, 8 if the class is closed
-            without a passphrase, and 6 if a program changed the file meanwhile. Damage that a crash explains is shown, and is none.
+            The exit code is 0 if everything verifies, 4 if something is damaged or its name is not proven, 5 if a newer version of
+            protectfs made it, 8 if the class is closed without a passphrase, and 6 if a program changed the file meanwhile. Damage
+            that a crash explains is shown and does not count.
             """,
         options: [
             .json, Option("pages", help: "show each page by itself"),
@@ -40,7 +41,7 @@ extension Command {
         examples: [
             .init(
                 "protectfs inspect \"$(protectfs path ~/documents/diary.txt)\"", "Show the encrypted file of a file."),
-            .init("protectfs inspect --volume ~/.documents /backup/R4…", "Show a file of a backup, with today's keys."),
+            .init("protectfs inspect --volume ~/.documents /backup/ENCRYPTED-NAME", "Show a file of a backup, with today's keys."),
         ], run: Inspect.run)
 }
 
@@ -118,6 +119,8 @@ private struct Inspect {
         if let reserved = name.reserved, object.kind != .regular || reserved != .temporary, !object.isInside(reserved) {
             return report.show(reserved: reserved)
         }
+        // Its target is the name, which has been verified.
+        if object.isCompanion { return report.showOther() }
         switch object.kind {
         case .regular: return try showFile(&report)
         case .directory:

@@ -44,9 +44,15 @@ struct InspectReport {
                 self = .none
                 return
             }
-            switch try inspector.place(of: object.components) {
-            case .success(let place): self = .place(place)
-            case .failure(let nameless): self = .reserved(nameless.kind)
+            do throws(VolumeError) {
+                switch try inspector.place(of: object.components) {
+                case .success(let place): self = .place(place)
+                case .failure(let nameless): self = .reserved(nameless.kind)
+                }
+            } catch {
+                // A companion without its entry.
+                guard error == .noEntry, object.isCompanion else { throw error }
+                self = .reserved(.companion)
             }
         }
 
@@ -95,6 +101,7 @@ struct InspectReport {
         case .place(let place):
             let visible = HostPath(components: place.visible)
             let text = String(decoding: visible.bytes, as: UTF8.self)
+            let reserved = object.isCompanion ? ObjectWords.reserved(.companion) : nil
             fields += [
                 (
                     "name",
@@ -103,8 +110,9 @@ struct InspectReport {
                         ("standing", .string(place.standing.rawValue)),
                         ("companion", .optional(place.companion.map { String(decoding: $0.bytes, as: UTF8.self) })),
                     ])
-                ), ("reserved", .null),
+                ), ("reserved", .optional(reserved?.word)),
             ]
+            if let reserved { table.add("Use", "\(reserved.what); \(reserved.more)") }
             let proof =
                 switch place.standing {
                 case .verified: "verifies"
@@ -126,7 +134,8 @@ struct InspectReport {
     /// A directory.
     mutating func show(_ found: InspectedRecord) -> ExitCode {
         var record: [(String, JSONValue)] = [
-            ("verifies", .bool(found.error == nil)), ("reason", .optional(found.error.map(InspectWords.word))),
+            ("verifies", .bool(InspectWords.verifies(found.error))),
+            ("reason", .optional(found.error.map(InspectWords.word))),
         ]
         table.add("Record", found.error.map(InspectWords.sentence) ?? "verifies")
         if let claims = found.record {
@@ -148,7 +157,8 @@ struct InspectReport {
             (
                 "target",
                 .fields([
-                    ("verifies", .bool(found.error == nil)), ("reason", .optional(found.error.map(InspectWords.word))),
+                    ("verifies", .bool(InspectWords.verifies(found.error))),
+                    ("reason", .optional(found.error.map(InspectWords.word))),
                     ("path", .optional(found.path.map { String(decoding: $0, as: UTF8.self) })),
                     ("pathHex", .optional(found.path.map { Hexadecimal.text($0) })),
                 ])
@@ -206,7 +216,7 @@ struct InspectReport {
     private mutating func addHeader(_ file: InspectedFile) {
         let version = file.headerBytes.starts(with: "PFS".utf8) ? file.headerBytes.dropFirst(3).first : nil
         var header: [(String, JSONValue)] = [
-            ("verifies", .bool(file.headerError == nil && file.header != nil)),
+            ("verifies", .bool(!file.hasNoHeader && InspectWords.verifies(file.headerError))),
             ("reason", .optional(file.headerError.map(InspectWords.word))),
             ("version", version.map { .integer(Int64($0)) } ?? .null),
             ("bytes", .string(Hexadecimal.text(file.headerBytes.prefix(FileHeader.wrapRange.lowerBound)))),
@@ -278,7 +288,7 @@ struct InspectReport {
         let isDamaged = own == .volume || counts.refused > 0
         if isDamaged { return file.wasChanged ? .busy : .volume }
         if own != .success { return own }
-        if counts.newer > 0 { return .unsupported }
+        if counts.newer > 0 || file.header?.flags.areReadableOnly == true { return .unsupported }
         return name.isUnproven ? .volume : .success
     }
 }

@@ -19,6 +19,14 @@ enum InspectWords {
         }
     }
 
+    /// Whether an object verifies, although it is refused: a newer version has made it.
+    static func verifies(_ error: VolumeError?) -> Bool {
+        switch error {
+        case nil, .newer: true
+        default: false
+        }
+    }
+
     /// A refusal for a person.
     static func sentence(_ error: VolumeError) -> String {
         switch error {
@@ -79,7 +87,9 @@ enum InspectWords {
         let known: [(FileFlags, String)] = [
             (.holes, "HOLES"), (.keyExposed, "KEY_EXPOSED"), (.explicit, "EXPLICIT"),
         ]
-        return known.filter { flags.contains($0.0) }.map(\.1)
+        // Flags of a newer version have no names here.
+        let unknown = (0..<UInt16.bitWidth).filter { flags.subtracting(.known).rawValue >> $0 & 1 == 1 }
+        return known.filter { flags.contains($0.0) }.map(\.1) + unknown.map { "bit \($0)" }
     }
 
     // MARK: pages
@@ -91,15 +101,14 @@ enum InspectWords {
         case .zeros: ("zeros", nil)
         case .dropped: ("dropped", nil)
         case .unchecked: ("unchecked", nil)
-        case .refused(.damaged(.block)) where page.field == nil: ("refused", "field")
         case .refused(let error): ("refused", word(error))
         }
     }
 
     private static func note(_ page: InspectedPage) -> String {
         switch page.state {
-        case .refused(.damaged(.block)) where page.field == nil: "the block's field is not valid"
-        case .refused(.damaged(.block)): "the tag is wrong; the other columns are claims"
+        case .refused(.damaged(.block)):
+            "the tag is wrong" + (page.field == nil ? "" : "; the other columns are claims")
         case .refused(let error): sentence(error)
         case .unchecked: page.field == nil ? "the block's field is not valid" : "claims, without the file's key"
         case .zeros: "crash damage, reads as zeros"

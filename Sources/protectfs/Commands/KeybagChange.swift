@@ -43,9 +43,10 @@ enum KeybagCommands {
         }
     ) throws(CommandFailure) -> Opened {
         let before = try CheckedVolume(path, .init(arguments))
+        // This and the device key come before any prompt.
+        if let obstacle = try before.obstacle() { throw obstacle }
         if let note = try before.found.place().note(path) { Output.note(note) }
         let choice = isRecovery ? .none : FoundVolume.DeviceKeyChoice(arguments)
-        // This comes before any prompt.
         _ = try before.found.deviceKey(choice)
         let offered: Credential
         if isRecovery, !arguments.has("recovery-file") {

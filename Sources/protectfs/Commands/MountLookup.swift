@@ -73,15 +73,17 @@ enum MountLookup {
     static func storing(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {
         let mounts = all().filter { $0.root == HostPath("/") }.map { ($0, (try? $0.source.resolved()) ?? $0.source) }
         let object = try existing(path, orIn: mounts.map(\.1))
-        var best: (mount: MountEntry, store: HostPath)?
-        for (mount, store) in mounts where object.isInside(store) {
-            if store.bytes.count >= best?.store.bytes.count ?? 0 { best = (mount, store) }
+        // A link elsewhere may lead to a store.
+        for candidate in [object, try? object.resolved()].compactMap({ $0 }) {
+            var best: (mount: MountEntry, store: HostPath)?
+            for (mount, store) in mounts where candidate.isInside(store) {
+                if store.bytes.count >= best?.store.bytes.count ?? 0 { best = (mount, store) }
+            }
+            guard let best else { continue }
+            let below = HostPath(bytes: candidate.bytes.dropFirst(best.store.bytes.count)).components
+            return (best.mount, HostPath(components: below))
         }
-        guard let best else {
-            throw .init(.notMounted, "\(path): not in the directory of a mounted protectfs volume")
-        }
-        let below = HostPath(bytes: object.bytes.dropFirst(best.store.bytes.count)).components
-        return (best.mount, HostPath(components: below))
+        throw .init(.notMounted, "\(path): not in the directory of a mounted protectfs volume")
     }
 
     /// The absolute path of an object that exists: from the current directory, or in one of the stores.

@@ -14,15 +14,18 @@ extension Command {
         options: [
             Option(
                 "slot", value: .slot,
-                help: "the number of the passphrase; needed with the recovery code if there are several")
+                help: "the number of the passphrase; needed with the recovery code if there are several"),
+            Option(
+                "label", value: .label,
+                help: "change the name in lists, which anyone with a copy of the volume can read"),
         ] + Option.keybag + Option.newPassphrase,
         examples: [.init("protectfs passphrase change ~/.documents", "Ask for the old and the new passphrase.")],
         run: KeybagCommands.change)
 
     static let passphraseAdd = Command(
         "passphrase add", .keys, [.volume], "Adds another passphrase.",
-        options: [Option("portable", help: "make a passphrase that works without the device key")] + Option.keybag
-            + Option.newPassphrase,
+        options: [Option("portable", help: "make a passphrase that works without the device key"), .label]
+            + Option.keybag + Option.newPassphrase,
         examples: [
             .init("protectfs passphrase add --portable ~/.documents", "Add a passphrase for use on other machines.")
         ], run: KeybagCommands.add)
@@ -30,8 +33,14 @@ extension Command {
     static let passphraseRemove = Command(
         "passphrase remove", .keys, [.volume], "Removes a passphrase; the last one cannot be removed.",
         requires: "--slot=NUMBER",
-        options: [Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it")]
-            + Option.keybag,
+        details: """
+            A slot that a newer version of protectfs made is removed only with --newer. This version does not know what opens
+            it, and cannot make it again.
+            """,
+        options: [
+            Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it"),
+            Option("newer", help: "remove the slot also if a newer version made it"),
+        ] + Option.keybag,
         examples: [.init("protectfs passphrase remove --slot 3 ~/.documents", "Remove the passphrase in slot 3.")],
         run: KeybagCommands.remove)
 
@@ -45,6 +54,7 @@ extension KeybagCommands {
     static func change(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         var slot = try slotNumber(arguments)
+        let label = try label(arguments)
         let opened = try open(arguments, path, prompt: "Current passphrase of \(path): ") {
             (credential: borrowing Credential, access: CheckedVolume, deviceKey: borrowing FoundDeviceKey)
                 throws(CommandFailure) in
@@ -68,15 +78,25 @@ extension KeybagCommands {
             switch opened.deviceKey.key {
             case .some(let key):
                 try opened.access.bag.changingPassphrase(
-                    ofSlot: slot, to: passphrase, deviceKey: key, cost: cost, keys: opened.keys)
+                    ofSlot: slot, to: passphrase, deviceKey: key, cost: cost, label: label, keys: opened.keys)
             case .none:
-                try opened.access.bag.changingPassphrase(ofSlot: slot, to: passphrase, cost: cost, keys: opened.keys)
+                try opened.access.bag.changingPassphrase(
+                    ofSlot: slot, to: passphrase, cost: cost, label: label, keys: opened.keys)
             }
         }
         let code = try replace(opened, by: next, "the passphrase is not changed")
         return Output.done(
             "the passphrase is changed",
             "The passphrase is changed. Older copies of the volume still open with the old one.\n", code)
+    }
+
+    /// The name of new slots, as given. An empty one means none.
+    static func label(_ arguments: Arguments) throws(CommandFailure) -> String? {
+        guard let label = try arguments.text("label") else { return nil }
+        guard label.isEmpty || SlotLabel.text(Array(label.utf8)) != nil else {
+            throw ErrorMessages.keybag(.unusableLabel, arguments.operands[0])
+        }
+        return label
     }
 
     private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
@@ -100,6 +120,7 @@ extension KeybagCommands {
 
     static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
+        let label = try label(arguments) ?? "passphrase add"
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
         if !isPortable, let failure = opened.deviceKey.missing("and only a --portable passphrase works without it") {
@@ -110,9 +131,11 @@ extension KeybagCommands {
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey.key {
             case .some(let key) where !isPortable:
-                return try opened.access.bag.addingPassphrase(passphrase, boundTo: key, cost: cost, keys: opened.keys)
+                return try opened.access.bag.addingPassphrase(
+                    passphrase, boundTo: key, cost: cost, label: label, keys: opened.keys)
             default:
-                return try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
+                return try opened.access.bag.addingPortablePassphrase(
+                    passphrase, cost: cost, label: label, keys: opened.keys)
             }
         }
         let code = try replace(opened, by: next, "the passphrase is not added")
@@ -130,7 +153,8 @@ extension KeybagCommands {
         }
         let opened = try open(arguments, path)
         let next = try edit(path) { () throws(KeybagError) in
-            try opened.access.bag.removingPassphrase(ofSlot: slot, keys: opened.keys)
+            try opened.access.bag.removingPassphrase(
+                ofSlot: slot, newer: arguments.has("newer"), keys: opened.keys)
         }
         let code = try replace(opened, by: next, "the passphrase is not removed")
         return Output.done(
@@ -147,10 +171,9 @@ extension KeybagCommands {
         }
         var table = Table("SLOT", "KIND", "LABEL", "MADE", "DEVICE KEY", "PASSWORD HASH")
         for slot in access.bag.slots {
-            let cost = slot.cost.map { "Argon2id, \($0.passes) passes, \($0.memory >> 20) MiB" } ?? "–"
             table.add(
                 "\(slot.id)", kindName(slot), slot.label.name ?? "–", made(slot) ?? "–", slot.isBound ? "needed" : "–",
-                cost)
+                cost(slot) ?? "–")
         }
         Output.print(table.text)
         return .success
@@ -178,6 +201,11 @@ extension KeybagCommands {
         // The year 9999 is the last one of four digits.
         guard let seconds = slot.label.seconds, seconds < 253_370_764_800 else { return nil }
         return WallClock.local(Int64(seconds))
+    }
+
+    /// The cost of a slot's password hash. Nil if it has none.
+    static func cost(_ slot: Keybag.SlotSummary) -> String? {
+        slot.cost.map { "Argon2id, \($0.passes) passes, \($0.memory >> 20) MiB" }
     }
 
     private static func kindName(_ kind: SlotLayout.Kind) -> String {

@@ -11,15 +11,15 @@ extension Command {
         "Shows where a file of a mount is in the volume's directory, or the other way round.",
         details: """
             PATH is any object of a mount: the command prints its path in the volume's directory (the store). With --reverse,
-            PATH is an object of the store, and the command prints its path on the mount. A relative PATH that does not exist
+            PATH is an object of the store, and the command prints its path on the mount. A relative one that does not exist
             here is then looked for in the stores of the mounts, because fsck prints such paths. A symbolic link is not
             followed. No passphrase is needed, and it works while the volume is locked.
 
             A name of more than 175 bytes has a second object in the store, its companion: the same path with .n. Copy both. With
             --missing, the last name need not exist: this is where a deleted file was, and would be again.
 
-            On a terminal, control characters are shown as \\xHH. Elsewhere the path is printed byte for byte; --json also
-            gives the bytes as hexadecimal digits.
+            On a terminal, control characters are shown as hexadecimal digits. Elsewhere the path is printed byte for byte;
+            --json also gives the bytes as hexadecimal digits.
             """,
         options: [
             .json, Option("reverse", letter: "r", help: "PATH is in the store; show its path on the mount"),
@@ -27,7 +27,7 @@ extension Command {
         ],
         examples: [
             .init("protectfs path ~/documents/diary.txt", "Show the encrypted file of a file."),
-            .init("protectfs path --reverse ~/.documents/R4…", "Show which file an encrypted one is."),
+            .init("protectfs path --reverse ~/.documents/ENCRYPTED-NAME", "Show which file an encrypted one is."),
         ], usesKeys: false, run: PathCommand.run)
 }
 

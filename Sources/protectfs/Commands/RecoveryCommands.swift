@@ -10,7 +10,7 @@ import VolumeFormat
 extension Command {
     static let recoveryNew = Command(
         "recovery new", .keys, [.volume], "Makes a new recovery code; the old one stops working.",
-        options: [.json] + Option.keybag,
+        options: [.label, .json] + Option.keybag,
         examples: [.init("protectfs recovery new ~/.documents", "Show a new recovery code, once.")],
         run: KeybagCommands.newRecovery)
 
@@ -27,7 +27,7 @@ extension Command {
             Option(
                 "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "write the new device key to FILE"),
-            .previousKeybag, .acceptKeybag, .json,
+            .label, .previousKeybag, .acceptKeybag, .json,
         ] + Option.newPassphrase,
         examples: [
             .init("protectfs recovery use ~/.documents", "Ask for the recovery code and a new passphrase.")
@@ -38,9 +38,10 @@ extension KeybagCommands {
     static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
+        let label = try label(arguments) ?? "recovery new"
         let opened = try open(arguments, path)
         let made = try edit(path) { () throws(KeybagError) in
-            try opened.access.bag.renewingRecoveryCode(keys: opened.keys)
+            try opened.access.bag.renewingRecoveryCode(label: label, keys: opened.keys)
         }
         // The new code is shown before the old one becomes invalid, because a code that was never shown is lost.
         let isJSON = arguments.has("json")
@@ -66,22 +67,24 @@ extension KeybagCommands {
             }
             try DeviceKeyFile.refuseInside(place, path)
         }
+        let label = try label(arguments) ?? "recovery use"
         let opened = try open(arguments, path, isRecovery: true)
         let isBound = opened.access.bag.hasDeviceKey && !arguments.has("portable")
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
         let cost = try calibratedCost()
         if !opened.access.bag.hasDeviceKey {
             let next = try edit(path) { () throws(KeybagError) in
-                try opened.access.bag.addingPortablePassphrase(passphrase, cost: cost, keys: opened.keys)
+                try opened.access.bag.addingPortablePassphrase(
+                    passphrase, cost: cost, label: label, keys: opened.keys)
             }
             let code = try replace(opened, by: next, "nothing was changed")
-            return report(arguments, key: nil, code)
+            return report(arguments, next, key: nil, code)
         }
         let key = try DeviceKeyFile.random()
         let next = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.recovering(
                 passphrase: passphrase, portable: arguments.has("portable"), newDeviceKey: key, cost: cost,
-                keys: opened.keys)
+                label: label, keys: opened.keys)
         }
         let keyPath: HostPath
         if let given = arguments.path("device-key") {
@@ -100,11 +103,11 @@ extension KeybagCommands {
             if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }
             throw error
         }
-        return report(arguments, key: keyPath, old: old, code)
+        return report(arguments, next, key: keyPath, old: old, code)
     }
 
     private static func report(
-        _ arguments: Arguments, key: HostPath?, old: HostPath? = nil, _ code: ExitCode
+        _ arguments: Arguments, _ bag: Keybag, key: HostPath?, old: HostPath? = nil, _ code: ExitCode
     ) -> ExitCode {
         let what = "the new passphrase is set" + (key.map { ", with the new device key \($0)" } ?? "")
         if arguments.has("json") {
@@ -114,6 +117,9 @@ extension KeybagCommands {
             return Output.done(what, JSONValue.fields(fields).line + "\n", code)
         }
         var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
+        if bag.slots.contains(where: { $0.kind == nil }) {
+            text += "Slots of a newer version of protectfs are kept; protectfs passphrase list shows them.\n"
+        }
         if let key { text += "New device key: \(key)\n" }
         if let old { text += "Old device key, which older copies of the volume need: \(old)\n" }
         return Output.done(

@@ -69,10 +69,8 @@ enum Daemon {
         try checkDescriptors()
         let access = try request.check()
         var request = request
-        if !request.isReadOnly, let obstacle = try access.obstacle() {
-            log.write("\(obstacle.message); the volume is mounted read-only", .warning)
-            request = request.readOnly
-        }
+        let obstacle = request.isReadOnly ? nil : try access.obstacle()
+        if obstacle != nil { request = request.readOnly }
         let options = request.options.volume
         if !options.isReadOnly {
             try checkWritable(access)
@@ -81,6 +79,8 @@ enum Daemon {
             }
         }
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
+        // Not before the keybag is verified, which may be the obstacle.
+        if let obstacle { log.write("\(obstacle.message); the volume is mounted read-only", .warning) }
         let state = try stateStore(access, request)
         if isUnlocked, !options.isReadOnly {
             if state != nil { try access.pin() }
@@ -267,6 +267,8 @@ enum Daemon {
         case .refused: "the file was not made by a lock of this volume, or was changed; none of it is applied"
         case .notListed: "the file was used before, or belongs to another machine; none of it is applied"
         case .cutOff: "the file is cut off or changed; the records before the damage are applied"
+        case .newer:
+            "a newer version of protectfs made the file; it is kept, and files of class complete are refused until that version has applied it"
         case .applied(let count): "\(count) applied to their files"
         case .failed(let error): "they could not be applied to a file, which stays closed: \(error)"
         }

@@ -171,7 +171,7 @@ enum ErrorMessages {
 
     /// A volume with features that this program must know to change it.
     static func readOnly(_ features: UInt32, _ writer: String?, _ volume: HostPath) -> String {
-        "\(volume): a newer version of protectfs has added features (\(FeatureNames.list(features))\(says(writer))) with which this version can read the volume and must not change it; mount it read-only, or use that version"
+        "\(volume): a newer version of protectfs has added features (\(FeatureNames.list(features))\(says(writer))); this version can read the volume, and must not change it"
     }
 
     /// The error in bytes.

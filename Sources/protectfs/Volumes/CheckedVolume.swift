@@ -58,7 +58,10 @@ struct CheckedVolume {
     }
 
     /// Why this program must not write the volume, although it can read it. Nil if it may.
-    func obstacle() throws(CommandFailure) -> CommandFailure? { try LocalState.obstacle(found) }
+    func obstacle() throws(CommandFailure) -> CommandFailure? {
+        do throws(KeybagError) { try bag.requireWritable() } catch { return ErrorMessages.keybag(error, path) }
+        return try LocalState.obstacle(found)
+    }
 
     /// Reads and compares the keybag again, through the same directory, because it may have been changed meanwhile.
     ///

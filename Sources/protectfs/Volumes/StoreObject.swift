@@ -28,6 +28,9 @@ struct StoreObject {
     /// Whether it is the root of a store.
     var isRoot: Bool { root != nil && components.isEmpty }
 
+    /// Whether its name is that of a companion, which holds a long name.
+    var isCompanion: Bool { components.last.map { ReservedName.kind(of: $0.bytes.span) } == .companion }
+
     /// - Parameter isAlone: whether it may be outside of any store.
     init(_ typed: HostPath, isAlone: Bool) throws(CommandFailure) {
         self.typed = typed

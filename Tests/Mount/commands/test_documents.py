@@ -147,7 +147,10 @@ def test_json_output(environment):
     seen += [watch.next(), watch.next()]
     watch.close()
     environment.cell("watch: members", set(), members(seen) - known)
+    stored = judge("path", "--json", mount / "file")["backingPath"]
     mount.unmount()
+    for path in (stored, volume, os.path.join(volume, ".protectfs.keybag")):
+        judge("inspect", "--json", *code, path)
     stored = next(entry.path for entry in os.scandir(volume) if entry.is_file() and not entry.name.startswith("."))
     with open(stored, "r+b") as file:
         file.seek(200)

@@ -45,8 +45,8 @@ def filled(environment):
     mount = environment.mount()
     for letter in CLASSES:
         harness.make_file(mount / letter, letter, pattern(9000, seed=ord(letter)))
-    os.mkdir(mount / "d")
-    set_class(mount / "d", "A")
+    os.mkdir(mount / "b")
+    set_class(mount / "b", "B")
     mount.unmount()
     return mount
 
@@ -214,16 +214,16 @@ def test_two_generations(environment):
     environment.cell("locked", ["EACCES", "EACCES", "works", "works"], [outcome(read_file, mount / letter) for letter in CLASSES])
     environment.cell("locked, the new ones", ["EACCES", "EACCES", "works", "works"],
                      [outcome(read_file, mount / f"new {letter}") for letter in CLASSES])
-    harness.make_file(mount / "made while locked", "B", pattern(9000, seed=5))
+    write_file(mount / "b/made while locked", pattern(9000, seed=5))
     mount.unlock()
-    environment.cell("unlocked again", True, read_file(mount / "made while locked") == pattern(9000, seed=5)
+    environment.cell("unlocked again", True, read_file(mount / "b/made while locked") == pattern(9000, seed=5)
                      and read_file(mount / "A") == pattern(9000, seed=ord("A")))
     set_class(mount / "C", "A")
     mount.unmount()
     opened = reader.unlock(volume)
     generations = lambda name: opened.file(opened.backing_path(name)).header[10:12]
     environment.cell("generation of new files", [le(0x1234, 2)] * 5, [
-        generations(name) for name in [f"new {letter}" for letter in CLASSES] + ["made while locked"]])
+        generations(name) for name in [f"new {letter}" for letter in CLASSES] + ["b/made while locked"]])
     environment.cell("generation of old files that were written", [le(first[number], 2) for number in (A, B, D)],
                      [generations(letter) for letter in "ABD"])
     environment.cell("an old file with another class has the new generation", le(0x1234, 2), generations("C"))

@@ -1,5 +1,6 @@
 """Directory records, links, attributes and reserved names that a newer version made; see test_future_objects.py."""
 
+import contextlib
 import os
 import shutil
 
@@ -59,7 +60,7 @@ def use_of_directory(mount, row):
         "set its default class": outcome(set_class, top, "C"), "rmdir": outcome(os.rmdir, top),
         "rmdir of an empty one": outcome(os.rmdir, top + " empty"),
         "rename over an empty one": outcome(os.rename, mount / "moved", top + " empty"),
-        "rm -rf": harness.run("rm", "-rf", top, ok=False).returncode != 0,
+        "rm -rf": harness.run("rm", "-rf", top + " empty", ok=False).returncode != 0 and os.path.isdir(top + " empty"),
         "mv over a file in it": harness.run("mv", "-f", mount / "other", inner, ok=False).returncode != 0,
     }
     os.rmdir(mount / "moved")
@@ -240,8 +241,9 @@ def test_links_and_attributes(environment):
                 "and back": outcome(os.rename, link + " moved", link),
                 "link": outcome(lambda: os.link(link, link + " 2", follow_symlinks=False)),
                 "unlink of a link": outcome(os.unlink, link + " 2")})
-        os.unlink(link + " new")
-        os.unlink(mount / "over")
+        for left in (link + " new", mount / "over"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(left)
         for name in (f"file {version}", f"directory {version}"):
             cells(environment, f"attribute of version {version}, {name.split()[0]}", {
                 "get": NO, "set": NO, "replace": NO, "list": ["user.one", "user.two"], "another one": b"second",

@@ -11,6 +11,8 @@ CLASS_NAMES = {A: "complete", B: "completeUnlessOpen", C: "completeUntilFirstUse
 ALL_KEYS = (A, B, C, D, INACTIVE, M, U, SPARE)
 BIND_DEVICE, MUST_UNDERSTAND = 1, 0x80
 LABEL, DATE = 1, 2
+#: The characters that a label has not: those of control, and those that end a line or turn its direction.
+UNSHOWN = ((0, 0x1f), (0x7f, 0x9f), (0x2028, 0x202e), (0x2066, 0x2069))
 LARGEST = 1 << 20
 
 #: The keybag's fields: name -> (offset, length). The MACs count from the end.
@@ -91,7 +93,7 @@ class Slot:
             text = label.decode()
         except UnicodeDecodeError:
             text = ""
-        if 1 <= len(label) <= 64 and text and not any(ord(one) < 32 or 127 <= ord(one) < 160 for one in text):
+        if 1 <= len(label) <= 64 and text and not any(first <= ord(one) <= last for one in text for first, last in UNSHOWN):
             self.label = text
         self.date = u64(date) if len(date) == 8 else None
 
@@ -206,7 +208,7 @@ class Keybag:
                 raise Refused("keybag: second MAC")
             if x25519_public(keys.keys[B]) != self.pk:
                 raise Refused("keybag: public key")
-            if device and any(keys.every.get(which) != key for which, key in device.every.items()):
+            if device and any(keys.every.get(which, key) != key for which, key in device.every.items()):
                 raise Refused("keybag: device and full bundle differ")
             return keys
         raise Refused("the credential opens no slot")

@@ -1,0 +1,58 @@
+// Recognises what a newer version has made, so that no repair moves or renames it.
+
+internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+extension Check {
+    /// Whether a newer version has made an object, as far as the object shows it without its content.
+    func isNewer(
+        _ entry: EntryName, _ status: Status, in directory: BackingDirectory
+    ) throws(VolumeError) -> Bool {
+        switch status.kind {
+        case .regular:
+            do throws(VolumeError) {
+                return try volume.header(of: entry, status, in: directory)?.flags.areReadableOnly ?? false
+            } catch {
+                switch error {
+                case .newer: return true
+                case .damaged: return false
+                default: throw error
+                }
+            }
+        case .symlink:
+            return volume.names.isNewerTarget(
+                try volume.below { () throws(Errno) in try directory.readSymlink(entry) })
+        case .directory:
+            let child = try volume.below { () throws(Errno) in try directory.openDirectory(entry) }
+            let target = try volume.below { () throws(Errno) in try Self.recordTarget(in: child) }
+            return target.flatMap { volume.names.record(target: $0) }?.isNewer ?? false
+        default: return false
+        }
+    }
+
+    /// The same, and whether such an object is anywhere below a directory, which would be moved with it.
+    func holdsNewer(
+        _ entry: EntryName, _ status: Status, in directory: BackingDirectory, depth: Int = 0
+    ) throws(VolumeError) -> Bool {
+        if try isNewer(entry, status, in: directory) { return true }
+        guard status.kind == .directory else { return false }
+        // Too deep for the descriptors.
+        guard depth < 100 else { return true }
+        let child = try volume.below { () throws(Errno) in try directory.openDirectory(entry) }
+        for inner in try volume.below({ () throws(Errno) in try child.entries() }) {
+            guard mayGoOn() else { return true }
+            let kind = ReservedName.kind(of: inner.name.bytes.span)
+            if kind.isHidden, !kind.belongs(inRoot: false) { return true }
+            if kind == .aside, let target = try? child.readSymlink(inner.name),
+                volume.names.record(target: target)?.isNewer ?? false
+            {
+                return true
+            }
+            if kind.isHidden { continue }
+            guard let status = try volume.status(of: inner.name, in: child) else { continue }
+            if try holdsNewer(inner.name, status, in: child, depth: depth + 1) { return true }
+        }
+        return false
+    }
+}
