@@ -11,14 +11,13 @@ package enum Epoch {
     ///
     /// - Parameters:
     ///   - highest: the highest number that is known; 0 for none.
-    ///   - seconds: the time now, in seconds since 1970. A time that no number stands for does not count.
+    ///   - seconds: the time now, in seconds since 1970. A time before 2020, or after the last number, does not count.
     package static func next(after highest: UInt32, at seconds: Int64) -> UInt32? {
         guard highest < largest else { return nil }
         let (elapsed, overflows) = seconds.subtractingReportingOverflow(origin)
         return max(highest + 1, overflows ? 0 : UInt32(exactly: elapsed) ?? 0)
     }
 
-    /// The time for which a number stands, in seconds since 1970. It is the time of drawing, if the clock was right and no
-    /// higher number was known.
+    /// The time of a number, in seconds since 1970: that of drawing it, if the clock was right and no higher number was known.
     package static func time(of epoch: UInt32) -> Int64 { origin + Int64(epoch) }
 }

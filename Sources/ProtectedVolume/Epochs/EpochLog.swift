@@ -29,15 +29,6 @@ package struct EpochRecord: Sendable {
         self.close = close
     }
 
-    /// The state file.
-    init(_ states: StateFileStore) {
-        self.init { (highest) throws(VolumeError) in
-            try states.drawEpoch(above: highest)
-        } close: { (epochs) throws(VolumeError) in
-            try states.closeEpochs(epochs)
-        }
-    }
-
     /// No record, for a mount without a state file. Epochs rise by what the mount itself knows, and by the clock.
     ///
     /// - Parameter clock: gives the seconds since 1970.

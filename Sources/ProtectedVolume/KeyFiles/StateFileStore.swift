@@ -75,27 +75,6 @@ package final class StateFileStore: Sendable {
         }
     }
 
-    /// Draws an epoch and records it durably as open, in one step: no other mount on this machine gets it. A missing state file
-    /// is not created, because without one all crash damage is tolerated anyway.
-    ///
-    /// - Parameter highest: the highest epoch that the caller knows.
-    func drawEpoch(above highest: UInt32) throws(VolumeError) -> UInt32 {
-        var drawn: UInt32?
-        let now = clock()
-        try update { (state) throws(VolumeError) in
-            drawn =
-                state == nil ? Epoch.next(after: highest, at: now) : state?.drawEpoch(above: highest, at: now)
-            if drawn == nil { throw failure(.noEpochLeft) }
-        }
-        guard let drawn else { throw failure(.noEpochLeft) }
-        return drawn
-    }
-
-    /// Removes epochs from the open ones, durably.
-    func closeEpochs(_ epochs: [UInt32]) throws(VolumeError) {
-        try update { $0?.layout.openEpochs.removeAll { epochs.contains($0) } }
-    }
-
     /// Ends the tolerance of crash damage in every file, after a complete check without errors.
     func endToleration() throws(VolumeError) {
         try update { $0?.layout.toleratesEverything = false }
@@ -159,5 +138,41 @@ package final class StateFileStore: Sendable {
 
     private func failure(_ reason: StateFileFailure.Reason) -> VolumeError {
         .stateFile(StateFileFailure(name: name, reason))
+    }
+}
+
+// MARK: epochs
+
+extension EpochRecord {
+    /// The state file.
+    init(_ states: StateFileStore) {
+        self.init { (highest) throws(VolumeError) in
+            try states.drawEpoch(above: highest)
+        } close: { (epochs) throws(VolumeError) in
+            try states.closeEpochs(epochs)
+        }
+    }
+}
+
+extension StateFileStore {
+    /// Draws an epoch and records it durably as open, in one step: no other mount on this machine gets it. A missing state file
+    /// is not created, because without one all crash damage is tolerated anyway.
+    ///
+    /// - Parameter highest: the highest epoch that the caller knows.
+    fileprivate func drawEpoch(above highest: UInt32) throws(VolumeError) -> UInt32 {
+        var drawn: UInt32?
+        let now = clock()
+        try update { (state) throws(VolumeError) in
+            drawn =
+                state == nil ? Epoch.next(after: highest, at: now) : state?.drawEpoch(above: highest, at: now)
+            if drawn == nil { throw failure(.noEpochLeft) }
+        }
+        guard let drawn else { throw failure(.noEpochLeft) }
+        return drawn
+    }
+
+    /// Removes epochs from the open ones, durably.
+    fileprivate func closeEpochs(_ epochs: [UInt32]) throws(VolumeError) {
+        try update { $0?.layout.openEpochs.removeAll { epochs.contains($0) } }
     }
 }
