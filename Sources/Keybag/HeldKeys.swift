@@ -51,6 +51,17 @@ package struct HeldKeys: ~Copyable {
         }
     }
 
+    /// Whether files of `protectionClass` can be opened now, and its keys have no such generation. A newer version has made a
+    /// header that names it.
+    package func isMissing(generation: UInt16, of protectionClass: ProtectionClass) -> Bool {
+        switch protectionClass {
+        case .complete: complete.isMissing(generation: generation)
+        case .completeUnlessOpen: unlessOpen.isMissing(generation: generation)
+        case .completeUntilFirstUserAuthentication: untilFirstUnlock.isMissing(generation: generation)
+        case .none: none.isMissing(generation: generation)
+        }
+    }
+
     /// Whether a file key can be wrapped for `protectionClass` now. Class B needs no secret, but a public key that is known to
     /// be the volume's own.
     package func canWrap(_ protectionClass: ProtectionClass) -> Bool {

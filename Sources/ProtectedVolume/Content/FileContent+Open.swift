@@ -88,7 +88,10 @@ extension FileContent {
         }
         let header: FileHeader
         do throws(FormatError) { header = try FileHeader(parsing: page) } catch { throw newer(in: context, backing) }
-        guard header.suite == context.geometry.suite else { throw newer(in: context, backing) }
+        let isUnknownKey = context.keys.withState { (keys: borrowing HeldKeys) in
+            keys.isMissing(generation: header.keyGeneration, of: header.protectionClass)
+        }
+        guard header.suite == context.geometry.suite, !isUnknownKey else { throw newer(in: context, backing) }
         return header
     }
 

@@ -42,7 +42,10 @@ extension Volume {
     ///   class. `.newer` if a newer version has made one of them.
     func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
         if let own = try recordForCreating(in: parent).defaultClass { return own }
-        return try recordForCreating(in: root).defaultClass ?? options.defaultClass
+        // Only the root's class is needed, which is known of a record that can be read only.
+        guard let record = try record(of: root) else { throw damaged(.missingRecord, root) }
+        if record.known == .names { throw newer(.record, inode: root.inode) }
+        return record.defaultClass ?? options.defaultClass
     }
 
     /// The class of a file without header (rule R0). It is that of a new file, or the strongest class if that is not
