@@ -187,19 +187,18 @@ package struct StateFileLayout: Sendable {
 
     /// The writer of a state file that cannot be parsed, because a newer program made it. Nil if it does not say that.
     package static func writer(ofNewer bytes: Span<UInt8>) -> String? {
+        WriterName.text(value(of: Value.writer, ofNewer: bytes))
+    }
+
+    /// The store of such a state file. Nil if it does not say that.
+    package static func store(ofNewer bytes: Span<UInt8>) -> Store? {
+        value(of: Value.store, ofNewer: bytes).flatMap { try? Store($0.span) }
+    }
+
+    private static func value(of type: UInt16, ofNewer bytes: Span<UInt8>) -> [UInt8]? {
         guard bytes.count >= leastLength else { return nil }
-        let end = bytes.count - hashLength
-        var offset = Int(bytes.littleEndian(at: 10, as: UInt16.self))
-        while end - offset >= TypeLengthValues.headerLength {
-            let type: UInt16 = bytes.littleEndian(at: offset)
-            let length = Int(bytes.littleEndian(at: offset + 2, as: UInt32.self))
-            offset += TypeLengthValues.headerLength
-            guard length <= end - offset else { return nil }
-            if type == Value.writer {
-                return WriterName.text(bytes.extracting(offset..<offset + length).copiedBytes())
-            }
-            offset += length
-        }
-        return nil
+        let (start, end) = (Int(bytes.littleEndian(at: 10, as: UInt16.self)), bytes.count - hashLength)
+        guard start <= end else { return nil }
+        return TypeLengthValues.value(of: type, in: bytes.extracting(start..<end))
     }
 }

@@ -38,7 +38,7 @@ extension EraseRun {
                 }
                 // After an interrupted run, both names may exist.
                 if file.isBeingErased { continue }
-                let (state, named) = Self.read(path)
+                let (state, named) = Self.read(path, of: volume)
                 let isHere = named.map { $0.isSameDirectory(as: store) || $0.path == store.path }
                 let pins = state.map { state in remains.contains { $0.isPinned(by: state) } } ?? false
                 if Self.isUnusual(path) {
@@ -83,12 +83,22 @@ extension EraseRun {
 
         /// The stores that this machine has seen of a volume.
         static func stores(of volume: VolumeID) -> [StateFileLayout.Store] {
-            LocalFile.all(of: volume).filter { $0.isState && !$0.isSetAside }.compactMap { read($0.path).store }
+            LocalFile.all(of: volume).filter { $0.isState && !$0.isSetAside }.compactMap { read($0.path, of: volume).store }
         }
 
-        private static func read(_ path: HostPath) -> (state: StateFile?, store: StateFileLayout.Store?) {
-            guard let bytes = try? readFile(path), let state = try? StateFile(parsing: bytes) else { return (nil, nil) }
-            return (state, state.layout.store)
+        /// The content and the store of a state file. A newer one has no content that can be read.
+        private static func read(
+            _ path: HostPath, of volume: VolumeID
+        ) -> (state: StateFile?, store: StateFileLayout.Store?) {
+            guard let bytes = try? readFile(path) else { return (nil, nil) }
+            do throws(StateFileDefect) {
+                let state = try StateFile(parsing: bytes, of: volume)
+                return (state, state.layout.store)
+            } catch .newer {
+                return (nil, StateFileLayout.store(ofNewer: bytes.span))
+            } catch {
+                return (nil, nil)
+            }
         }
 
         /// Whether it is something else than a file or a link to one.

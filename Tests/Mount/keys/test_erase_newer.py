@@ -31,6 +31,7 @@ def insert(volume, added):
     content = bytearray(harness.read_file(reader.keybag_file(volume)))
     content[-64:-64] = added
     content[96:100] = len(content).to_bytes(4, "little")
+    content[108:112] = (int.from_bytes(content[108:112], "little") + len(added)).to_bytes(4, "little")
     harness.write_file(reader.keybag_file(volume), bytes(content), os.O_TRUNC)
 
 
@@ -111,13 +112,19 @@ def test_newer_keybags_of_a_store_that_was_used(environment):
     for label, change in newer_keybags():
         if label not in ("everything", "device slot of another form"):
             continue
-        mount = environment.mount()
-        mount.unmount()
-        volume = mount.volume
-        change(volume)
-        patched(volume, (64, os.urandom(32)), (8, b"\x63\0"))
-        _, answer = erase(volume)
-        environment.cell(f"{label}: nothing is left", ([], [], []), (left(volume), keybags(volume), answer["left"]))
+        for is_newer in (False, True):
+            mount = environment.mount()
+            mount.unmount()
+            volume = mount.volume
+            change(volume)
+            patched(volume, (64, os.urandom(32)), (8, b"\x63\0"))
+            if is_newer:
+                state = reader.state_file(volume)
+                content = harness.read_file(state)
+                harness.write_file(state, hashed(content[:8] + b"\x63\0" + content[10:]), os.O_TRUNC)
+            _, answer = erase(volume)
+            environment.cell(f"{label}, newer state file {is_newer}: nothing is left", ([], [], []), (
+                left(volume), keybags(volume), answer["left"]))
 
 
 def test_state_files_of_any_kind(environment):
@@ -203,6 +210,13 @@ def test_a_newer_copy_that_shares_the_key(environment):
     copy = harness.Volume(environment.new_path("copy"), original.data, original.code_file, original.passphrase_file)
     shutil.copytree(original.path, copy.path, symlinks=True)
     patched(original, (8, b"\x63\0"))
-    done, _ = erase(copy, ok=False)
-    environment.cell("refused", (6, True, True), (
-        done.returncode, original.path in done.stderr, os.path.exists(reader.device_key_file(original))))
+    state = reader.state_file(original)
+    content = harness.read_file(state)
+    for label, changed in (("readable", content), ("newer", hashed(content[:8] + b"\x63\0" + content[10:]))):
+        harness.write_file(state, changed, os.O_TRUNC)
+        done, _ = erase(copy, ok=False)
+        environment.cell(f"state file {label}: refused", (6, True, True), (
+            done.returncode, original.path in done.stderr, os.path.exists(reader.device_key_file(original))))
+    _, answer = erase(copy, "--device-key", "none")
+    environment.cell("what the machine knows of the other is left", (True, True), (
+        state in answer["left"], os.path.exists(state)))
