@@ -30,10 +30,12 @@ package struct InspectedFile: Sendable {
     package var hasNoHeader: Bool { header == nil && headerError == nil }
 }
 
-/// What a directory's record is.
+/// What a directory's record is. Its parts are only claims if it is damaged.
 package struct InspectedRecord: Sendable {
-    /// The record. Only a claim if `error` is set. Nil if it is missing or cannot be parsed.
-    package var record: DirectoryRecord?
+    /// The directory's ID. Nil if the record is missing or cannot be parsed.
+    package var directoryID: ObjectID?
+    /// The class of new entries. Nil if the record sets none, or it is not known.
+    package var defaultClass: ProtectionClass?
     /// The reason why the record is refused.
     package var error: VolumeError?
 }
@@ -179,14 +181,15 @@ package final class Inspector: Sendable {
             return InspectedRecord(error: .damaged(.record))
         } catch { throw .store(error) }
         if target.isEmpty { return InspectedRecord(error: .damaged(.missingRecord)) }
-        var result = InspectedRecord()
-        if let bytes = DirectoryRecord.decode(target: target.span) {
-            result.record = try? DirectoryRecord(parsing: bytes.span)
+        if let record = volume.names.record(target: target) {
+            var found = InspectedRecord(directoryID: record.directoryID, defaultClass: record.defaultClass)
+            if record.isNewer { found.error = .newer(.record) }
+            if isRoot, record.directoryID != volume.keys.metadata.rootID { found.error = .damaged(.record) }
+            return found
         }
-        let verified = volume.names.record(target: target)
-        let isRight = verified.map { !isRoot || $0.directoryID == volume.keys.metadata.rootID } ?? false
-        if !isRight { result.error = .damaged(.record) }
-        return result
+        let claims = DirectoryRecord.decode(target: target.span).flatMap { try? DirectoryRecord(parsing: $0.span) }
+        return InspectedRecord(
+            directoryID: claims?.directoryID, defaultClass: claims?.defaultClass, error: .damaged(.record))
     }
 
     /// Looks at the target of a symbolic link of the volume.

@@ -41,7 +41,9 @@ extension Command {
         examples: [
             .init(
                 "protectfs inspect \"$(protectfs path ~/documents/diary.txt)\"", "Show the encrypted file of a file."),
-            .init("protectfs inspect --volume ~/.documents /backup/ENCRYPTED-NAME", "Show a file of a backup, with today's keys."),
+            .init(
+                "protectfs inspect --volume ~/.documents /backup/ENCRYPTED-NAME",
+                "Show a file of a backup, with today's keys."),
         ], run: Inspect.run)
 }
 

@@ -138,13 +138,12 @@ struct InspectReport {
             ("reason", .optional(found.error.map(InspectWords.word))),
         ]
         table.add("Record", found.error.map(InspectWords.sentence) ?? "verifies")
-        if let claims = found.record {
-            let id = Hexadecimal.text((0..<ObjectID.length).map { claims.directoryID.bytes[$0] })
+        if let directoryID = found.directoryID {
+            let id = Hexadecimal.text((0..<ObjectID.length).map { directoryID.bytes[$0] })
             record += [
-                ("version", .integer(Int64(DirectoryRecord.version))),
-                ("defaultClass", .optional(claims.defaultClass?.canonicalName)), ("directoryID", .string(id)),
+                ("defaultClass", .optional(found.defaultClass?.canonicalName)), ("directoryID", .string(id)),
             ]
-            table.add("Default class", claims.defaultClass.map(InspectWords.name) ?? "none set")
+            table.add("Default class", found.defaultClass.map(InspectWords.name) ?? "none set, or not known")
             table.add("Directory ID", id)
         }
         fields.append(("record", .fields(record)))
