@@ -11,6 +11,8 @@ package enum KeyError: Error, Equatable, Sendable {
     case authenticationFailed
     /// The header names a generation of the class key that this keybag does not contain.
     case unknownGeneration(UInt16)
+    /// A newer version has made the late file, whose header is genuine.
+    case newer
     /// The keys offered belong to another volume, or to a keybag with another public key.
     case otherVolume
     /// A lock is running. Ask again when it is done.

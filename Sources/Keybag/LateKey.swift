@@ -61,7 +61,7 @@ extension HeldKeys {
     /// Unwraps the MAC key of a late file.
     ///
     /// - Throws: `KeyError.locked` if class key A is not in memory; `.otherVolume`, `.unknownGeneration`;
-    ///   `.authenticationFailed` if the header was not made with that key.
+    ///   `.authenticationFailed` if the header was not made with that key; `.newer` if it was, and a newer version has made it.
     package func openLateKey(_ header: LateFileHeader) throws(KeyError) -> LateKey {
         guard header.volumeID == volumeID else { throw .otherVolume }
         let wrapKey = try lateWrapKey(header)
@@ -73,10 +73,8 @@ extension HeldKeys {
                 associatedData: bytes.span.extracting(LateFileHeader.authenticated))
         }
         guard let key else { throw .authenticationFailed }
-        // The header is genuine, so its records are sealed to a generation that is missing here.
-        if unlessOpen.isMissing(generation: header.publicKeyGeneration) {
-            throw .unknownGeneration(header.publicKeyGeneration)
-        }
+        // The header is genuine. Its records may be encrypted to a generation that is missing here.
+        if header.isNewer || unlessOpen.isMissing(generation: header.publicKeyGeneration) { throw .newer }
         return LateKey(header: header, key: key)
     }
 

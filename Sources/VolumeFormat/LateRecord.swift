@@ -24,6 +24,14 @@ package struct LateFileHeader: Sendable {
     /// Nonce and wrapped MAC key, as in bytes 48–119.
     package var wrapped: InlineArray<72, UInt8>
 
+    /// The version. A header of another one that class key A opens is newer.
+    private var version = Self.version
+    /// Bytes 14–15 and 40–47, which are zero in this version. The wrap covers them.
+    private var reserved: (first: UInt16, second: UInt64) = (0, 0)
+
+    /// Whether a newer version has made the header, if class key A opens it.
+    package var isNewer: Bool { version != Self.version || reserved != (0, 0) }
+
     /// A header without its wrap, to be filled in.
     package init(generation: UInt16, publicKeyGeneration: UInt16, volumeID: VolumeID, number: UInt64) {
         self.generation = generation
@@ -33,15 +41,15 @@ package struct LateFileHeader: Sendable {
         wrapped = InlineArray(repeating: 0)
     }
 
-    /// The header at the start of `bytes`. Every byte is checked.
+    /// The header at the start of `bytes`, of this version or a later one. Every byte is checked or kept.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.count >= Self.length else { throw .length }
         guard bytes.hasText("PFSLATE1") else { throw .magic }
-        let version: UInt16 = bytes.littleEndian(at: 8)
-        guard version == Self.version else { throw .version(version) }
-        guard bytes.littleEndian(at: 14, as: UInt16.self) == 0, bytes.extracting(40..<48).isAllZero,
-            bytes.extracting(120..<128).isAllZero
-        else { throw .unsupported("reserved bytes") }
+        version = bytes.littleEndian(at: 8)
+        guard version >= Self.version else { throw .version(version) }
+        reserved = (bytes.littleEndian(at: 14), bytes.littleEndian(at: 40))
+        // Nothing covers these bytes before the first record is verified.
+        guard bytes.extracting(120..<128).isAllZero else { throw .inconsistent("reserved bytes") }
         generation = bytes.littleEndian(at: 10)
         publicKeyGeneration = bytes.littleEndian(at: 12)
         volumeID = VolumeID(bytes, at: 16)
@@ -52,13 +60,13 @@ package struct LateFileHeader: Sendable {
     /// Writes the 128 bytes to the start of `bytes`.
     package func store(into bytes: inout MutableSpan<UInt8>) {
         bytes.copyText("PFSLATE1", to: 0)
-        bytes.storeLittleEndian(Self.version, at: 8)
+        bytes.storeLittleEndian(version, at: 8)
         bytes.storeLittleEndian(generation, at: 10)
         bytes.storeLittleEndian(publicKeyGeneration, at: 12)
-        bytes.storeLittleEndian(0 as UInt16, at: 14)
+        bytes.storeLittleEndian(reserved.first, at: 14)
         volumeID.store(into: &bytes, at: 16)
         bytes.storeLittleEndian(number, at: 32)
-        bytes.storeLittleEndian(0 as UInt64, at: 40)
+        bytes.storeLittleEndian(reserved.second, at: 40)
         bytes.copy(wrapped.span, to: 48)
         bytes.storeLittleEndian(0 as UInt64, at: 120)
     }
@@ -127,7 +135,8 @@ package struct LateRecordHeader: Sendable, Equatable {
         kind = .done
     }
 
-    /// The header at the start of `bytes`. Every byte is checked.
+    /// The header at the start of `bytes`. Every byte is checked. If the MAC is right, an error that `isNewer` means that a newer
+    /// version has made the record.
     package init(parsing bytes: Span<UInt8>) throws(FormatError) {
         guard bytes.count >= Self.length else { throw .length }
         guard let kind = Kind(rawValue: bytes[4]) else { throw .unsupported("kind of late record") }
@@ -142,11 +151,11 @@ package struct LateRecordHeader: Sendable, Equatable {
         offset = bytes.littleEndian(at: 32)
         seconds = bytes.littleEndian(at: 40)
         nanoseconds = bytes.littleEndian(at: 48)
-        guard nanoseconds < 1_000_000_000 else { throw .unsupported("time") }
+        guard nanoseconds < 1_000_000_000 else { throw .inconsistent("time") }
         switch kind {
         case .data:
             guard (1...Self.maximumData).contains(dataLength) else { throw .length }
-            guard offset <= Self.endOfOffsets - UInt64(dataLength) else { throw .unsupported("offset of late record") }
+            guard offset <= Self.endOfOffsets - UInt64(dataLength) else { throw .inconsistent("offset") }
         case .done: guard count == 0, offset == 0, seconds == 0, nanoseconds == 0 else { throw .length }
         }
     }
@@ -162,6 +171,15 @@ package struct LateRecordHeader: Sendable, Equatable {
         bytes.storeLittleEndian(seconds, at: 40)
         bytes.storeLittleEndian(nanoseconds, at: 48)
         bytes.zero(52..<56)
+    }
+
+    /// The length of the record of any kind that begins with `bytes`; nil if it is longer than a record can be. A record of an
+    /// unknown kind is as long as one of data.
+    package static func recordLength(in bytes: Span<UInt8>) -> Int? {
+        guard bytes.count >= length else { return nil }
+        let count = Int(bytes.littleEndian(at: 0, as: UInt32.self))
+        guard count <= maximumData else { return nil }
+        return length + (bytes[4] == Kind.done.rawValue ? 0 : sealOverhead + count) + macLength
     }
 
     /// The range of the sealed data in the record.

@@ -161,6 +161,7 @@ extension VolumeError {
         case .locked(let protectionClass): self = .locked(protectionClass)
         // The header's MAC is right, so a newer version has made this key.
         case .unknownGeneration: self = .newer(.header)
+        case .newer: self = .newer(.late)
         default: self = .damaged(.wrap)
         }
     }

@@ -17,8 +17,10 @@ struct LateFileContent: Sendable {
     var end = UInt64(LateFileHeader.length)
     /// The running number of the next record.
     var next: UInt64 = 0
-    /// Whether bytes follow the last record that verifies.
+    /// Whether bytes follow the last record that is used.
     var hasRest = false
+    /// Whether these bytes begin with a record that verifies, and a newer version has made it.
+    var isNewer = false
 
     /// Reads the header; nil if the file is not a late file.
     static func header(of file: BackingFile) throws(Errno) -> LateFileHeader? {
@@ -52,6 +54,26 @@ struct LateFileContent: Sendable {
         }
         entries = found
         hasRest = end < length
+        if hasRest { isNewer = try Self.isNewer(in: file, at: end, length, after: lastMAC, key) }
+    }
+
+    /// Whether the record at `position`, which does not parse, verifies.
+    private static func isNewer(
+        in file: BackingFile, at position: UInt64, _ length: UInt64, after previous: InlineArray<32, UInt8>,
+        _ key: LateKey
+    ) throws(Errno) -> Bool {
+        let head = try read(file, at: position, LateRecordHeader.length)
+        guard let count = LateRecordHeader.recordLength(in: head.span), position + UInt64(count) <= length else {
+            return false
+        }
+        let bytes = try read(file, at: position, count)
+        do throws(FormatError) { _ = try LateRecordHeader(parsing: bytes.span) } catch {
+            guard error.isNewer else { return false }
+            let end = count - LateRecordHeader.macLength
+            let mac = key.mac(after: previous, bytes.span.extracting(0..<end))
+            return constantTimeEqual(mac.span, bytes.span.extracting(end..<count))
+        }
+        return false
     }
 
     /// Whether `bytes` are the record of `entry`, made with the lock's key.

@@ -23,6 +23,8 @@ package enum LateNotice: Sendable, Equatable {
     case cutOff
     /// This number of records was written to their files.
     case applied(Int)
+    /// A newer version has made the late file or a record in it. It is kept, and class A is closed.
+    case newer
     /// The records could not be written to their file. The file stays closed until they are.
     case failed(VolumeError)
 }
@@ -57,6 +59,8 @@ final class LateRecords: Sendable {
     private let applying = Lock(())
     /// Whether the late files of earlier mounts have been read.
     private let hasLoaded = Atomic(false)
+    /// Whether one of the late files is newer. Class A then stays closed, and no late file is read again.
+    private let hasNewer = Atomic(false)
     /// The number of files in `owed`. When it is 0, callers do not take a lock.
     private let owedCount = Atomic<Int>(0)
 
@@ -104,11 +108,11 @@ final class LateRecords: Sendable {
 
     /// Reads the late files of earlier mounts, once. The keys must be in memory.
     func load() {
-        guard !isLoaded else { return }
+        guard !isLoaded, !hasNewer.load(ordering: .acquiring) else { return }
         do throws(VolumeError) {
             let listed = try listed()
             for (number, done) in listed { try load(number, done) }
-            hasLoaded.store(true, ordering: .releasing)
+            if !hasNewer.load(ordering: .acquiring) { hasLoaded.store(true, ordering: .releasing) }
             for number in Self.numbers(in: root, atMost: Self.mostEntries)
             where !listed.contains(where: { $0.number == number }) {
                 report(number, .notListed)
@@ -145,20 +149,9 @@ final class LateRecords: Sendable {
         // An earlier attempt read it and failed at another file, or it belongs to the current lock.
         if isKnown { return }
         if done == StateFileLayout.OpenLock.isUsed { return try LateLog.remove(number, root, states) }
-        let file: BackingFile
-        let found: LateFileContent
-        let key: LateKey
+        let read: LateReading
         do throws(Errno) {
-            file = try root.openFile(BackingName.known(LateFileName.bytes(of: number)), .readWrite)
-            let length = try file.status().size
-            guard let header = try LateFileContent.header(of: file), header.number == number else {
-                // A crash or a full store prevented the header. The file has no record, and none was durable.
-                if length < UInt64(LateFileHeader.length) { return try forgetEmpty(number) }
-                return report(number, .refused)
-            }
-            guard let opened = try openKey(header) else { return report(number, .refused) }
-            key = opened
-            found = try LateFileContent(reading: file, key)
+            read = try LateReading(number, in: root, keys, .readWrite)
         } catch {
             switch error {
             case .ENOENT:
@@ -169,6 +162,16 @@ final class LateRecords: Sendable {
             default: throw .store(error)
             }
         }
+        switch read {
+        // A crash or a full store prevented the header. The file has no record, and none was durable.
+        case .empty:
+            try LateLog.remove(number, root, states)
+            return report(number, .missing)
+        case .refused: return report(number, .refused)
+        case .newer: return foundNewer(number)
+        case .whole: break
+        }
+        guard case .whole(let file, let key, let found) = read else { return }
         // The name alone does not count. An attacker could choose a number that leaves no room for the next lock.
         state.withLock { $0.highest = max($0.highest, number) }
         guard found.done >= done else { return report(number, .refused) }
@@ -178,25 +181,27 @@ final class LateRecords: Sendable {
         take(found.entries, of: log)
     }
 
-    /// The key of a late file; nil if this volume did not make the file.
-    private func openKey(_ header: LateFileHeader) throws(Errno) -> LateKey? {
-        try keys.withState { (held: borrowing HeldKeys) throws(Errno) -> LateKey? in
-            do throws(KeyError) {
-                return try held.openLateKey(header)
-            } catch {
-                if case .memory = error { throw .ENOMEM }
-                return nil
+    /// Keeps a late file that a newer version has made, and closes class A.
+    private func foundNewer(_ number: UInt64) {
+        state.withLock { $0.highest = max($0.highest, number) }
+        hasNewer.store(true, ordering: .releasing)
+        report(number, .newer)
+    }
+
+    /// Looks at the late files of a mount that applies none, because it is read-only.
+    func look() {
+        for (number, _) in (try? listed()) ?? [] {
+            if case .newer? = try? LateReading(number, in: root, keys, .readOnly) {
+                foundNewer(number)
+            } else {
+                report(number, .waits)
             }
         }
     }
 
-    private func forgetEmpty(_ number: UInt64) throws(Errno) {
-        do throws(VolumeError) {
-            try LateLog.remove(number, root, states)
-        } catch {
-            throw error.errno
-        }
-        report(number, .missing)
+    /// Refuses a class A file while a late file is newer, because its records may concern the file.
+    func requireKnown(for content: FileContent) throws(VolumeError) {
+        if content.protectionClass == .complete, hasNewer.load(ordering: .acquiring) { throw .newer(.late) }
     }
 
     private func take(_ entries: [LateEntry], of log: LateLog) {
@@ -269,7 +274,8 @@ final class LateRecords: Sendable {
             if !isKnown {
                 // The file's late records are not known. They would overwrite a write that came before them.
                 load()
-                guard isLoaded else { throw .damaged(.late) }
+                try requireKnown(for: content)
+                guard isLoaded || hasNewer.load(ordering: .acquiring) else { throw .damaged(.late) }
             }
             let results = write(to: [content])
             end(results.filter(\.isDone).map(\.content))
@@ -370,6 +376,8 @@ final class LateRecords: Sendable {
     /// Drops the records of files that no longer exist, after a complete check. Returns the number of records.
     func drop(exceptFor files: Set<ObjectID>) throws(VolumeError) -> Int {
         try applying.withLock { (_) throws(VolumeError) -> Int in
+            // A newer late file may say something of the others.
+            guard !hasNewer.load(ordering: .acquiring) else { return 0 }
             let gone = state.withLock { $0.owed.filter { !files.contains($0.key) } }
             try markUsed(recordsOf: Array(gone.keys))
             return gone.values.reduce(0) { $0 + $1.count }

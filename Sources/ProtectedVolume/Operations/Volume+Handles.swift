@@ -138,7 +138,7 @@ extension Volume {
                 do throws(VolumeError) {
                     // If a lock came while the file was being opened, it has not visited this content.
                     try judgeOpen(content.protectionClass)
-                    if !options.isReadOnly { try late.apply(to: content) }
+                    if options.isReadOnly { try late.requireKnown(for: content) } else { try late.apply(to: content) }
                 } catch {
                     detach(node, writable: writable)
                     throw error

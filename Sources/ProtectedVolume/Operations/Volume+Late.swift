@@ -63,7 +63,7 @@ extension Volume {
     /// Runs with the keys in memory, before the classes are open.
     func takeLateRecords() {
         if options.isReadOnly {
-            for (number, _) in (try? late.listed()) ?? [] { report(.late(number: number, .waits)) }
+            late.look()
         } else {
             // An inode that a change of class has replaced has the same ID as its successor. The records belong to the
             // successor.

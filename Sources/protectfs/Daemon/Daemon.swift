@@ -267,6 +267,8 @@ enum Daemon {
         case .refused: "the file was not made by a lock of this volume, or was changed; none of it is applied"
         case .notListed: "the file was used before, or belongs to another machine; none of it is applied"
         case .cutOff: "the file is cut off or changed; the records before the damage are applied"
+        case .newer:
+            "a newer version of protectfs made the file; it is kept, and files of class complete are refused until that version has applied it"
         case .applied(let count): "\(count) applied to their files"
         case .failed(let error): "they could not be applied to a file, which stays closed: \(error)"
         }
