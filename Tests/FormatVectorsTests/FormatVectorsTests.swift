@@ -148,21 +148,3 @@ import VolumeFormat
         }
     }
 }
-
-extension Vector {
-    /// The state file of a vector. Nil if it is refused or newer, as it must be.
-    func state(_ bytes: [UInt8]) -> StateFileLayout? {
-        do throws(StateFileDefect) {
-            let state = try StateFile(parsing: bytes).layout
-            #expect(!isRefused && !isNewer, "\(comment)")
-            return state
-        } catch {
-            if case .newer(_, let writer) = error {
-                #expect(isNewer && (!has("writer") || writer == text("writer")), "\(comment)")
-            } else {
-                #expect(isRefused, "\(comment): \(error)")
-            }
-            return nil
-        }
-    }
-}

@@ -293,10 +293,13 @@ def check_crashed(environment, volume, count):
     secondreader = reader.load()
     epochs = secondreader.State(read_file(path)).open_epochs
     environment.cell("crashed: an epoch is listed", 1, len(epochs))
+    mended = Store(volume).relative("crashed")
     before = snapshot(volume)
     code, answer = report(volume, "--repair", "--quarantine")
-    environment.cell("crashed: fsck", (64, count, 0, False), (code & ~1, answer["newer"], answer["errors"], answer["closedEpochs"]))
+    environment.cell("crashed: fsck", (64, count, 0, False),
+                     (code & ~1, answer["newer"], answer["errors"], answer["closedEpochs"]))
     environment.cell("crashed: the epochs stay", epochs, secondreader.State(read_file(path)).open_epochs)
+    before[mended] = snapshot(volume)[mended]
     compare(environment, "crashed", volume, before)
 
 

@@ -79,7 +79,7 @@ def test_version_1(environment):
     bag = Bag(environment)
     reader.flip(bag.path, 8, 3)
     message = refused(environment, bag.volume, UNSUPPORTED, "--no-unlock")
-    assert "never released" in message and "newer" not in message, message
+    assert "never released" in message and "newer version" not in message, message
 
 
 def test_slots(environment):
@@ -147,7 +147,6 @@ def test_read_only_feature(environment):
     facts = harness.json.loads(change(volume, "info", "--json").stdout)
     assert facts["features"] == {"incompatible": [], "readOnlyCompatible": ["bit 1"], "compatible": []}, facts
     assert facts["writer"] == WRITER and facts["format"] == 2, facts
-    protectfs("erase", volume.path, env=volume.environment, input="volume\n", ok=False)
 
 
 def mount_read_only(environment, volume):

@@ -18,9 +18,9 @@ _protectfs_option() {
     case $1 in
     --cipher) kind=words:aes-256-gcm,xchacha20-poly1305 ;;
     --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --file | --accept-names-from) kind=path ;;
+    --label | --grace | --timeout | --attribute | -a | --slot | --accept-name) kind=text ;;
     --passphrase-command | --new-passphrase-command) kind=command ;;
     --option | -o) kind=mountOptions ;;
-    --grace | --timeout | --attribute | -a | --slot | --accept-name) kind=text ;;
     --class) kind=words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none ;;
     --volume) kind=directory ;;
     esac
@@ -29,7 +29,7 @@ _protectfs_option() {
 # Sets the options and the kinds of operands of command $1.
 _protectfs_command() {
     case $1 in
-    "init") options="--cipher --device-key --portable --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "init") options="--cipher --device-key --portable --label --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "info") options="--json --device-key --previous-keybag" operands="directory" ;;
     "erase") options="--json --yes --device-key" operands="directory" ;;
     "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory directory" ;;
@@ -46,12 +46,12 @@ _protectfs_command() {
     "secret get") options="--attribute --internet" operands="mountPoint text" ;;
     "secret list") options="--attribute --internet --json" operands="mountPoint text" ;;
     "secret delete") options="--attribute --internet --all" operands="mountPoint text" ;;
-    "passphrase change") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "passphrase add") options="--portable --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "passphrase remove") options="--slot --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "passphrase change") options="--slot --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "passphrase add") options="--portable --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "passphrase list") options="--json" operands="directory" ;;
-    "recovery new") options="--json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
-    "recovery use") options="--portable --recovery-file --device-key --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "fsck") options="--json --no-unlock --read-only --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
