@@ -80,6 +80,7 @@ extension Check {
             if entry.name != BackingName.keybag { found(.previousKeybag, .note, shown) }
             return true
         case .late:
+            if isNewerLateFile(entry.name, shown) { return true }
             if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backing) {
                 found(.lateRecords, .note, shown)
             } else {

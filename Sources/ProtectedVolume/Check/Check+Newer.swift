@@ -55,4 +55,17 @@ extension Check {
         }
         return false
     }
+
+    /// Whether a newer version has made a late file. Reports one that the state file does not list; the others were reported
+    /// when they were read.
+    func isNewerLateFile(_ name: EntryName, _ paths: ObjectPaths) -> Bool {
+        guard let number = LateFileName.number(of: name.bytes.span) else { return false }
+        if state.withLock({ $0.late.contains { $0.number == number && $0.notice == .newer } }) { return true }
+        // Before first unlock nothing of it can be read.
+        guard volume.late.isLoaded, !volume.late.isOwed(paths.backing),
+            case .newer? = try? LateReading(number, in: volume.rootDirectory, volume.keys, .readOnly)
+        else { return false }
+        found(.newer(.late), paths)
+        return true
+    }
 }

@@ -247,7 +247,7 @@ package final class Check: Sendable {
             // A crash may have come after the state file was written and before the late file was made.
             case .missing: found(.lateRecords, .crash, paths)
             case .failed(let error): found(error, paths)
-            case .newer: found(.newer, .newer, paths)
+            case .newer: found(.newer(.late), paths)
             // Reported with the entries of the root.
             case .refused, .notListed: break
             case .waits, .applied: break
