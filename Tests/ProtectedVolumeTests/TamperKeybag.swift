@@ -26,8 +26,9 @@ final class TamperKeybag: Sendable {
     private static let cost = Argon2Parameters(passes: 1, memory: 8 << 20)
 
     init() throws {
-        let own = try Self.make()
-        let other = try Self.make()
+        let own = try Self.make(label: "a label")
+        // The labels differ, as the dates of making do or do not.
+        let other = try Self.make(label: "another")
         (now, older, foreign) = (own.now, own.older, other.now)
         device = Lock(try own.device.copy())
         recovery = Lock(try own.recovery.copy())
@@ -45,10 +46,10 @@ final class TamperKeybag: Sendable {
         return try SecretBytes(copying: bytes.span)
     }
 
-    private static func make() throws -> Made {
+    private static func make(label: String) throws -> Made {
         let device = try SecretKey.random()
         let new = try Keybag.create(
-            suite: .aes256GCM, passphrase: secret(passphrase), deviceKey: device, cost: cost, label: "a label")
+            suite: .aes256GCM, passphrase: secret(passphrase), deviceKey: device, cost: cost, label: label)
         var layout = new.bag.layout
         layout.extensions[0x7000] = [1, 2, 3]
         layout.serial += 1

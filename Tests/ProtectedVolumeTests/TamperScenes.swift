@@ -65,6 +65,13 @@ struct TamperScene: Sendable {
         let otherStates = MemoryStore()
         let other = MemoryStore()
         try Self.begin(others, other, otherStates)
+        // So that the two volumes never have the same epochs, as they begin in the same second or not.
+        let otherID = try others.ring().volumeID
+        try StateFileStore(directory: otherStates.root, volumeID: otherID).update {
+            // The highest epoch stays when the list is empty again.
+            $0?.layout.openEpochs = [1 << 31]
+            $0?.layout.openEpochs = []
+        }
         try Self.mount(others, other, otherStates, build)
         try Self.mount(others, other, otherStates, change)
         (foreign, foreignPlaces) = try Self.finish(others, other, otherStates, after, places)

@@ -83,7 +83,8 @@ extension EraseRun {
 
         /// The stores that this machine has seen of a volume.
         static func stores(of volume: VolumeID) -> [StateFileLayout.Store] {
-            LocalFile.all(of: volume).filter { $0.isState && !$0.isSetAside }.compactMap { read($0.path, of: volume).store }
+            let states = LocalFile.all(of: volume).filter { $0.isState && !$0.isSetAside }
+            return states.compactMap { read($0.path, of: volume).store }
         }
 
         /// The content and the store of a state file. A newer one has no content that can be read.

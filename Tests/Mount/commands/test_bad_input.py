@@ -51,7 +51,7 @@ def test_volumes(environment):
     for share in (0, 1, 8, 64, 127, 128, len(good) // 2, len(good) - 1):
         with_keybag(good[:share])
         refused(environment, f"keybag of {share} bytes", VOLUME, recovery(volume) + [volume.path, here], volume)
-    with_keybag(good[:8] + b"\x02\x00" + good[10:])
+    with_keybag(good[:8] + b"\x03\x00" + good[10:])
     refused(environment, "a newer version", UNSUPPORTED, recovery(volume) + [volume.path, here], volume, mentions=["newer"])
     with_keybag(good[:-1] + bytes([good[-1] ^ 1]))
     refused(environment, "a changed keybag", VOLUME, recovery(volume) + [volume.path, here], volume)
