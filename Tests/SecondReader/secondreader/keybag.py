@@ -245,7 +245,9 @@ class Keys:
             raise Newer("header: generation")
         return self.every[number, generation]
 
-    def wrap_key(self, number, generation):
+    def wrap_key(self, number, generation=None):
+        """The wrap key of a class; without a generation, the one that new wraps use."""
+        generation = self.bag.generation(number) if generation is None else generation
         return kdf(self.class_key(number, generation), "wrap", self.uuid + bytes([number]) + le(generation, 2))
 
     def wrap_data(self, header):
