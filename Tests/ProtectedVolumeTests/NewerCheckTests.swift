@@ -58,7 +58,7 @@ import VolumeFormat
             let it = try TestVolume()
             try it.write("f", long)
             try it.write("g", "g")
-            try Future(it: it).header("f", at: offset, value)
+            try it.signHeader("f") { $0[offset] = value }
             try expectUntouched(it, [.header], "byte \(offset)")
         }
     }
@@ -68,7 +68,7 @@ import VolumeFormat
             let it = try TestVolume()
             try it.write("f", long)
             try it.volume.setXattr(it.node("f"), Array("user.x".utf8), value: [1], mode: .set)
-            try Future(it: it).flag("f", flags)
+            try it.setFlags("f", flags)
             try expectUntouched(it, [.header], "flags \(flags)")
             // It is verified.
             #expect(try it.repair().summary.bytes == UInt64(long.utf8.count))
@@ -80,7 +80,7 @@ import VolumeFormat
         }
         let it = try TestVolume()
         try it.write("f", long)
-        try Future(it: it).flag("f", 0xF000)
+        try it.setFlags("f", 0xF000)
         try it.volume.close()
         #expect(try it.repair().summary.isWhole, "flags that are kept and ignored")
     }
@@ -88,7 +88,7 @@ import VolumeFormat
     @Test(arguments: [0, 1, 2, 4] as [UInt64]) func blocks(_ index: UInt64) throws {
         let it = try TestVolume()
         try it.write("f", long)
-        try Future(it: it).block("f", index)
+        try it.signBlock("f", index) { $0[2] |= 0x80 }
         try expectUntouched(it, [.block], "block \(index)")
         // Damage beside it is reported too, and the file is left alone.
         let damaged: UInt64 = index == 2 ? 1 : 2
@@ -106,7 +106,7 @@ import VolumeFormat
     @Test func aSalvageThatMeetsANewerBlock() throws {
         let it = try TestVolume()
         try it.write("f", long)
-        try Future(it: it).block("f", 2)
+        try it.signBlock("f", 2) { $0[2] |= 0x80 }
         try it.damage("f", at: 2000)
         try it.volume.close()
         let before = try snapshot(it.directory)
@@ -118,7 +118,7 @@ import VolumeFormat
     @Test func manyNewerBlocksAreOneFinding() throws {
         let it = try TestVolume()
         try it.write("f", long)
-        for index: UInt64 in 1...3 { try Future(it: it).block("f", index) }
+        for index: UInt64 in 1...3 { try it.signBlock("f", index) { $0[2] |= 0x80 } }
         try expectUntouched(it, [.block], "three blocks")
     }
 
@@ -126,7 +126,7 @@ import VolumeFormat
         let it = try TestVolume()
         try it.write("f", long)
         try it.volume.synchronize(it.node("f"), dataOnly: false)
-        try Future(it: it).block("f", 1)
+        try it.signBlock("f", 1) { $0[2] |= 0x80 }
         // No clean end: a zeroed page is what a crash leaves.
         try it.damage("f", at: 2 * 4096, [UInt8](repeating: 0, count: 4096))
         let before = try snapshot(it.directory)
@@ -141,10 +141,10 @@ import VolumeFormat
         try it.mkdir("d")
         for path in ["f", "d"] {
             try it.volume.setXattr(it.node(path), Array("user.kept".utf8), value: [1], mode: .set)
-            try Future(it: it).attribute(path, "user.new")
+            try it.signAttribute(path, "user.new", "value")
         }
         _ = try it.volume.symlink(Array("l".utf8), in: it.volume.root, target: [65], caller: TestVolume.caller)
-        try Future(it: it).symlink("l")
+        try it.signLink("l", "target")
         try it.volume.close()
         let before = try snapshot(it.directory)
         let found = try it.repair(quarantines: true)
@@ -161,8 +161,10 @@ import VolumeFormat
             try it.write("d/f", "f")
             try it.mkdir("d/sub")
             try it.write("d/sub/g", "g")
-            let made = Future(it: it)
-            try made.record(path, at: offset, UInt8(value), more: more)
+            try it.signRecord(path) {
+                $0[offset] = UInt8(value)
+                $0 += [UInt8](repeating: 5, count: more)
+            }
             try expectUntouched(it, [.record], "byte \(offset)")
             let found = try it.repair()
             #expect(found.summary.files == 2 && found.summary.directories == 3)
@@ -183,7 +185,7 @@ import VolumeFormat
         try d.createSymlink(BackingName.known(Array("~\(String(repeating: "x", count: 43)).n".utf8)), target: [65])
         _ = try d.createFile(BackingName.known(Array("foreign".utf8)), mode: 0o600)
         try it.volume.directory(it.node("d/recordless")).unlink(BackingName.record)
-        try Future(it: it).record("d")
+        try it.signRecord("d") { $0[3] = 9 }
         try it.volume.close()
         let before = try snapshot(it.directory)
         let found = try it.repair(quarantines: true)
@@ -208,7 +210,7 @@ import VolumeFormat
         let stale = it.volume.names.asideName(
             parent: it.volume.keys.metadata.rootID, directory: NameCipher.randomID(), name: BackingName.temporary())
         let record = it.volume.names.recordTarget(VerifiedRecord(directoryID: NameCipher.randomID(), defaultClass: nil))
-        try it.directory.createSymlink(stale, target: Future(it: it).record(record))
+        try it.directory.createSymlink(stale, target: it.signed(record: record) { $0[3] = 9 })
         try expectUntouched(it, [.record], "aside")
     }
 
@@ -221,11 +223,10 @@ import VolumeFormat
             for path in ["above", "above/d"] { try it.setClass(path, "D") }
             try it.write("above/d/f")
             try it.mkdir("above/d/sub")
-            let future = Future(it: it)
             switch label {
-            case "file": try future.header("above/d/f", at: 4, 7)
-            case "directory": try future.record("above/d/sub", at: 4, 7)
-            case "parent": try future.record("above", at: 4, 7)
+            case "file": try it.signHeader("above/d/f") { $0[4] = 7 }
+            case "directory": try it.signRecord("above/d/sub") { $0[4] = 7 }
+            case "parent": try it.signRecord("above") { $0[4] = 7 }
             default: try it.damageRecord("above/d", byte: 4, with: 3)
             }
             if label == "claim" {
@@ -245,10 +246,11 @@ import VolumeFormat
         for path in ["d", "deep", "deep/er", "recordless", "staging", ".protectfs-staging-1"] { try it.mkdir(path) }
         for path in ["f", "deep/er/f", "recordless/f", ".protectfs-staging-1/f"] { try it.write(path, long) }
         _ = try it.volume.symlink(Array("l".utf8), in: it.volume.root, target: [65], caller: TestVolume.caller)
-        let future = Future(it: it)
-        for path in ["f", "deep/er/f", "recordless/f", ".protectfs-staging-1/f"] { try future.header(path) }
-        try future.symlink("l")
-        try future.record("d")
+        for path in ["f", "deep/er/f", "recordless/f", ".protectfs-staging-1/f"] {
+            try it.signHeader(path) { $0[3] = 9 }
+        }
+        try it.signLink("l", "target")
+        try it.signRecord("d") { $0[3] = 9 }
         for path in ["f", "l", "d", "deep"] { try it.scramble(path) }
         let recordless = try it.volume.directory(it.node("recordless"))
         try recordless.unlink(BackingName.record)
@@ -273,7 +275,7 @@ import VolumeFormat
         _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
         let copy = try it.volume.names.encode(Array("copy".utf8), in: it.volume.keys.metadata.rootID).entry
         try directory.createFile(copy, mode: 0o600).write(bytes.span, at: 0)
-        try Future(it: it).flag("copy")
+        try it.setFlags("copy", 0x100)
         try expectUntouched(it, [.header], "copy")
     }
 }

@@ -75,14 +75,18 @@ extension TestVolume {
     /// Changes the record of a directory, without its MAC, and signs it again.
     func signRecord(_ path: String, _ change: (inout [UInt8]) -> Void) throws {
         let directory = try volume.directory(node(path))
-        let target = try directory.readSymlink(BackingName.record)
+        let target = try signed(record: directory.readSymlink(BackingName.record), change)
+        try directory.unlink(BackingName.record)
+        try directory.createSymlink(BackingName.record, target: target)
+    }
+
+    /// The target of a record's symlink, changed and signed again.
+    func signed(record target: [UInt8], _ change: (inout [UInt8]) -> Void) throws -> [UInt8] {
         guard let known = Base64URL.decode(target.span) else { throw VolumeError.damaged(.record) }
         var record = Array(known.dropLast(16))
         change(&record)
         let mac = mac128(volume.keys.metadata.directoryRecord, record.span)
-        record += NameCipher.bytes(of: mac)
-        try directory.unlink(BackingName.record)
-        try directory.createSymlink(BackingName.record, target: Base64URL.encode(record.span))
+        return Base64URL.encode((record + NameCipher.bytes(of: mac)).span)
     }
 
     /// What the version byte of an envelope covers, sealed for another version.
