@@ -77,6 +77,7 @@ package final class FileContent: Sendable {
     }
 
     /// Runs `body` in one hold of the state lock, after `access` was allowed and the file's key is in memory.
+    @inline(__always)
     func withKeys<Result>(
         _ access: Operation, _ body: (borrowing HeldKeys) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {

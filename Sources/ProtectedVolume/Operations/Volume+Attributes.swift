@@ -59,7 +59,12 @@ extension Volume {
 
     /// The names of all attributes. The volume's own attributes come first.
     package func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
-        guard node.kind == .file || node.kind == .directory else { return [] }
+        guard node.kind != .symlink else { return [] }
+        guard node.kind == .file || node.kind == .directory else {
+            // FIFOs, sockets and devices have ACLs and nothing else.
+            let object = try backing(node)
+            return try below { () throws(Errno) in try object.attributeNames() }.filter(Self.isACL)
+        }
         var result: [[UInt8]] = []
         let protection = NameCipher.bytes(of: AttributeName.protection)
         // It is listed, too, if its value is not known because a newer version has set it.

@@ -34,9 +34,10 @@ extension Volume {
             let group = inheritsGroup ? parent.group : caller.group
             guard now.owner != caller.user || now.group != group else { return }
             try object.setOwner(caller.user, group: group)
-            // chown(2) clears set-ID bits of files.
-            let bits = mode | (isDirectory && inheritsGroup ? 0o2000 : 0)
-            if bits & 0o6000 != 0 { try object.setMode(bits) }
+            // chown(2) clears set-ID bits of files. The other bits are the store's, because a default ACL may have taken
+            // some of `mode` away.
+            let special = mode & 0o7000 | (isDirectory && inheritsGroup ? 0o2000 : 0)
+            if special & 0o6000 != 0 { try object.setMode(now.mode & 0o777 | special) }
         }
     }
 }
