@@ -21,6 +21,8 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
 
     override var keepsNewLinks: Bool { store.state.withLock { $0.keepsNewLinks } }
 
+    override var syncsWhole: Bool { store.state.withLock { $0.syncsWhole } }
+
     // MARK: Opening
 
     override func reopen() throws(Errno) -> BackingDirectory {
@@ -194,7 +196,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     override func synchronizeStore() throws(Errno) {
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.synchronizeStore, number)
-            state.makeDurable()
+            if state.syncsWhole { state.makeDurable() }
         }
     }
 

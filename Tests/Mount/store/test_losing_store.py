@@ -109,7 +109,7 @@ def repair(environment, volume):
     with open(damaged, "r+b") as file:
         file.seek(-40, os.SEEK_END)
         file.write(b"damage")
-    words = ("fsck", "--repair", "--recovery-file", volume.code_file, volume.path)
+    words = ("fsck", "--repair", "--quarantine", "--recovery-file", volume.code_file, volume.path)
     done = harness.protectfs(*words, ok=False, env=volume.environment)
     environment.cell("fsck --repair on such a store", False, "Invalid argument" in done.stdout + done.stderr)
     again = harness.protectfs("fsck", "--recovery-file", volume.code_file, volume.path, ok=False, env=volume.environment)
