@@ -29,7 +29,7 @@ public enum AttributeMode: Sendable {
 public enum RenameMode: Sendable {
     /// Replaces the target atomically.
     case replace
-    /// Fails with EEXIST if the new name exists.
+    /// Fails with EEXIST if the new name exists. Works on every store; `FreeName` says what is guaranteed where.
     case noReplace
     /// Exchanges the two entries; ENOENT if the new name is missing.
     case exchange
@@ -148,6 +148,10 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// directory must be synchronized. F2FS leaves empty symlinks after a crash.
     open var keepsNewLinks: Bool { keepsOrder }
 
+    /// True if `synchronizeStore` makes everything durable. If it is false, every changed file and directory must be
+    /// synchronized itself.
+    open var syncsWhole: Bool { true }
+
     /// Sets a function that closes cached descriptors. The store calls it when descriptors are short.
     open func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
     /// The same directory, for the volume's own files, which use reserved descriptors.
@@ -174,13 +178,24 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// The status of an entry, without following a symlink.
     open func status(of name: EntryName) throws(Errno) -> Status { try node(name).status() }
 
-    /// Calls `body` with every entry after `cookie` except `.` and `..`, in the store's order, until it returns false.
-    /// `body` also receives the cookie with which a later call continues after that entry. Entries that are added or
-    /// removed meanwhile may be missed or listed. All others are listed once.
+    /// Calls `body` with every entry after `cookie`, in the store's order, until it returns false.
+    ///
+    /// `body` also receives the cookie with which a later call continues after that entry. A cookie is the store's own
+    /// offset and may be any number but 0. Entries that are added or removed meanwhile may be missed or listed. All
+    /// others are listed once.
     /// - Parameter cookie: 0 for the start, or a cookie of an earlier call.
-    open func forEachEntry(
+    open func list(from cookie: UInt64, _ body: (_ object: ListedObject, _ next: UInt64) -> Bool) throws(Errno) {
+        throw .ENOSYS
+    }
+    /// The same without `.` and `..`.
+    public final func forEachEntry(
         from cookie: UInt64, _ body: (_ entry: DirectoryEntry, _ next: UInt64) -> Bool
-    ) throws(Errno) { throw .ENOSYS }
+    ) throws(Errno) {
+        try list(from: cookie) { object, next in
+            guard case .entry(let entry) = object else { return true }
+            return body(entry, next)
+        }
+    }
     /// Calls `body` with every entry except `.` and `..` until it returns false.
     open func forEachEntry(_ body: (DirectoryEntry) -> Bool) throws(Errno) {
         try forEachEntry(from: 0) { entry, _ in body(entry) }
@@ -219,7 +234,7 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
 
     /// Makes the directory's entries durable (fsync(2)).
     open func synchronize() throws(Errno) { throw .ENOSYS }
-    /// Makes the whole file system durable (syncfs(2)); EROFS if it has become read-only and so cannot guarantee that.
+    /// Makes the whole file system durable (syncfs(2)) if `syncsWhole`, else only begins to; EROFS if it has become read-only and so cannot guarantee that.
     open func synchronizeStore() throws(Errno) { throw .ENOSYS }
     /// Space and limits of the file system.
     open func statistics() throws(Errno) -> StoreStatistics { throw .ENOSYS }

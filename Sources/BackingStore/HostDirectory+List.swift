@@ -6,7 +6,7 @@ import HostSystem
 
 extension HostDirectory {
     static func list(
-        _ listing: HostObject, from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
+        _ listing: HostObject, from cookie: UInt64, _ body: (ListedObject, UInt64) -> Bool
     ) throws(Errno) {
         let number = listing.number
         if cookie != 0 {
@@ -27,7 +27,7 @@ extension HostDirectory {
 
     /// Calls `body` with each linux_dirent64 (inode u64, offset i64, length u16, type u8, name with NUL). Returns false
     /// when `body` does.
-    private static func parse(_ records: Span<UInt8>, _ body: (DirectoryEntry, UInt64) -> Bool) -> Bool {
+    private static func parse(_ records: Span<UInt8>, _ body: (ListedObject, UInt64) -> Bool) -> Bool {
         var start = 0
         while start + 20 <= records.count {
             let length = Int(unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start + 16, as: UInt16.self))
@@ -41,14 +41,19 @@ extension HostDirectory {
                 if byte == 0 { break }
                 name.append(byte)
             }
-            // `EntryName` refuses `.` and `..`.
-            if let name = EntryName(name),
-                !body(DirectoryEntry(name: name, inode: inode, kind: FileKind(rawValue: kind) ?? .unknown), next)
-            {
+            if let object = object(name, inode, FileKind(rawValue: kind) ?? .unknown), !body(object, next) {
                 return false
             }
             start += length
         }
         return true
+    }
+
+    /// What a name stands for; nil if a store lists one that no entry can have.
+    private static func object(_ name: [UInt8], _ inode: UInt64, _ kind: FileKind) -> ListedObject? {
+        let dot = UInt8(ascii: ".")
+        if name == [dot] { return .itself }
+        if name == [dot, dot] { return .parent }
+        return EntryName(name).map { .entry(DirectoryEntry(name: $0, inode: inode, kind: kind)) }
     }
 }

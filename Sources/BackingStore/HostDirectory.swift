@@ -44,22 +44,17 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     // MARK: The directory itself
 
-    public override var keepsOrder: Bool {
-        // ext2–4, XFS, Btrfs, F2FS, bcachefs, ZFS, overlayfs, tmpfs and ramfs (statfs(2)). Unknown file systems count
-        // as not keeping the order.
-        let local: [Int64] = [
-            0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1, 0x794C_7630, 0x0102_1994,
-            0x8584_58F6,
-        ]
-        return local.contains(pfs_filesystem_type(host.number))
-    }
+    public override var keepsOrder: Bool { StoreType(of: host).keepsOrder }
 
-    public override var keepsNewLinks: Bool {
-        keepsOrder && pfs_filesystem_type(host.number) != 0xF2F5_2010
-    }
+    public override var keepsNewLinks: Bool { StoreType(of: host).keepsNewLinks }
+
+    public override var syncsWhole: Bool { StoreType(of: host).syncsWhole }
 
     public override func synchronize() throws(Errno) {
-        _ = try retrying { fsync(host.number) }
+        do throws(Errno) { _ = try retrying { fsync(host.number) } } catch {
+            // The file system has no fsync(2) for directories.
+            if error != .EINVAL { throw error }
+        }
     }
 
     public override func synchronizeStore() throws(Errno) {
@@ -152,9 +147,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         try host.withOwnerAccess(0o300, body)
     }
 
-    public override func forEachEntry(
-        from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
-    ) throws(Errno) {
+    public override func list(from cookie: UInt64, _ body: (ListedObject, UInt64) -> Bool) throws(Errno) {
         // The listing needs its own descriptor, because the descriptor's offset is the position in the listing.
         try Self.list(try open(dot, Self.flags, permission: 0o500), from: cookie, body)
     }
@@ -208,18 +201,14 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName, mode: RenameMode = .replace
     ) throws(Errno) {
         guard let directory = directory as? HostDirectory else { throw .EXDEV }
-        let flags: UInt32 =
-            switch mode {
-            case .replace: 0
-            case .noReplace: pfs_RENAME_NOREPLACE
-            case .exchange: pfs_RENAME_EXCHANGE
-            }
         let (from, to) = (host.number, directory.host.number)
         try both(directory) { () throws(Errno) in
-            _ = try retryingShim {
-                unsafe withCString(name.terminated) { name in
-                    unsafe withCString(newName.terminated) { unsafe pfs_renameat2(from, name, to, $0, flags) }
+            try unsafe withCString(name.terminated, newName.terminated) { (name, newName) throws(Errno) in
+                if mode == .noReplace {
+                    return try unsafe FreeName.rename(name, in: from, to: newName, in: to)
                 }
+                let flags = mode == .exchange ? pfs_RENAME_EXCHANGE : 0
+                _ = try retryingShim { unsafe pfs_renameat2(from, name, to, newName, flags) }
             }
         }
     }
@@ -230,10 +219,8 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         guard let directory = directory as? HostDirectory else { throw .EXDEV }
         let (from, to) = (host.number, directory.host.number)
         try directory.writing { () throws(Errno) in
-            _ = try retrying {
-                unsafe withCString(name.terminated) { name in
-                    unsafe withCString(newName.terminated) { unsafe linkat(from, name, to, $0, 0) }
-                }
+            try unsafe withCString(name.terminated, newName.terminated) { (name, newName) throws(Errno) in
+                _ = try retrying { unsafe linkat(from, name, to, newName, 0) }
             }
         }
     }
@@ -276,4 +263,18 @@ func withCString<Number: FixedWidthInteger>(
         // CChar and UInt8 have the same layout. The array is not empty, so it has an address.
         unsafe bytes.baseAddress.map { unsafe call($0.assumingMemoryBound(to: CChar.self)) } ?? -1
     }
+}
+
+/// The same with two names, for a call that throws.
+private func withCString(
+    _ first: [UInt8], _ second: [UInt8], _ call: (UnsafePointer<CChar>, UnsafePointer<CChar>) throws(Errno) -> Void
+) throws(Errno) {
+    var failure: Errno?
+    _ = unsafe withCString(first) { first in
+        unsafe withCString(second) { second -> Int32 in
+            do throws(Errno) { try unsafe call(first, second) } catch { failure = error }
+            return 0
+        }
+    }
+    if let failure { throw failure }
 }

@@ -157,3 +157,13 @@ public struct DirectoryEntry: Hashable, Sendable {
         self.kind = kind
     }
 }
+
+/// What a directory's listing has. A store may list `.` and `..` anywhere, or not at all.
+public enum ListedObject: Hashable, Sendable {
+    /// `.`
+    case itself
+    /// `..`
+    case parent
+    /// Every other entry.
+    case entry(DirectoryEntry)
+}

@@ -117,15 +117,20 @@ extension ControlServer {
             return true
         }
         guard isAdmitted else { return false }
-        let thread = BackgroundThread(name: "pfs-connection", stackSize: Self.stackSize) { [self] in
+        let work = { @Sendable [self] in
             serve(channel, first: first)
             leave(channel)
         }
-        if thread == nil {
-            connections.withLock { _ = $0.open.removeValue(forKey: id) }
-            finished.broadcast()
-        }
-        return thread != nil
+        if BackgroundThread(name: "pfs-connection", stackSize: Self.stackSize, work) != nil { return true }
+        // A subscriber would keep the spare thread for itself.
+        if !Self.isSubscription(first), spare.add(work) { return true }
+        connections.withLock { _ = $0.open.removeValue(forKey: id) }
+        finished.broadcast()
+        return false
+    }
+
+    private static func isSubscription(_ frame: [UInt8]) -> Bool {
+        frame.count <= longestQueuedRequest && (try? JSONValue(parsing: frame))?["request"]?.text == "subscribe"
     }
 
     /// Ends the connection that has been idle longest, except subscribers; false when all are busy.

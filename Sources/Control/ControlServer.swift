@@ -56,6 +56,7 @@ package final class ControlServer: Sendable {
     let events: EventHub
     let lockQueue: RequestQueue
     let statusQueue: RequestQueue
+    let spare: SpareThread
     private let path: HostPath
     let listener: Descriptor
     /// The socket's inode. A later mount may have the same mount number, and then its socket has the same path.
@@ -72,7 +73,7 @@ package final class ControlServer: Sendable {
 
     struct Connections {
         var open: [ObjectIdentifier: Connection] = [:]
-        /// Running threads of the server itself: the accepting thread and those of the two queues.
+        /// Running threads of the server itself: the accepting thread, those of the two queues and the spare one.
         var threads = 0
         var stopping = false
     }
@@ -88,6 +89,7 @@ package final class ControlServer: Sendable {
         self.limits = limits
         lockQueue = RequestQueue(longest: limits.queued)
         statusQueue = RequestQueue(longest: limits.queued)
+        spare = SpareThread(longest: limits.queued)
         listener = Descriptor(taking: pfs_unix_socket())
         guard listener.number >= 0 else { throw .last("socket") }
         // The path leads through the directory's descriptor, because sun_path holds only 108 bytes.
@@ -116,7 +118,7 @@ package final class ControlServer: Sendable {
 
     /// Starts the server's own threads. Those of the queues are made now because the system may refuse a thread later.
     package func start() throws(SystemError) {
-        for work in [acceptConnections, answerLocks, answerStatus] {
+        for work in [acceptConnections, answerLocks, answerStatus, spare.run] {
             connections.withLock { $0.threads += 1 }
             let thread = BackgroundThread(name: "pfs-control", stackSize: Self.stackSize) { [self] in
                 work()
@@ -148,6 +150,7 @@ package final class ControlServer: Sendable {
         events.close()
         lockQueue.close()
         statusQueue.close()
+        spare.close()
         _ = connections.wait(on: finished, until: monotonicNanoseconds() + 10_000_000_000) { connections in
             connections.open.isEmpty && connections.threads == 0 ? true : nil
         }

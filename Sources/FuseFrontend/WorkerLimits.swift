@@ -19,6 +19,10 @@ package struct WorkerLimits: Sendable, Equatable {
         requestSize = isRoomy ? 1 << 20 : 1 << 18
     }
 
+    /// The most threads of a mount that nothing hinders: workers, those of parked reads, and one each for the helper, the
+    /// evictor, the timer, mending, and what the kernel is told late.
+    package static var threads: Int { ofThisProcess().workers + 8 }
+
     static func ofThisProcess() -> WorkerLimits {
         WorkerLimits(largeBuffers: BufferPool.shared.largeCount)
     }

@@ -4,6 +4,7 @@
 
 internal import CLinuxShim
 internal import Glibc
+internal import Synchronization
 
 /// A thread. It continues to run when this object is released.
 @safe package final class BackgroundThread: @unchecked Sendable {
@@ -11,6 +12,28 @@ internal import Glibc
     private let name: String
     private let signal: Int32?
     private var thread: pthread_t?
+    private static let failures = Atomic<Int>(0)
+
+    /// The number of threads that the system has refused to this process.
+    package static var failureCount: Int { failures.load(ordering: .relaxed) }
+
+    /// Whether the system would make this many more threads now. Makes them, and ends them.
+    package static func canStart(_ count: Int) -> Bool {
+        let isDone = Lock(false)
+        let changed = Condition()
+        var threads: [BackgroundThread] = []
+        while threads.count < count {
+            let thread = BackgroundThread(name: "trial", stackSize: 64 << 10) {
+                _ = isDone.wait(on: changed) { $0 ? true : nil }
+            }
+            guard let thread else { break }
+            threads.append(thread)
+        }
+        isDone.withLock { $0 = true }
+        changed.broadcast()
+        for thread in threads { thread.join() }
+        return threads.count == count
+    }
 
     /// Starts a thread that runs `body`; nil if the system cannot make one.
     /// - Parameters:
@@ -39,6 +62,7 @@ internal import Glibc
             }, context)
         guard result == 0 else {
             unsafe Unmanaged<BackgroundThread>.fromOpaque(context).release()
+            Self.failures.add(1, ordering: .relaxed)
             return nil
         }
         self.thread = thread

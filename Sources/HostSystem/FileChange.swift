@@ -1,6 +1,5 @@
 // Makes directories, and renames and removes files, by path.
 
-import CLinuxShim
 package import Glibc
 
 /// mkdir(2), rename(2), unlink(2) and rmdir(2).
@@ -12,12 +11,22 @@ package enum FileChange {
 
     /// Renames a file or directory. An existing `target` is replaced, or causes EEXIST if `replacing` is false.
     package static func rename(_ source: HostPath, to target: HostPath, replacing: Bool) throws(SystemError) {
-        let result = unsafe source.withCString { source in
-            unsafe target.withCString { target in
-                unsafe pfs_renameat2(AT_FDCWD, source, AT_FDCWD, target, replacing ? 0 : pfs_RENAME_NOREPLACE)
+        guard !replacing else {
+            let result = unsafe source.withCString { source in
+                unsafe target.withCString { unsafe Glibc.rename(source, $0) }
             }
+            guard result == 0 else { throw .last("rename", target.description) }
+            return
         }
-        guard result == 0 else { throw SystemError(code: -result, call: "rename", subject: target.description) }
+        let from = try Descriptor(opening: source.parent, O_RDONLY | O_DIRECTORY)
+        let to = try Descriptor(opening: target.parent, O_RDONLY | O_DIRECTORY)
+        do throws(Errno) {
+            try unsafe source.lastComponent.withCString { (name) throws(Errno) in
+                try unsafe target.lastComponent.withCString { (newName) throws(Errno) in
+                    try unsafe FreeName.rename(name, in: from.number, to: newName, in: to.number)
+                }
+            }
+        } catch { throw SystemError(code: error.rawValue, call: "rename", subject: target.description) }
     }
 
     /// Removes an entry that is not a directory.

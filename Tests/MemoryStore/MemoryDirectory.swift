@@ -21,6 +21,8 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
 
     override var keepsNewLinks: Bool { store.state.withLock { $0.keepsNewLinks } }
 
+    override var syncsWhole: Bool { store.state.withLock { $0.syncsWhole } }
+
     // MARK: Opening
 
     override func reopen() throws(Errno) -> BackingDirectory {
@@ -53,19 +55,21 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
         }
     }
 
-    override func forEachEntry(
-        from cookie: UInt64, _ body: (DirectoryEntry, UInt64) -> Bool
-    ) throws(Errno) {
-        let entries = try store.state.withLock { (state) throws(Errno) -> [(DirectoryEntry, UInt64)] in
+    /// `.` and `..` come last, so cookies begin with 1 elsewhere, as on many FUSE file systems.
+    override func list(from cookie: UInt64, _ body: (ListedObject, UInt64) -> Bool) throws(Errno) {
+        let entries = try store.state.withLock { (state) throws(Errno) -> [(ListedObject, UInt64)] in
             try state.enter(.list, number)
             guard let directory = state.live.objects[number] else { throw .ESTALE }
-            return directory.entries.filter { $0.value.serial > cookie }.sorted { $0.value.serial < $1.value.serial }
+            return directory.entries.sorted { $0.value.serial < $1.value.serial }
                 .map {
                     let kind = state.live.objects[$0.value.object]?.kind ?? .unknown
-                    return (DirectoryEntry(name: $0.key, inode: UInt64($0.value.object), kind: kind), $0.value.serial)
+                    let entry = DirectoryEntry(name: $0.key, inode: UInt64($0.value.object), kind: kind)
+                    return (.entry(entry), $0.value.serial)
                 }
         }
-        for (entry, serial) in entries where !body(entry, serial) { return }
+        let end = UInt64(Int64.max)
+        let all = entries + [(.itself, end - 1), (.parent, end)]
+        for (object, serial) in all where serial > cookie && !body(object, serial) { return }
     }
 
     // MARK: Changing entries
@@ -192,7 +196,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     override func synchronizeStore() throws(Errno) {
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.synchronizeStore, number)
-            state.makeDurable()
+            if state.syncsWhole { state.makeDurable() }
         }
     }
 

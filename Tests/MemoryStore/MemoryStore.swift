@@ -100,6 +100,7 @@ package final class MemoryStore: Sendable {
         var locks: [Int: [ObjectIdentifier: Bool]] = [:]
         var freeBytes: UInt64 = 1 << 40
         var keepsNewLinks = true
+        var syncsWhole = true
         /// The states before each sync, where they are kept, with those of `companion`.
         var moments: [(state: State, other: State?)]?
         weak var companion: MemoryStore?
@@ -136,6 +137,9 @@ package final class MemoryStore: Sendable {
 
     /// From now on new symlinks do not reach the disk in order, as on F2FS: it says so, and leaves it to its user to sync.
     package func forgetOrderOfNewLinks() { state.withLock { $0.keepsNewLinks = false } }
+
+    /// From now on syncing the whole store makes nothing durable, as on FUSE.
+    package func forgetWholeSyncs() { state.withLock { $0.syncsWhole = false } }
 
     /// Forgets the calls recorded so far; `recording` says whether to go on.
     package func clearRecords(recording: Bool = true) {

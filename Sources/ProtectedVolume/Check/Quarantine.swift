@@ -37,7 +37,7 @@ final class Quarantine: Sendable {
                 let target = Self.name(here.next)
                 try write("moved", origin, Self.path(target), to: &here)
                 do throws(Errno) {
-                    try Self.move(name, from: directory, to: here.directory, target)
+                    try directory.rename(name, to: here.directory, target, mode: .noReplace)
                     here.next &+= 1
                     return Self.path(target)
                 } catch {
@@ -137,21 +137,6 @@ final class Quarantine: Sendable {
         try here.log.write(line.span, at: here.end)
         try here.log.synchronize(dataOnly: false)
         here.end += UInt64(line.count)
-    }
-
-    private static func move(
-        _ name: EntryName, from directory: BackingDirectory, to target: BackingDirectory, _ newName: EntryName
-    ) throws(Errno) {
-        do throws(Errno) {
-            try directory.rename(name, to: target, newName, mode: .noReplace)
-        } catch {
-            guard error == .EINVAL || error == .ENOSYS || error == .EOPNOTSUPP else { throw error }
-            do throws(Errno) { _ = try target.status(of: newName) } catch {
-                guard error == .ENOENT else { throw error }
-                return try directory.rename(name, to: target, newName)
-            }
-            throw .EEXIST
-        }
     }
 
     private static func name(_ number: UInt64) -> EntryName { BackingName.known(Array("\(number)".utf8)) }

@@ -107,6 +107,7 @@ extension Volume {
         _ node: Node, _ name: [UInt8], value: Span<UInt8>, mode: AttributeMode
     ) throws(VolumeError) {
         try requireWritable()
+        defer { noteChange(node) }
         if let own = OwnAttribute(name) { return try setOwn(own, of: node, value: value, mode: mode) }
         if Self.isACL(name) {
             let object = try backing(node)
@@ -143,6 +144,7 @@ extension Volume {
     /// Removes an attribute; ENODATA if it does not exist.
     package func removeXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) {
         try requireWritable()
+        defer { noteChange(node) }
         if let own = OwnAttribute(name) { return try removeOwn(own, of: node) }
         if Self.isACL(name) {
             let object = try backing(node)

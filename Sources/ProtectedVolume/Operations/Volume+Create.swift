@@ -14,6 +14,7 @@ extension Volume {
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
         let (directory, encoded) = try prepare(name, in: parent)
+        defer { noteChange(parent) }
         let protectionClass = try classForNewFile(name, encoded.entry, in: parent, directory)
         try requireKey(forNew: protectionClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
@@ -67,6 +68,7 @@ extension Volume {
         _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Entry {
         let (directory, encoded) = try prepare(name, in: parent)
+        defer { noteChange(parent) }
         let record = VerifiedRecord(
             directoryID: NameCipher.randomID(), defaultClass: try recordForCreating(in: parent).defaultClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
@@ -83,6 +85,7 @@ extension Volume {
         }
         parent.directory?.setNeedsSync()
         directories.insert(made, for: entry.node.number)
+        noteChange(entry.node)
         return entry
     }
 
@@ -103,7 +106,9 @@ extension Volume {
             }
             try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
             let status = try below { () throws(Errno) in try made.status() }
-            try renameNew(temporary, to: name, directory)
+            try below { () throws(Errno) in
+                try directory.rename(temporary, to: directory, name, mode: .noReplace)
+            }
             // Nothing may fail from here on: the error path removes the record.
             return ((try? made.status()) ?? status, made)
         } catch {
@@ -114,14 +119,11 @@ extension Volume {
         }
     }
 
-    /// Renames without replacing, even if the store does not support that itself.
+    /// Renames to a name that must be free. For a repair, whose changes of directories are not noted.
     func renameNew(_ name: EntryName, to newName: EntryName, _ directory: BackingDirectory) throws(VolumeError) {
-        do throws(Errno) {
+        try below { () throws(Errno) in
             try directory.rename(name, to: directory, newName, mode: .noReplace)
-        } catch {
-            guard error == .EINVAL || error == .ENOSYS || error == .EOPNOTSUPP else { throw .store(error) }
-            guard try status(of: newName, in: directory) == nil else { throw .exists }
-            try below { () throws(Errno) in try directory.rename(name, to: directory, newName) }
+            if !directory.syncsWhole { try directory.synchronize() }
         }
     }
 
@@ -130,6 +132,7 @@ extension Volume {
         _ name: [UInt8], in parent: Node, target: [UInt8], caller: Caller
     ) throws(VolumeError) -> Entry {
         let (directory, encoded) = try prepare(name, in: parent)
+        defer { noteChange(parent) }
         let stored = names.sealTarget(target)
         let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try below { () throws(Errno) in try directory.createSymlink(encoded.entry, target: stored) }
@@ -163,6 +166,7 @@ extension Volume {
         case .directory, .symlink: throw .invalid
         }
         let (directory, encoded) = try prepare(name, in: parent)
+        defer { noteChange(parent) }
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let type = FileKind(mode: mode).modeBits
         let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
@@ -194,6 +198,7 @@ extension Volume {
     package func link(_ node: Node, _ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
         guard node.kind != .directory else { throw .refused(.EPERM) }
         let (directory, encoded) = try prepare(name, in: parent)
+        defer { noteChange(parent) }
         // A page 0 that waits is written before the file gets a second name.
         if let content = node.state.withLock({ $0.content }) { try content.flushHeader() }
         try making(encoded, in: parent, directory) { () throws(VolumeError) in

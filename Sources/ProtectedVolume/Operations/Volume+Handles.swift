@@ -59,6 +59,12 @@ extension Volume {
 
     /// Ends one `open` or `create`. After the last one the content is closed and its keys are wiped.
     package func release(_ node: Node, writable: Bool) {
+        let mayBeChanged = writable || node.state.withLock { $0.writableOpens > 0 }
+        defer {
+            // Before the node can be forgotten.
+            if mayBeChanged { noteChange(node) }
+            nodes.unhold(node)
+        }
         stripe(node).withLock { _ in
             let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, LengthAndTime?) in
                 state.handles -= 1
@@ -89,7 +95,6 @@ extension Volume {
             opened.withLock { $0[node.number] = nil }
             content.wipeKeys()
         }
-        nodes.unhold(node)
     }
 
     private func lastSeen(of content: FileContent) -> LengthAndTime? {

@@ -16,15 +16,17 @@ package struct ListedEntry: Sendable {
     package let next: UInt64
     /// With `plus`, node and attributes, with one lookup counted. Nil for `.` and `..`, and if they cannot be read.
     package let entry: Entry?
+
+    fileprivate static func dot(_ name: String, _ inode: UInt64, _ next: UInt64) -> ListedEntry {
+        ListedEntry(name: Array(name.utf8), inode: inode, kind: .directory, next: next, entry: nil)
+    }
 }
 
 extension Volume {
-    /// Cookies 0 and 1 come before `.` and `..`, and 2 before the store's first entry. A store does not use 1 or 2
-    /// itself, because its own `.` and `..` come first too.
-    private static let firstEntry: UInt64 = 2
-
-    /// Calls `body` with each entry from `cookie` on (0 for the start), `.` and `..` first, until it returns false.
+    /// Calls `body` with each entry from `cookie` on (0 for the start), until it returns false.
     ///
+    /// All positions are the store's own. Positions of ours could not be told from them, as a store may use any number.
+    /// So `.` and `..` come where the store lists them.
     /// - Parameters:
     ///   - plus: whether to return nodes and attributes.
     ///   - body: returns false if the entry did not fit. The entry is then not consumed, and its lookup is taken back.
@@ -33,21 +35,21 @@ extension Volume {
     ) throws(VolumeError) {
         let directory = try directory(node)
         let id = try directoryID(node)
-        for (index, name) in [".", ".."].enumerated() where cookie <= UInt64(index) {
-            let parent = node.state.withLock { $0.place?.parent } ?? node
-            let dot = ListedEntry(
-                name: Array(name.utf8), inode: index == 0 ? node.inode : parent.inode, kind: .directory,
-                next: UInt64(index) + 1, entry: nil)
-            if !body(dot) { return }
-        }
         var failure: VolumeError?
         try below { () throws(Errno) in
-            try directory.forEachEntry(from: cookie <= Self.firstEntry ? 0 : cookie) { found, next in
-                do throws(VolumeError) {
-                    return try hand(found, next, of: node, directory, id, plus, to: body)
-                } catch {
-                    failure = error
-                    return false
+            try directory.list(from: cookie) { object, next in
+                switch object {
+                case .itself: return body(.dot(".", node.inode, next))
+                case .parent:
+                    let parent = node.state.withLock { $0.place?.parent } ?? node
+                    return body(.dot("..", parent.inode, next))
+                case .entry(let found):
+                    do throws(VolumeError) {
+                        return try hand(found, next, of: node, directory, id, plus, to: body)
+                    } catch {
+                        failure = error
+                        return false
+                    }
                 }
             }
         }

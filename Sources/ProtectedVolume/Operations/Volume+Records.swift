@@ -205,6 +205,7 @@ extension Volume {
     /// Replaces a directory's record. Makes a symlink under a temporary name and renames it over the record.
     func replaceRecord(_ record: VerifiedRecord, of node: Node) throws(VolumeError) {
         try requireWritable()
+        defer { noteChange(node) }
         let directory = try directory(node)
         let temporary = BackingName.temporary()
         try below { () throws(Errno) in

@@ -10,6 +10,7 @@ extension Volume {
     package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
         try requireChangeable(parent)
+        defer { noteChange(parent) }
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
@@ -31,6 +32,7 @@ extension Volume {
     package func rmdir(_ name: [UInt8], in parent: Node) throws(VolumeError) {
         try requireWritable()
         try requireChangeable(parent)
+        defer { noteChange(parent) }
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }

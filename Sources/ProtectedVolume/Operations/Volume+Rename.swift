@@ -34,6 +34,10 @@ extension Volume {
     ) throws(VolumeError) -> [Node] {
         try requireWritable()
         let newID = try idForCreating(in: newParent)
+        defer {
+            noteChange(parent)
+            noteChange(newParent)
+        }
         if parent !== newParent { try requireChangeable(parent) }
         let directory = try directory(parent)
         let newDirectory = try self.directory(newParent)
@@ -125,10 +129,9 @@ extension Volume {
         _ move: ResolvedRename, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
     ) throws(VolumeError) {
         let perform = { () throws(VolumeError) in
-            if mode == .noReplace, move.directory === move.newDirectory {
-                try self.renameNew(move.source.name.entry, to: move.name.entry, move.directory)
-            } else {
-                try self.renameAcross(move, mode: mode)
+            try self.below { () throws(Errno) in
+                try move.directory.rename(
+                    move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
             }
         }
         try whileMoving(move.isDirectory) { () throws(VolumeError) in
@@ -146,21 +149,6 @@ extension Volume {
         }
         if let companion = Self.companionName(of: move.source.name.entry) { try? move.directory.unlink(companion) }
         if move.isDirectory { move.newParent.directory?.setNeedsSync() }
-    }
-
-    private func renameAcross(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
-        do throws(Errno) {
-            try move.directory.rename(
-                move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
-        } catch {
-            guard mode == .noReplace, error == .EINVAL || error == .ENOSYS || error == .EOPNOTSUPP else {
-                throw .store(error)
-            }
-            guard try status(of: move.name.entry, in: move.newDirectory) == nil else { throw .exists }
-            try below { () throws(Errno) in
-                try move.directory.rename(move.source.name.entry, to: move.newDirectory, move.name.entry)
-            }
-        }
     }
 
     /// Holds the `structure` locks that a rename needs, if a long name is made or removed, or a record is set aside.

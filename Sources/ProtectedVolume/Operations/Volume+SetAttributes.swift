@@ -8,6 +8,7 @@ extension Volume {
     /// Applies `change` in the order chown, chmod, truncate, utimens.
     package func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
         try requireWritable()
+        defer { noteChange(node) }
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
         if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
             // Write a waiting page 0 first: later it would undo these times.

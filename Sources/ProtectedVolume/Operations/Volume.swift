@@ -51,6 +51,8 @@ package final class Volume: Sendable {
     let nodes: NodeTable
     let directories: DirectoryCache
     let pins: PinCount
+    /// What was changed and not synced; nil if syncfs(2) of the store makes everything durable.
+    let unsynced: UnsyncedNodes?
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
     let rootDirectory: BackingDirectory
@@ -137,6 +139,7 @@ package final class Volume: Sendable {
         pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
+        unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes()
         nodes = NodeTable(
             root: Node(
                 number: 1, kind: .directory, key: InodeKey(status), place: nil,
@@ -186,9 +189,12 @@ package final class Volume: Sendable {
         if !options.isReadOnly { try late.synchronize() }
         for node in opened.withLock({ Array($0.values) }) {
             try node.state.withLock({ $0.content })?.release()
+            noteChange(node)
         }
         guard !options.isReadOnly else { return }
+        // Comes first on every store: it writes the kernel's pages in few large requests.
         try below { () throws(Errno) in try rootDirectory.synchronizeStore() }
+        try synchronizeChanges()
         try content.epochs.close()
     }
 

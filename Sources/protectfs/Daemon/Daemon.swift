@@ -35,6 +35,21 @@ enum Daemon {
             report.failed(error)
             return error.code
         }
+        let watcher = BackgroundThread(name: "signals") { [mount] in
+            while let signal = signals.wait() {
+                log.write("signal \(signal): locking and unmounting")
+                mount.end { _ = signals.wait(timeout: $0) }
+            }
+        }
+        // Not kept, because it ends with the process.
+        _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
+        // Without one of its threads a mount might neither lock nor end.
+        guard watcher != nil, BackgroundThread.failureCount == 0 else {
+            mount.giveUp(control)
+            let failure = tooFewThreads
+            report.failed(failure)
+            return failure.code
+        }
         let isGuarded = connectionGuard?.watch(mount.entry) ?? false
         let isWanted = report.ready()
         if isStarted { detach(log) }
@@ -44,17 +59,6 @@ enum Daemon {
         }
         if !isGuarded {
             log.write("the guard process is missing: programs on the mount may hang if this daemon is killed", .warning)
-        }
-        let watcher = BackgroundThread(name: "signals") { [mount] in
-            while let signal = signals.wait() {
-                log.write("signal \(signal): locking and unmounting")
-                mount.end { _ = signals.wait(timeout: $0) }
-            }
-        }
-        // Not kept, because it ends with the process.
-        _ = BackgroundThread(name: "mount table") { [mount] in mount.watchMountTable() }
-        if watcher == nil {
-            log.write("cannot start the thread for signals: SIGTERM will neither lock nor unmount", .warning)
         }
         let code = mount.serve(control)
         // Not earlier, because the guard takes the end of the pipe for the end of the daemon.
@@ -67,6 +71,7 @@ enum Daemon {
     ) throws(CommandFailure) -> (RunningMount, ControlService) {
         try checkLockedMemory()
         try checkDescriptors()
+        guard BackgroundThread.canStart(leastThreads) else { throw tooFewThreads }
         let access = try request.check()
         var request = request
         let obstacle = request.isReadOnly ? nil : try access.obstacle()
@@ -139,6 +144,17 @@ enum Daemon {
         throw .init(
             .failure,
             "the limit of open files, \(limit), is too low: a mount needs at least \(DescriptorPlan.least); raise it (ulimit -Hn, or LimitNOFILE= in systemd)"
+        )
+    }
+
+    /// The threads of the mount itself; of the control socket, for signals and for the mount table; for a lock that
+    /// flushes files; and for a few connections. Checked before mounting, so that nothing was mounted yet.
+    private static let leastThreads = WorkerLimits.threads + 6 + 2 + 4
+
+    private static var tooFewThreads: CommandFailure {
+        .init(
+            .failure,
+            "the limit of processes and threads is too low: a mount needs \(leastThreads) more threads to serve, lock and end; raise it (ulimit -u, pids.max of the control group, or TasksMax= in systemd)"
         )
     }
 

@@ -104,6 +104,15 @@ final class RunningMount: Sendable {
     /// Removes a mount that could not be completed.
     func abandon() { Self.abandon(frontend, point) }
 
+    /// The same for a mount whose control socket and other threads exist.
+    func giveUp(_ control: ControlService) {
+        serving.withWriteLock { $0 = false }
+        throttle.close()
+        control.stop()
+        events.end()
+        abandon()
+    }
+
     private static func abandon(_ frontend: Frontend, _ point: MountPoint) {
         // A program may already have opened files, which would keep an unreachable mount alive.
         _ = frontend.lock()
