@@ -43,9 +43,9 @@ public enum ProtectionAttribute {
     ///
     /// - Throws: the error of fgetxattr(2); EOPNOTSUPP as for a path.
     public static func get(_ descriptor: Int32) throws(ProtectionSystemError) -> FileProtectionType? {
-        let value = try unsafe value("fgetxattr", isProtected(descriptor)) { unsafe fgetxattr(descriptor, name, $0, $1) }
-        guard let value, isProtected(descriptor) else { return nil }
-        return ProtectionClassName.type(ofAttributeValue: value)
+        let text = try unsafe value("fgetxattr", isProtected(descriptor)) { unsafe fgetxattr(descriptor, name, $0, $1) }
+        guard let text, isProtected(descriptor) else { return nil }
+        return ProtectionClassName.type(ofAttributeValue: text)
     }
 
     /// Whether an open file or directory is on a protected mount.
