@@ -8,6 +8,7 @@ import time
 
 import harness
 from checks import errors
+from stores import Store
 
 APPEND = 26_901
 BLOCK = 64 << 10
@@ -161,3 +162,30 @@ def test_promises(environment):
         environment.cell("the handle from before", b"before and after", harness.read_file(again / "kept"))
         again.unmount()
         environment.cell("errors that fsck finds", [], errors(volume))
+
+
+def test_quota(environment):
+    """The same with EDQUOT, by a Btrfs quota group, which statfs(2) does not show."""
+    if os.geteuid() != 0:
+        raise harness.Skip("loop devices need root")
+    below = Store(environment, "btrfs")
+    try:
+        for words in (["quota", "enable", below.backing], ["qgroup", "limit", "48M", "0/5", below.backing]):
+            done = harness.run("btrfs", *words, ok=False)
+            if done.returncode != 0:
+                raise harness.Skip(f"no Btrfs quota here: {done.stderr.strip()}")
+        mount = below.mount()
+        handle = os.open(mount / "more", os.O_WRONLY | os.O_CREAT, 0o644)
+        promised = fill(environment, mount, "EDQUOT")
+        print(f"        {sum(promised.values()) >> 20} MiB promised of 48", flush=True)
+        _, error = write_on(handle, harness.pattern(1 << 20), TOO_MUCH)
+        environment.cell("what write says", "EDQUOT", error)
+        harness.outcome(os.close, handle)
+        mount.unmount()
+        harness.run("btrfs", "qgroup", "limit", "none", "0/5", below.backing)
+        again = below.mount()
+        compare(environment, again, promised, "EDQUOT")
+        again.unmount()
+        below.check("EDQUOT")
+    finally:
+        below.close()
