@@ -49,7 +49,7 @@ extension HostDirectory {
         return true
     }
 
-    /// What a name stands for; nil if a store lists one that no entry can have.
+    /// The meaning of a name; nil if a store lists one that no entry can have.
     private static func object(_ name: [UInt8], _ inode: UInt64, _ kind: FileKind) -> ListedObject? {
         let dot = UInt8(ascii: ".")
         if name == [dot] { return .itself }

@@ -52,6 +52,9 @@ final class DeferredCalls: Sendable {
 
     private var session: Session? { place.withLock { $0 } }
 
+    /// Whether direct handles can be mapped shared.
+    var allowsDirectMapping: Bool { session?.allowsDirectMapping ?? false }
+
     /// Whether requests of this thread come from this process itself.
     func isOwn(_ thread: Int32) -> Bool { helper.isHelper(thread) || flusher.isOwn(thread) }
 

@@ -11,6 +11,7 @@ internal import VolumeFormat
 enum OpenFlags {
     static let accessMode: Int32 = 3
     static let readOnly: Int32 = 0
+    static let writeOnly: Int32 = 1
     static let truncate: Int32 = 0o1000
 }
 
@@ -87,6 +88,7 @@ extension VolumeFileSystem {
 
     /// How long attributes may be believed, in seconds (rule 2 of the lock sequence). 0 means for one look.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
+        if mustAskBeforeWrite(node) { return 0 }
         let usual = isShared ? Self.short : Self.long
         guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
         if !isShared, afterChange, node.protectionClass == .complete { return 0 }

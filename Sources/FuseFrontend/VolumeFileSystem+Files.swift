@@ -15,12 +15,14 @@ extension VolumeFileSystem {
 
     // MARK: handles
 
-    /// Counts a handle for content that the volume has retained. Class A is direct (rule 1 of the lock sequence).
+    /// Counts a handle for content that the volume has retained. Class A is direct (rule 1 of the lock sequence), and what
+    /// is written while the store is nearly full.
     func opened(
-        _ node: Node, _ content: FileContent, isWritable: Bool, _ request: borrowing Request
+        _ node: Node, _ content: FileContent, isWritable: Bool, isWriteOnly: Bool, _ request: borrowing Request
     ) -> Handle {
+        let isClassA = node.protectionClass ?? .complete == .complete
         let handle = Handle(
-            isDirect: node.protectionClass ?? .complete == .complete, isWritable: isWritable,
+            isDirect: isClassA || isWritable && writesThrough(isWriteOnly: isWriteOnly), isWritable: isWritable,
             process: request.process)
         idleClock.begin(node).end()
         if !handle.isDirect { node.notePages() }
@@ -34,6 +36,7 @@ extension VolumeFileSystem {
         guard let (file, wasLast) = files.remove(handle, node: number) else { return }
         let node = file.node
         if wasLast { calls.flusher.closed(number) }
+        if wasLast { space.closed(number) }
         if wasLast { times.lastClose(of: file) }
         volume.release(node, writable: handle.isWritable)
         // A class B file closes with its last handle, and the volume has wiped its key. A handler may not notify, so this is

@@ -25,6 +25,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     /// The work that handlers leave to other threads.
     let calls: DeferredCalls
     let readers: ParkedThreads
+    let space: StoreSpace
     let log: @Sendable (String) -> Void
 
     init(
@@ -36,6 +37,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         waits = WaitLimit(calls.limits)
         times = FileTimes(volume, calls, waits)
         readers = Self.parkedThreads(calls.limits)
+        space = StoreSpace { Self.freeBytes(of: volume) }
         self.log = log
         refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
@@ -151,7 +153,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             // The kernel passes a handle before a buffered write and for SEEK_END; stat(2) comes without one.
             if handle != nil, isClosed(node) { throw .locked(.complete) }
             times.waitUntilTold(number, asking: request.process)
-            reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
+            let process = request.process
+            if let handle, isBeforeWrite(node, handle, request) { return answerBeforeWrite(node, process, reply) }
+            answerAttributes(node, process, reply)
         } catch {
             reply.error(refusal(error, number, request, "use"))
         }
@@ -216,7 +220,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let content = try volume.open(
                 node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
                 clearsSetID: request.user != 0)
-            let handle = opened(node, content, isWritable: isWritable, request)
+            let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
+            let handle = opened(node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, request)
             if !reply.opened(handle.reply(keepCache: !isShared)) { close(handle, number) }
         } catch {
             reply.error(refusal(error, number, request, "open"))
@@ -231,7 +236,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let (entry, content) = try volume.create(
                 copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
             // The volume retains a new file as writable, whatever the flags say.
-            let handle = opened(entry.node, content, isWritable: true, request)
+            let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
+            let handle = opened(entry.node, content, isWritable: true, isWriteOnly: isWriteOnly, request)
             if !reply.created(shown(entry), handle.reply(keepCache: !isShared)) {
                 close(handle, entry.node.number)
                 volume.forget(entry.node, count: 1)
@@ -282,10 +288,12 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             }
             use.end()
             let count = data.count
+            stored(count)
             if mustNotLinger(file) { wipeRequestData(count) }
             reply.written(count)
         } catch {
             if mustNotLinger(file) { wipeRequestData(data.count) }
+            spaceRefused(error, file)
             if handle.isWritePage { pageRefused(error, file, request) }
             reply.error(refusal(error, number, request, "write"))
         }

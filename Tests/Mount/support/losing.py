@@ -49,7 +49,8 @@ class LosingStore:
         self.live, self.record = live, os.path.join(self.place, f"record{self.turn}")
         os.makedirs(self.record)
         words = [self.program, self.live, self.record, self.path, "-f", "-o", "allow_other,default_permissions"]
-        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+        # libfuse complains of its own default.
+        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         harness.wait_until(lambda: any(row[1] == self.path for row in harness.mount_table()), what="the losing store")
 
     def stop(self):
