@@ -242,7 +242,9 @@ enum Daemon {
     /// Leaves the terminal, and the current directory, which could not be unmounted while we are in it.
     private static func detach(_ log: DaemonLog) {
         log.moveToSystem()
-        if let null = try? Descriptor(opening: HostPath("/dev/null"), O_RDWR) {
+        // A program that waits for the end of our output must not wait for the end of the mount.
+        let file = HostPath("/dev/null")
+        if let null = (try? Descriptor(opening: file, O_RDWR)) ?? (try? Descriptor(opening: file, O_RDONLY)) {
             for stream in Int32(0)...2 { dup2(null.number, stream) }
         }
         _ = unsafe chdir("/")
