@@ -116,6 +116,10 @@ enum InitRun {
         if !isNew, errno != EEXIST {
             throw .init(.failure, "\(path): cannot make the directory: \(SystemError.reason(of: errno))")
         }
+        // The name is durable before the keybag is. A parent that cannot be opened for reading cannot be synced.
+        if isNew, let parent = try? FoundVolume.text(path.parent) {
+            try? HostDirectory.open(path: parent).synchronize()
+        }
         do {
             let directory = try HostDirectory.open(path: text)
             var count = 0

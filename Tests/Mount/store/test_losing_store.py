@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 
 import harness
 from checks import errors
@@ -11,6 +12,13 @@ from losing_rounds import Losing
 SEED = 20
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+class NothingElse(random.Random):
+    """A power cut after which only what was synced is there."""
+
+    def choice(self, _):
+        return 0
 
 
 def rename(old, new, flags):
@@ -52,6 +60,9 @@ def test_names(environment):
     store = LosingStore(environment)
     try:
         volume = new_volume(environment, store)
+        store.cut(NothingElse())
+        environment.cell("a new volume after a power cut", 0,
+                         harness.protectfs("info", volume.path, ok=False, env=volume.environment).returncode)
         mount = environment.mount(volume)
         place = mount / "many"
         os.mkdir(place)
