@@ -79,6 +79,7 @@ extension Command {
         do throws(CommandFailure) {
             let client = try DaemonConnection.connect(entry, path)
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
+            let session = (try? client.info()).map(MountSession.init)
             let watch = try? ProcessWatch(process)
             try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
             // When the process has ended, the epoch is closed and everything is on disk.
@@ -90,6 +91,7 @@ extension Command {
             guard isGone else {
                 throw .init(.failure, "\(path): unmounted, but the daemon (process \(process)) has not ended yet")
             }
+            if let failure = session?.failure(path) { throw failure }
             return .success
         } catch {
             guard error.code == .notMounted, MountLookup.isDead(entry) else { throw error }
