@@ -115,7 +115,7 @@ enum KeybagCopies {
                 )
             }
         }
-        let temporary = HostPath(bytes: file.bytes + Array(".protectfs-\(getpid())".utf8))
+        let temporary = HostPath(bytes: file.bytes + Array(".part-\(getpid())".utf8))
         do throws(SystemError) {
             do throws(SystemError) {
                 let made = try Descriptor(opening: temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)

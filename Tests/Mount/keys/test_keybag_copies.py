@@ -40,7 +40,7 @@ def test_export(environment):
     bags.renew()
     export(bags, bags.volume.path, file)
     environment.cell("an older copy is replaced", True, read_file(file) == bags.versions[1][0])
-    environment.cell("nothing is left beside it", [], [name for name in os.listdir(os.path.dirname(file)) if ".protectfs-" in name])
+    environment.cell("nothing is left beside it", [], [name for name in os.listdir(os.path.dirname(file)) if ".part-" in name])
     for name, content in (("foreign", b"something else"), ("empty", b""), ("newer", None)):
         place = environment.new_path(name)
         write_file(place, content if content is not None else read_file(file))
