@@ -248,13 +248,26 @@ extension Check {
                 foundUnverified(paths)
                 return .stays(paths)
             }
-            found(Self.kind(ofUndecryptable: entry), .error, paths)
+            if let original = original(ofConflict: entry, in: directory, id) {
+                found(.conflict, .error, above.appending(original, entry))
+            } else {
+                found(Self.kind(ofUndecryptable: entry), .error, paths)
+            }
             if repairs, try holdsNewer(entry, status, in: directory) { return .stays(paths) }
             if let (name, encoded) = try giveName(to: entry, status, in: directory, id, above, settling: 1) {
                 return .renamed(name, encoded)
             }
             return moveAway(entry, directory, paths, settling: 1) ? .gone : .stays(paths)
         }
+    }
+
+    /// The name of the entry of which a program has made another version here. Nil if `entry` is something else.
+    private func original(ofConflict entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?) -> [UInt8]? {
+        guard id != nil else { return nil }
+        for original in ConflictName.originals(of: entry) {
+            if case .name(let name) = volume.decode(original, in: directory, id) { return name }
+        }
+        return nil
     }
 
     private static func kind(ofUndecryptable name: EntryName) -> Finding.Kind {

@@ -37,8 +37,10 @@ package struct Finding: Sendable {
         case unverifiedName = "unverified-name"
         /// The companion of a long name's entry is missing or does not verify.
         case companion
-        /// A backing name that this format never writes, for example a sync client's conflict copy.
+        /// A backing name that this format never writes.
         case foreign
+        /// A program has made this name from that of the entry at `path`, as sync programs do for the second version of a file.
+        case conflict
         /// A reserved name that this version does not know, or not in this directory. A newer version may have made the object.
         case reservedName = "reserved-name"
         /// A directory's record does not verify.

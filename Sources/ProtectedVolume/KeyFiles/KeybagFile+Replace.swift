@@ -99,12 +99,12 @@ extension KeybagFile {
         return true
     }
 
-    private enum Second {
+    enum Second {
         case link, copy
     }
 
     /// Gives the current keybag, which reads as `bytes`, its second name. If the store has no hard links, makes a copy.
-    private static func keep(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Second {
+    static func keep(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Second {
         // The current keybag was verified, so this one is not needed.
         _ = try destroy(previous, keeping: bytes, in: root)
         var second = Second.link

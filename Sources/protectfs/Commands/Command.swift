@@ -76,6 +76,7 @@ struct Command: Sendable {
         .classGet, .classSet, .classList,
         .secretSet, .secretGet, .secretList, .secretDelete,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
+        .keybagExport, .keybagImport,
         .check, .inspect, .path, .speed,
         .help, .version,
     ]

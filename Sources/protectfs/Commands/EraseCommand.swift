@@ -174,7 +174,7 @@ enum EraseRun {
     private static func removeLocks(of volume: VolumeID) -> [HostPath] {
         let left = LocalFile.all(of: volume).filter { !$0.isLock }.map(\.path)
         guard left.isEmpty else { return left }
-        for path in [LocalFile.stateLock(of: volume), LocalFile.keybagLock(of: volume)] { remove(path) }
+        for lock in LocalFile.all(of: volume) where lock.isLock { remove(lock.path) }
         return LocalFile.all(of: volume).map(\.path)
     }
 

@@ -92,6 +92,7 @@ enum Fsck {
             Output.error("\(obstacle.message); nothing is changed")
             isReadOnly = true
         }
+        if !isReadOnly { try MountClaim.take(access.found) }
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
         if isUnlocked, !isReadOnly {

@@ -93,6 +93,11 @@ final class FsckReport: Sendable {
         if let evidence = finding.crashEvidence { line += " (\(evidence.rawValue))" }
         if let page = finding.page { line += ", page \(page)" }
         if let code = finding.errno { line += ", \(SystemError.reason(of: code))" }
+        if finding.kind == .conflict {
+            line +=
+                " (a sync or copy program has put another version of this file beside it, under a name of its own: fsck --repair gives "
+                + "it a name in the mount, to compare both; or remove it, or rename it over the original's encrypted file)"
+        }
         return Output.oneLine(line + " [\(HostPath(bytes: finding.backingPath))]")
     }
 

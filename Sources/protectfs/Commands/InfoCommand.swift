@@ -31,7 +31,9 @@ enum InfoReport {
         let usualPath = place?.deviceKey(bag.volumeID) ?? LocalFile.deviceKey(of: bag.volumeID)
         let keyPath = found.path ?? arguments.path("device-key") ?? usualPath
         var isAuthentic: Bool?
-        if let problem = found.problem { throw problem }
+        // The rest is shown nevertheless.
+        if let problem = found.problem { Output.error(problem.message) }
+        let code = state.code == .success ? found.problem?.code ?? .success : state.code
         if case .some(let key) = found.key {
             do throws(KeybagError) { _ = try bag.open(deviceKey: key) } catch {
                 throw ErrorMessages.keybag(error, path)
@@ -52,7 +54,7 @@ enum InfoReport {
             ]
             fields += keybag.fields + state.fields
             Output.line(JSONValue.fields(fields).line)
-            return state.code
+            return code
         }
         var table = Table("", "")
         table.add("Volume", path.description)
@@ -72,6 +74,6 @@ enum InfoReport {
         }
         for mount in mounts { table.add("Mounted at", mount.mountPoint.description) }
         Output.print(table.text)
-        return state.code
+        return code
     }
 }

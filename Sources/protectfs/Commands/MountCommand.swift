@@ -25,7 +25,13 @@ extension Command {
                 help: "mount without unlocking; until the first unlock, only files of class none can be opened"),
             Option("read-only", letter: "r", help: "mount read-only, as -o ro does"),
             .deviceKey,
-        ] + Option.credentials + [.acceptKeybag, .previousKeybag, Option("started-by-mount", help: nil)],
+        ] + Option.credentials + [
+            .acceptKeybag, .previousKeybag,
+            Option(
+                "accept-copy", mountWord: .plain,
+                help: "mount a copy of a volume for the first time while the other one is mounted"),
+            Option("started-by-mount", help: nil),
+        ],
         examples: [
             .init("protectfs mount ~/.documents ~/documents", "Mount and unlock; ask for the passphrase."),
             .init(
@@ -46,7 +52,11 @@ extension Command {
                 return try Daemon.run(request, credential, connectionGuard, isStarted: true)
             }
             let volume = try request.check()
-            if let warning = try volume.found.place().warning(volume.path) { Output.note(warning) }
+            let place = try volume.found.place()
+            if !request.isReadOnly {
+                try refuseBesideOther(volume, place, isAccepted: arguments.has("accept-copy"))
+                if let warning = place.warning(volume.path, volume.bag.volumeID) { Output.note(warning) }
+            }
             if arguments.has("foreground") {
                 let connectionGuard = ConnectionGuard()
                 let credential = try credential(arguments, request)
@@ -55,6 +65,18 @@ extension Command {
             try DaemonStart.run(arguments.words, try credential(arguments, request))
             return .success
         })
+
+    /// Refuses the first writable mount of a copy while another store of the volume is mounted: it is easily a mistake, and
+    /// what is then written to one of them is missing in the other.
+    private static func refuseBesideOther(
+        _ volume: CheckedVolume, _ place: StoreIdentity, isAccepted: Bool
+    ) throws(CommandFailure) {
+        guard place.isNewCopy, !isAccepted, let other = try MountClaim.otherInUse(volume.found) else { return }
+        throw .init(
+            .busy,
+            "\(volume.path): is a copy of the volume at \(other), which is mounted or being checked right now; to read the copy, use -o ro; to use it as a volume of its own, which will differ from the other one, use --accept-copy once"
+        )
+    }
 
     private static func credential(
         _ arguments: Arguments, _ request: MountRequest
@@ -79,6 +101,7 @@ extension Command {
         do throws(CommandFailure) {
             let client = try DaemonConnection.connect(entry, path)
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
+            let session = (try? client.info()).map(MountSession.init)
             let watch = try? ProcessWatch(process)
             try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
             // When the process has ended, the epoch is closed and everything is on disk.
@@ -90,6 +113,7 @@ extension Command {
             guard isGone else {
                 throw .init(.failure, "\(path): unmounted, but the daemon (process \(process)) has not ended yet")
             }
+            if let failure = session?.failure(path) { throw failure }
             return .success
         } catch {
             guard error.code == .notMounted, MountLookup.isDead(entry) else { throw error }

@@ -33,7 +33,8 @@ struct FoundDeviceKey: ~Copyable {
     func missing(_ what: String) -> CommandFailure? {
         guard path == nil else { return nil }
         return problem
-            ?? .init(.authentication, "the device key is not on this machine, \(what); give it with --device-key")
+            ?? .init(
+                .authentication, "the device key is not on this machine, \(what); give it with --device-key FILE")
     }
 }
 
@@ -80,16 +81,36 @@ extension FoundVolume {
         for path in [own] + others {
             do throws(CommandFailure) {
                 guard let key = try DeviceKeyFile.read(path, isOptional: true) else { continue }
-                if let refusal = opens(with: key) {
-                    problem = problem ?? .init(.authentication, "device key \(path): \(refusal.message)")
+                if opens(with: key) != nil {
+                    problem = problem ?? wrongDeviceKey(path)
                 } else {
                     return FoundDeviceKey(key, path)
                 }
             } catch {
-                problem = problem ?? error
+                problem =
+                    problem ?? .init(error.code, "\(error.message); \(ErrorMessages.withoutDeviceKey(self.path))")
             }
         }
         return FoundDeviceKey(problem: problem)
+    }
+
+    /// The failure if a passphrase needs the device key, and no key is here: where it was looked for.
+    func deviceKeyNeeded() -> CommandFailure {
+        let usual = (try? place().deviceKey(bag.volumeID)) ?? LocalFile.deviceKey(of: bag.volumeID)
+        var message = "\(ErrorMessages.keybag(.deviceKeyNeeded, path).message) (\(usual) is missing)"
+        if let other = LocalState.otherVolume(at: store, than: bag.volumeID) {
+            message +=
+                ". The keybag is of the volume \(bag.volumeID), and this machine knows \(path) as the volume \(other): the keybag, or the whole directory, was exchanged; \(KeybagAdvice.restoring(path))"
+        }
+        return .init(.authentication, message)
+    }
+
+    /// The failure of a key that does not open the keybag.
+    func wrongDeviceKey(_ key: HostPath?) -> CommandFailure {
+        let reason = ErrorMessages.keybag(.wrongDeviceKey, path).message
+        return .init(
+            .authentication,
+            "device key \(key.map { "\($0)" } ?? "of the volume"): \(reason); \(ErrorMessages.withoutDeviceKey(path))")
     }
 
     /// The default path of a new device key of this store. It replaces the key that opens the keybag now, or a file that is not

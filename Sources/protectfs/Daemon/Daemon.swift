@@ -109,11 +109,7 @@ enum Daemon {
                 log.write(describe(notice, withNames: withNames), .warning)
             }
         } catch .refused(.EBUSY) {
-            let place = MountLookup.of(volume: request.volume).first.map { " at \($0.mountPoint)" } ?? ""
-            throw .init(
-                .busy,
-                "\(request.volume): the volume is already mounted\(place); use one mount at a time, or -o ro and -o shared together"
-            )
+            throw ErrorMessages.alreadyMounted(request.volume)
         } catch {
             throw ErrorMessages.volume(error, request.volume)
         }
@@ -228,9 +224,11 @@ enum Daemon {
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
+            try MountClaim.take(access.found)
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)
         } catch {
+            if error.code == .busy { throw error }
             if request.options.volume.recovers { return nil }
             throw .init(
                 error.code,

@@ -38,6 +38,7 @@ extension RunningMount {
         let epochs = volume.content.epochs
         return .fields([
             ("uuid", .string("\(access.bag.volumeID)")), ("cipher", .string(access.bag.suite.name)),
+            ("stateFile", .optional(volume.options.isReadOnly ? nil : stateFile?.description)),
             ("ownEpochs", .array(epochs.own.map { .integer(Int64($0)) })),
             ("epochsEndedBadly", .array(epochs.endedBadly.map { .integer(Int64($0)) })),
             ("knownNodes", .integer(Int64(frontend.statistics.knownNodes))),
@@ -45,6 +46,11 @@ extension RunningMount {
             ("lateRecords", .integer(Int64(volume.lateRecordCount))),
             ("workers", .integer(Int64(frontend.statistics.workers))),
         ])
+    }
+
+    /// The state file that lists this mount's epochs.
+    private var stateFile: HostPath? {
+        (try? access.found.place()).map { LocalFile.state(of: access.bag.volumeID, number: $0.number) }
     }
 
     /// Changes a file's class, with a new key or, as setxattr(2) does, with the same key.

@@ -155,9 +155,14 @@ final class RunningMount: Sendable {
         do throws(VolumeError) {
             try volume.close()
         } catch {
-            log.write(
-                "closing the volume failed: \(ErrorMessages.volume(error, request.volume).message); fsck is needed",
-                .error)
+            let reason = ErrorMessages.volume(error, request.volume).message
+            if case .stateFile = error {
+                log.write(
+                    "everything is on disk, but the session could not be closed: \(reason). \(MountSession.consequence)",
+                    .error)
+            } else {
+                log.write("closing the volume failed: \(reason); fsck is needed. \(MountSession.consequence)", .error)
+            }
             code = .failure
         }
         point.restore()

@@ -112,22 +112,25 @@ enum ErrorMessages {
         case .format(let error):
             .init(
                 .volume,
-                "\(volume): the keybag is damaged (\(reason(error))); restore \(ReservedName.keybag), or try --previous-keybag"
+                "\(volume): the keybag is damaged (\(reason(error))); \(KeybagAdvice.restoring(volume))"
             )
         case .deviceMACMismatch, .unlockMACMismatch, .publicKeyMismatch, .bundleMismatch, .malformedBundle:
             .init(
                 .volume,
-                "\(volume): the keybag has been changed, or belongs to another volume; restore \(ReservedName.keybag), or try --previous-keybag"
+                "\(volume): the keybag is damaged, has been changed, or belongs to another volume; \(KeybagAdvice.restoring(volume))"
             )
         case .wrongDeviceKey:
-            .init(.authentication, "the device key belongs to another volume; give this volume's with --device-key")
+            .init(
+                .authentication,
+                "it does not open this keybag: it belongs to another volume, or to another keybag of this one, because recovery use makes a new key; or the keybag is damaged"
+            )
         case .noDeviceSlot:
             .init(.authentication, "this volume has no device key; use a passphrase or the recovery code")
         case .wrongPassphrase: .init(.authentication, "wrong passphrase")
         case .deviceKeyNeeded:
             .init(
                 .authentication,
-                "the passphrase works only together with the device key, which is not on this machine; give it with --device-key, or use the recovery code (--recovery-file)"
+                "the passphrase works only together with the device key, which is not on this machine; \(withoutDeviceKey(volume))"
             )
         case .noPassphraseSlot:
             .init(.authentication, "the volume has no passphrase; use the recovery code (--recovery-file)")
@@ -135,7 +138,11 @@ enum ErrorMessages {
             .init(
                 .authentication,
                 "invalid recovery code; check it for typing errors (it has 30 letters and digits in 6 groups)")
-        case .wrongRecoveryCode: .init(.authentication, "wrong recovery code; give this volume's current one")
+        case .wrongRecoveryCode:
+            .init(
+                .authentication,
+                "wrong recovery code; give the one that was valid when this keybag was written (protectfs passphrase list \(volume.word) shows when each was made)"
+            )
         case .unusablePassphrase:
             .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
         case .passwordHashRefused(let passes, let memory):
@@ -164,6 +171,11 @@ enum ErrorMessages {
         case .full: .init(.failure, "\(volume): the keybag has no room for another passphrase; remove one first")
         case .memory(let error): memory(error)
         }
+    }
+
+    /// The ways to open a volume if its device key is not here.
+    static func withoutDeviceKey(_ volume: HostPath) -> String {
+        "give the key with --device-key FILE, or use the recovery code: with --recovery-file FILE in place of the passphrase, or protectfs recovery use \(volume.word) for a new passphrase and device key"
     }
 
     /// The writer that a keybag names, which nothing has verified.

@@ -15,6 +15,9 @@ enum Output {
     /// Writes text unchanged.
     static func write(_ text: String) throws(SystemError) { try write(Array(text.utf8)) }
 
+    /// Writes bytes unchanged.
+    static func write(bytes: [UInt8]) throws(SystemError) { try write(bytes) }
+
     private static func write(_ bytes: [UInt8]) throws(SystemError) {
         // The array owns the bytes during the call.
         try write(bytes.span)

@@ -89,7 +89,9 @@ struct CheckedVolume {
             case .none: return try bag.unlock(credential)
             }
         } catch .deviceKeyNeeded {
-            throw deviceKey.problem ?? ErrorMessages.keybag(.deviceKeyNeeded, path)
+            throw deviceKey.problem ?? found.deviceKeyNeeded()
+        } catch .wrongDeviceKey {
+            throw found.wrongDeviceKey(deviceKey.path)
         } catch {
             throw ErrorMessages.keybag(error, path)
         }

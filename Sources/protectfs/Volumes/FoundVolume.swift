@@ -22,14 +22,7 @@ struct FoundVolume {
 
     /// Opens the directory and parses the keybag.
     init(_ path: HostPath, usePrevious: Bool = false) throws(CommandFailure) {
-        let text = try Self.text(path)
-        let directory: HostDirectory
-        do throws(Errno) {
-            directory = try HostDirectory.open(path: text)
-        } catch {
-            throw ErrorMessages.store(error, path)
-        }
-        let store = try StateFileLayout.Store(directory, path)
+        let (directory, store) = try Self.open(path)
         try self.init(path, directory, store, typedPath: Self.plainAbsolute(path), usePrevious: usePrevious)
     }
 
@@ -46,14 +39,40 @@ struct FoundVolume {
         do throws(Errno) {
             bytes = try KeybagFile.read(in: directory, usePrevious: usePrevious)
         } catch .ENOENT {
-            throw .init(.volume, "\(path): \(Self.reason(ofMissing: usePrevious, in: directory))")
+            throw usePrevious ? KeybagAdvice.missingPrevious(path) : KeybagAdvice.missing(path, in: directory)
         } catch .EINVAL {
             let name = "\(usePrevious ? ReservedName.previousKeybag : ReservedName.keybag)"
-            throw .init(.volume, "\(path): \(name) is not a regular file; someone has replaced it")
+            throw .init(
+                .volume,
+                "\(path): \(name) is not a regular file; someone has replaced it. Remove it, then \(KeybagAdvice.restoring(path))"
+            )
+        } catch {
+            let name = "\(usePrevious ? ReservedName.previousKeybag : ReservedName.keybag)"
+            throw .init(
+                .failure,
+                "\(path.appending(name)): the keybag cannot be read: \(SystemError.reason(of: error.rawValue)); change its owner or its permissions, or check the disk"
+            )
+        }
+        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
+    }
+
+    /// The directory of a volume, with a keybag that comes from elsewhere.
+    init(_ path: HostPath, holding bag: Keybag) throws(CommandFailure) {
+        self.path = path
+        (directory, store) = try Self.open(path)
+        typedPath = Self.plainAbsolute(path)
+        self.bag = bag
+    }
+
+    private static func open(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, StateFileLayout.Store) {
+        let text = try text(path)
+        let directory: HostDirectory
+        do throws(Errno) {
+            directory = try HostDirectory.open(path: text)
         } catch {
             throw ErrorMessages.store(error, path)
         }
-        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
+        return (directory, try StateFileLayout.Store(directory, path))
     }
 
     /// Warns, for a command that only shows the keybag, if this machine would refuse it.
@@ -61,17 +80,6 @@ struct FoundVolume {
         do throws(CommandFailure) { _ = try LocalState.standing(of: self, accept: false) } catch {
             Output.error(error.message)
         }
-    }
-
-    private static func reason(ofMissing isPrevious: Bool, in directory: HostDirectory) -> String {
-        if isPrevious {
-            return "there is no keybag from before the last change (\(ReservedName.previousKeybag) is missing)"
-        }
-        if KeybagFile.hasPrevious(in: directory) {
-            return
-                "its \(ReservedName.keybag) is missing; use --previous-keybag for the one from before the last change"
-        }
-        return "not a protectfs volume (\(ReservedName.keybag) is missing); make one with protectfs init"
     }
 
     /// An absolute path in its shortest form, with links unresolved.

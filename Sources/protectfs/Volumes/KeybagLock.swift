@@ -40,7 +40,7 @@ final class KeybagLock {
             }
             return file
         } catch {
-            throw ErrorMessages.system(error)
+            throw LocalState.noDirectory(error.subject.isEmpty ? "\(path)" : error.subject, error.code)
         }
     }
 }

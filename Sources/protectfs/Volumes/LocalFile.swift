@@ -5,7 +5,8 @@ import ProtectedVolume
 import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
-/// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.lock`, `UUID.keybag.lock`.
+/// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.lock`, `UUID.keybag.lock`,
+/// `UUID.mount.lock`, `UUID.2.mount.lock`.
 struct LocalFile {
     /// Its path, without the suffix that `erase` appends while it destroys the file.
     let path: HostPath
@@ -22,7 +23,7 @@ struct LocalFile {
     var isState: Bool { words.contains("state") }
     /// Whether it is a state file that was set aside, so that nothing uses it any more: `UUID.state.forgotten-1`.
     var isSetAside: Bool { isState && words.last != "state" }
-    /// Whether it is one of the two locks.
+    /// Whether it is a lock, which holds nothing.
     var isLock: Bool { words.last == "lock" }
 
     /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to. Nil for any other name.
@@ -84,6 +85,11 @@ struct LocalFile {
 
     /// The lock of the volume's state files.
     static func stateLock(of volume: VolumeID) -> HostPath { SystemPaths.data.appending("\(volume).lock") }
+
+    /// The lock of a mount or check that writes by the state file with this number.
+    static func mountLock(of volume: VolumeID, number: Int) -> HostPath {
+        SystemPaths.data.appending(number == 1 ? "\(volume).mount.lock" : "\(volume).\(number).mount.lock")
+    }
 
     /// The name under which `fsck --forget-state` sets a state file aside, at the given attempt.
     static func forgottenState(_ name: String, attempt: Int) -> String { "\(name).forgotten-\(attempt)" }

@@ -17,14 +17,36 @@ enum LocalState {
     /// The path of the state file of a volume with this number.
     static func store(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFileStore {
         let path = SystemPaths.data
-        do throws(SystemError) { try makeDirectories(path) } catch { throw ErrorMessages.system(error) }
+        do throws(SystemError) { try makeDirectories(path) } catch {
+            throw noDirectory(error.subject.isEmpty ? "\(path)" : error.subject, error.code)
+        }
         let text = try FoundVolume.text(path)
         do throws(Errno) {
             let directory = try HostDirectory.open(path: text)
             return StateFileStore(directory: directory, volumeID: volume, number: number)
         } catch {
-            throw .init(.failure, "\(path): \(error); this directory holds the state files of volumes")
+            throw noDirectory("\(path)", error.rawValue)
         }
+    }
+
+    /// The directory of state files cannot be made or opened.
+    static func noDirectory(_ subject: String, _ code: Int32) -> CommandFailure {
+        let path = SystemPaths.data
+        let what = subject == "\(path)" ? "" : "\(subject): "
+        return .init(
+            .failure,
+            "\(path): the directory of state files and device keys, which holds what this machine knows of volumes, cannot be used: \(what)\(SystemError.reason(of: code)); make it usable, or set XDG_DATA_HOME to another place"
+        )
+    }
+
+    /// Whether the directory of state files is missing. One that is there and cannot be reached is not missing: what it knows of
+    /// the volume must not be passed over.
+    private static func isDirectoryMissing() throws(CommandFailure) -> Bool {
+        let path = SystemPaths.data
+        guard unsafe path.withCString({ unsafe access($0, F_OK) }) != 0 else { return false }
+        let code = errno
+        guard code == ENOENT, (try? FileStatus.read(path)) == nil else { throw noDirectory("\(path)", code) }
+        return true
     }
 
     /// The state file of a volume's store. Nil if there is none.
@@ -35,9 +57,22 @@ enum LocalState {
     /// The state file of a volume with this number. Nil if there is none.
     static func load(_ volume: VolumeID, _ number: Int) throws(CommandFailure) -> StateFile? {
         // Reading must not make the directory.
-        guard unsafe SystemPaths.data.withCString({ unsafe access($0, F_OK) }) == 0 else { return nil }
+        if try isDirectoryMissing() { return nil }
         let store = try store(volume, number)
         do throws(VolumeError) { return try store.load() } catch { throw ErrorMessages.volume(error, path(store)) }
+    }
+
+    /// Another volume that this machine has seen at a store's path. Nil if there was none.
+    static func otherVolume(at store: StateFileLayout.Store, than volume: VolumeID) -> VolumeID? {
+        for name in (try? FileStatus.names(in: SystemPaths.data)) ?? [] {
+            guard name.bytes.suffix(6).elementsEqual(".state".utf8),
+                let bytes = try? readFile(SystemPaths.data.appending(bytes: name.bytes)),
+                let layout = try? StateFile(parsing: bytes).layout,
+                layout.volumeID != volume, layout.store?.path == store.path
+            else { continue }
+            return layout.volumeID
+        }
+        return nil
     }
 
     /// Compares a keybag with this machine's record, and returns whether its public key is the pinned one. Refuses a keybag
@@ -164,17 +199,17 @@ enum LocalState {
         case .rolledBack(let serial, let pinned):
             .init(
                 .volume,
-                "\(volume): the keybag (\(serial)) is older than the one last seen (\(pinned)): someone restored a backup or replaced it; use --accept-keybag to accept it"
+                "\(volume): the keybag (\(serial)) is older than the one last seen (\(pinned)): someone restored a backup or replaced it; use --accept-keybag to accept it, with a passphrase or the recovery code of that time, or put the newer one back: \(KeybagAdvice.importing(volume, "FILE"))"
             )
         case .otherPublicKey:
             .init(
                 .volume,
-                "\(volume): the keybag's public key differs from the one last seen; if you know why, use --accept-keybag"
+                "\(volume): the keybag's public key differs from the one last seen: it is not the volume's, unless you know why; then use --accept-keybag. Else put the right one back: \(KeybagAdvice.importing(volume, "FILE"))"
             )
         case .otherContents:
             .init(
                 .volume,
-                "\(volume): the keybag differs from the one last seen with the same serial number; if you know why, use --accept-keybag"
+                "\(volume): the keybag differs from the one last seen with the same serial number, as after changes of two copies; if you know why, use --accept-keybag. Else put the right one back: \(KeybagAdvice.importing(volume, "FILE"))"
             )
         }
     }

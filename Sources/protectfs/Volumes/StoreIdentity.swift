@@ -1,6 +1,7 @@
 // Finds the state file and the device key of a store. A copy of a volume has the same UUID, and must not change them.
 
 import BackingStore
+import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -53,14 +54,36 @@ struct StoreIdentity {
             """
     }
 
-    /// A warning for the user when a copy is mounted for the first time. Nil otherwise.
-    func warning(_ path: HostPath) -> String? {
+    /// A warning for the user when a store is mounted for the first time, and this machine knows another one of its UUID. Nil
+    /// otherwise.
+    ///
+    /// If the other one is still there, this is a copy. If not, it was moved, or restored from a backup.
+    func warning(_ path: HostPath, _ volume: VolumeID) -> String? {
         guard isNewCopy else { return nil }
-        let place = original.map { "at \($0)" } ?? "seen before"
+        let tolerated = "crash damage is tolerated in it until a complete protectfs fsck"
+        guard let original else {
+            return "protectfs: warning: \(path) is a copy of the volume seen before: \(tolerated)."
+        }
+        guard Self.holds(original, volume) else {
+            return """
+                protectfs: warning: \(path) is a copy of the volume that was at \(original) and is not there now, as after a \
+                move or a restore: \(tolerated).
+                """
+        }
         return """
-            protectfs: warning: \(path) is a copy of the volume \(place), or was moved from another file system: \
-            crash damage is tolerated in it until a complete protectfs fsck.
+            protectfs: warning: \(path) is a copy of the volume at \(original), which is still there. What is written from now on \
+            is in this copy only, and a passphrase that is changed or removed in one still opens the other. If you only want \
+            to read the copy, unmount it and use -o ro. In it, \(tolerated).
             """
+    }
+
+    /// Whether a volume is at a path: by the UUID in its keybag, unverified.
+    private static func holds(_ path: HostPath, _ volume: VolumeID) -> Bool {
+        let keybag = path.appending("\(ReservedName.keybag)")
+        guard let file = try? Descriptor(opening: keybag, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY),
+            let bytes = try? file.readAll(limit: 32), bytes.count == 32
+        else { return false }
+        return VolumeID(bytes.span, at: 16) == volume
     }
 
     /// The state files of a volume with their numbers, in ascending order.

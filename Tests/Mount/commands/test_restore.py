@@ -1,4 +1,4 @@
-"""The examples of docs/restore.md, word for word: one file from a snapshot that was taken before a passphrase change."""
+"""The examples of docs/restore.md, word for word: whole volumes, a keybag, and one file from a snapshot of before a passphrase change."""
 
 import os
 import re
@@ -23,12 +23,19 @@ protectfs() {
 """
 
 
-def examples():
-    """The blocks of commands in the document, in order."""
+def blocks(begin, end, count):
+    """The blocks of commands between two headings of the document, in order."""
     with open(os.path.join(REPOSITORY, "docs/restore.md"), encoding="utf-8") as file:
-        found = re.findall(r"```sh\n(.*?)```", file.read(), re.DOTALL)
-    assert len(found) == 3, found
+        text = file.read()
+    text = text[text.index(f"\n## {begin}\n"):text.index(f"\n## {end}\n") if end else None]
+    found = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert len(found) == count, found
     return found
+
+
+def examples():
+    """Those for one file."""
+    return blocks("One file", None, 3)
 
 
 class Home:

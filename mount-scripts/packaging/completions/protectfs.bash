@@ -1,6 +1,6 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery fsck inspect path speed help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed help version"
 _protectfs_mount_options="ro rw allow_other default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none shared strict recover no_family_class idle= uid= gid= umask= noatime atime nodiratime relatime strictatime nodev dev nosuid suid noexec exec sync dirsync"
 
 # Sets what may follow the word $1.
@@ -10,6 +10,7 @@ _protectfs_subcommands() {
     secret) subcommands="set get list delete" ;;
     passphrase) subcommands="change add remove list" ;;
     recovery) subcommands="new use" ;;
+    keybag) subcommands="export import" ;;
     esac
 }
 
@@ -32,7 +33,7 @@ _protectfs_command() {
     "init") options="--cipher --device-key --portable --label --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "info") options="--json --device-key --previous-keybag" operands="directory" ;;
     "erase") options="--json --yes --device-key" operands="directory" ;;
-    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory directory" ;;
+    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
     "unmount") options="" operands="mountPoint" ;;
     "status") options="--json" operands="mountPoint" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
@@ -52,6 +53,8 @@ _protectfs_command() {
     "passphrase list") options="--json" operands="directory" ;;
     "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
+    "keybag import") options="--passphrase-file --passphrase-command --recovery-file --device-key --accept-keybag" operands="directory path" ;;
     "fsck") options="--json --no-unlock --read-only --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;

@@ -1,0 +1,65 @@
+// Puts a keybag that comes from elsewhere in the place of the volume's, and proves that it is this volume's.
+
+package import BackingStore
+package import HostSystem
+package import Keybag
+internal import VolumeFormat
+
+extension KeybagFile {
+    /// What a volume's root says about the keys of a keybag.
+    package enum Proof: Sendable {
+        /// The root's record verifies under them, so they are the volume's.
+        case proven
+        /// The root has no record.
+        case missing
+        /// The root's record does not verify under them: it is damaged, or they are another volume's.
+        case contradicted
+    }
+
+    /// Whether the keys of a keybag are those of the volume in `root`.
+    package static func proof(_ keys: MetadataKeys, in root: BackingDirectory) throws(Errno) -> Proof {
+        let target: [UInt8]
+        do throws(Errno) { target = try root.readSymlink(BackingName.record) } catch {
+            // EINVAL: someone has put something else there.
+            if error == .ENOENT || error == .EINVAL { return .missing }
+            throw error
+        }
+        return NameCipher(keys: keys).record(target: target)?.directoryID == keys.rootID ? .proven : .contradicted
+    }
+
+    /// Puts a keybag in place, durably. The one that was there is kept under its second name, and nothing is overwritten.
+    ///
+    /// The steps are those of `replace`, without the last one: at every moment the keybag that was there, or the new one, is
+    /// whole under a name. If the one that was there cannot be parsed, and there is another one from before the last change,
+    /// that one is kept.
+    /// - Throws: the store's error. The keybag that was there still has its name then, or its second name.
+    /// - Returns: whether a keybag is kept under the second name.
+    package static func put(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> Bool {
+        try writeTemporary(bytes, in: root)
+        do throws(Errno) {
+            if try keepsCurrent(in: root) { try keepCurrent(in: root) }
+            try root.rename(temporary, to: root, current)
+        } catch {
+            _ = try? destroy(temporary, isDurable: true, in: root)
+            throw error
+        }
+        try root.synchronize()
+        return hasPrevious(in: root)
+    }
+
+    /// Whether the current keybag gets the second name.
+    private static func keepsCurrent(in root: BackingDirectory) throws(Errno) -> Bool {
+        let found: [UInt8]
+        do throws(Errno) { found = try read(in: root) } catch {
+            // Missing, or no file, which nothing can open.
+            if error == .ENOENT || error == .EINVAL || error == .ELOOP { return false }
+            throw error
+        }
+        return !hasPrevious(in: root) || (try? Keybag(parsing: found)) != nil
+    }
+
+    private static func keepCurrent(in root: BackingDirectory) throws(Errno) {
+        let found = try read(in: root)
+        _ = try keep(found, in: root)
+    }
+}

@@ -1,0 +1,89 @@
+// A claim on a state file, so that no two programs write two stores, or one store, by the same record of this machine.
+
+import Glibc
+import HostSystem
+import Keybag
+import ProtectedVolume
+import VolumeFormat
+
+/// The lock file beside a state file, which a writable mount or check holds from its first change of the state file to the end of
+/// its process.
+///
+/// The volume's directory is claimed too (`Volume.claim`), but a copy of a whole file system has another directory, which this
+/// machine takes for the same one. Two mounts by one state file would take each other's open epochs and late files for their own.
+enum MountClaim {
+    /// Claims the state file of a store until the process ends.
+    ///
+    /// - Throws: busy if another mount or check has it; otherwise the failure of the state file.
+    static func take(_ access: FoundVolume) throws(CommandFailure) {
+        let (volume, place) = (access.bag.volumeID, try access.place())
+        let path = LocalFile.mountLock(of: volume, number: place.number)
+        let file: Descriptor
+        do throws(SystemError) {
+            try makeDirectories(SystemPaths.data)
+            // Not for writing: its file system may become read-only while the mount lives.
+            file = try open(path, O_RDONLY | O_CREAT)
+        } catch {
+            throw ErrorMessages.stateFile(
+                .init(name: StateFileStore.fileName(volume, place.number), .unwritable(error.cause)))
+        }
+        guard lock(file) else { throw busy(access, place, holder: owner(file)) }
+        // For the message of another program. It may not fit, which only makes that message shorter.
+        if let record = try? open(path, O_WRONLY | O_TRUNC) {
+            try? record.write(HostPath(bytes: place.store.path).description)
+        }
+        // The claim ends with the process, after it has closed its epoch.
+        _ = file.release()
+    }
+
+    /// The path of another store of this volume that is mounted or being repaired right now. Nil if there is none.
+    static func otherInUse(_ access: FoundVolume) throws(CommandFailure) -> HostPath? {
+        let (volume, own) = (access.bag.volumeID, try access.place().number)
+        for number in LocalFile.stateNumbers(of: volume) where number != own {
+            let path = LocalFile.mountLock(of: volume, number: number)
+            guard let file = try? open(path, O_RDONLY), !lock(file) else { continue }
+            return owner(file) ?? HostPath("another copy")
+        }
+        return nil
+    }
+
+    private static func open(_ path: HostPath, _ flags: Int32) throws(SystemError) -> Descriptor {
+        try Descriptor(opening: path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode: 0o600)
+    }
+
+    /// False if another process has the lock.
+    private static func lock(_ file: borrowing Descriptor) -> Bool {
+        while flock(file.number, LOCK_EX | LOCK_NB) != 0 {
+            // A file system without such locks must not make mounting impossible.
+            if errno != EINTR { return errno != EWOULDBLOCK }
+        }
+        return true
+    }
+
+    /// The path that the holder has written.
+    private static func owner(_ file: borrowing Descriptor) -> HostPath? {
+        guard let bytes = try? file.readAll(limit: 4096), bytes.first == UInt8(ascii: "/") else { return nil }
+        return HostPath(bytes: bytes)
+    }
+
+    private static func busy(_ access: FoundVolume, _ place: StoreIdentity, holder: HostPath?) -> CommandFailure {
+        guard let holder, holder.description != HostPath(bytes: place.store.path).description else {
+            return ErrorMessages.alreadyMounted(access.path)
+        }
+        return .init(
+            .busy,
+            "\(access.path): this machine takes it for the store at \(holder), which is mounted or being checked right now: it is the same one, or a copy that cannot be told from it, such as a snapshot of its whole file system; unmount the other one first, or mount this one with -o ro"
+        )
+    }
+}
+
+extension ErrorMessages {
+    /// The volume's directory is in use by another mount.
+    static func alreadyMounted(_ volume: HostPath) -> CommandFailure {
+        let place = MountLookup.of(volume: volume).first.map { " at \($0.mountPoint)" } ?? ""
+        return .init(
+            .busy,
+            "\(volume): the volume is already mounted\(place); use one mount at a time, or -o ro and -o shared together"
+        )
+    }
+}
