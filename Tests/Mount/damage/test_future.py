@@ -1,7 +1,7 @@
-"""Volumes that a newer version made: their keybag, slots, keys, state file and late files, and what every command does.
+"""Volumes that a newer version made: their keybag, slots, keys and late files, and what every command does.
 
-Each table has a row for each change, and each row is a test of its own. Objects in the store are in
-test_future_objects.py and test_future_names.py.
+Each table has a row for each change, and each row is a test of its own. State files are in test_future_state.py, objects
+in the store in test_future_objects.py, test_future_names.py and test_future_replaced.py.
 """
 
 import json
@@ -11,7 +11,7 @@ import harness
 import reader
 from checks import report
 from future import (ALL_KEYS, INACTIVE, WRITER, A, B, BundleEntry, C, D, Keybag, Store, erased, le, make_tlvs, signing,
-                    snapshot, states)
+                    snapshot)
 from harness import CLASSES, outcome, pattern, protectfs, read_file, set_class, write_file
 from keybags import mount as try_mount
 from refusals import UNSUPPORTED, VOLUME
@@ -25,12 +25,6 @@ KEYBAGS = {
     "version": {8: b"\3"}, "incompatible bit": {40: b"\x10"}, "reserved byte": {102: b"\1"}, "last reserved byte": {127: b"\1"},
     "flags": {15: b"\2"}, "cipher suite 3": {12: b"\3"}, "header length": {10: le(1280, 2)}, "name scheme": {14: b"\2"},
     "block_log2": {13: b"\x10"}, "TLV that must be understood": None, "slot that must be understood": None,
-}
-
-#: Row -> what is different in the state file; all of them make it newer.
-STATES = {
-    "version 3": {"changes": {8: b"\3"}}, "incompatible feature": {"changes": {104: b"\1"}},
-    "reserved byte": {"changes": {124: b"\1"}}, "TLV that must be understood": {"tlvs": [(0x8123, b"new")]},
 }
 
 #: Row -> what is different in a late file; all of them close class A.
@@ -293,56 +287,6 @@ def test_keybag_that_can_only_be_read(environment):
     erased(environment, "read-only bit", volume)
 
 
-def newer_state(row, difference):
-    def test(environment):
-        mount = filled(environment)
-        volume = mount.volume
-        Store(volume).state(**difference)
-        path = reader.state_file(volume)
-        refuses(environment, row, volume, ["mount", "mount without unlocking", "fsck", "fsck --repair", *KEY_COMMANDS],
-                [WRITER, path])
-        erased(environment, row, volume)
-        mount = filled(environment)
-        Store(mount.volume).state(**difference, tampered=True)
-        done = try_mount(environment, mount.volume, "--recovery-file", mount.volume.code_file, ok=False).result
-        environment.cell(f"{row}, tampered: mount", (VOLUME, True, True, False), (
-            done.returncode, "damaged" in done.stderr, reader.state_file(mount.volume) in done.stderr, "newer" in done.stderr))
-    return test
-
-
-def test_state_file_keeps_what_is_not_known(environment):
-    """Compatible features, flags, TLVs and a longer header stay when the file is written again."""
-    mount = filled(environment)
-    volume = mount.volume
-    flags = le(states.State(read_file(reader.state_file(volume))).flags | 0x8000_0100, 4)
-    Store(volume).state({112: b"\5", 116: flags}, [(0x4321, b"kept"), (0x4322, b"")], header=bytes(range(40)))
-    mount = environment.mount(volume)
-    write_file(mount / "new", b"new")
-    mount.lock()
-    mount.unlock()
-    mount.unmount()
-    state = states.State(read_file(reader.state_file(volume)))
-    environment.cell("kept", (5, True, bytes(range(40)), True, False), (
-        int.from_bytes(state.header[112:116], "little"), state.flags & 0x8000_0100 == 0x8000_0100, state.header[128:],
-        {(0x4321, b"kept"), (0x4322, b"")} <= set(state.tlvs), state.writer == WRITER))
-    environment.cell("an epoch was drawn", True, state.highest_epoch > 100_000_000)
-    environment.cell("and is closed", [], state.open_epochs)
-
-
-def test_state_file_that_can_only_be_read(environment):
-    mount = filled(environment)
-    volume = mount.volume
-    Store(volume).state({108: b"\2"})
-    before, state = snapshot(volume), beside(volume)
-    mount = environment.mount(volume)
-    environment.cell("files read", True, all(read_file(mount / letter) == pattern(9000, seed=ord(letter)) for letter in CLASSES))
-    environment.cell("nothing is written", "EROFS", outcome(write_file, mount / "new", b"x"))
-    mount.unmount()
-    compare(environment, "read-only state", volume, before)
-    environment.cell("the state file is as it was", state, beside(volume))
-    erased(environment, "read-only state", volume)
-
-
 def newer_late(row, difference):
     """Class A is closed, all else works, and the file stays until a newer version applies it."""
     def test(environment):
@@ -374,6 +318,6 @@ def newer_late(row, difference):
 
 for table, prefix, maker in ((KEYBAGS, "keybag", lambda row, what: newer_keybag(row, what)),
                              (SLOTS, "keybag", lambda row, what: newer_slot(row, *what)),
-                             (STATES, "state_file", newer_state), (LATE, "late_file", newer_late)):
+                             (LATE, "late_file", newer_late)):
     for row, what in table.items():
         globals()["test_%s_%s" % (prefix, row.replace(" ", "_").replace("+", "plus"))] = maker(row, what)
