@@ -37,6 +37,9 @@ struct ClassKeys: ~Copyable, Sendable {
     /// Whether a key of `generation` is here.
     func has(_ generation: UInt16) -> Bool { bundle.hasKey(type, generation: generation) }
 
+    /// The generations of all keys.
+    var generations: [UInt16] { bundle.entries.map(\.generation) }
+
     /// A copy of the class key of `generation`.
     ///
     /// - Throws: `unknownGeneration`, `memory`.

@@ -35,10 +35,23 @@ extension VolumeKeys {
 
 extension HeldKeys {
     mutating func install(_ keys: consuming PreparedKeys) {
+        note(keys.complete.generations, of: .complete)
+        note(keys.unlessOpen.generations, of: .completeUnlessOpen)
+        note(keys.untilFirstUnlock.generations, of: .completeUntilFirstUserAuthentication)
         complete = .present(keys.complete)
         unlessOpen = .present(keys.unlessOpen)
         untilFirstUnlock = .present(keys.untilFirstUnlock)
-        none = .present(keys.none)
+        install(none: keys.none)
+    }
+
+    /// Installs the keys of class D, which the device key opens.
+    mutating func install(none keys: consuming ClassKeys) {
+        note(keys.generations, of: .none)
+        none = .present(keys)
+    }
+
+    private mutating func note(_ generations: [UInt16], of protectionClass: ProtectionClass) {
+        seenGenerations[Int(protectionClass.rawValue)] = generations
     }
 
     /// Whether the keys that stay in memory, C and D, are those of `keys`.

@@ -14,10 +14,18 @@ enum Held: ~Copyable, Sendable {
         }
     }
 
-    /// Whether keys are present, and none has this generation.
-    func isMissing(generation: UInt16) -> Bool {
+    /// The generations of the keys; nil if they are absent.
+    var generations: [UInt16]? {
         switch self {
-        case .absent: false
+        case .absent: nil
+        case .present(let keys): keys.generations
+        }
+    }
+
+    /// Whether the class has no key of this generation, as far as the keys show it, or `seen` if they are absent.
+    func isMissing(generation: UInt16, seen: [UInt16]?) -> Bool {
+        switch self {
+        case .absent: seen.map { !$0.contains(generation) } ?? false
         case .present(let keys): !keys.has(generation)
         }
     }
@@ -40,6 +48,9 @@ package struct HeldKeys: ~Copyable {
     var unlessOpen: Held = .absent
     var untilFirstUnlock: Held = .absent
     var none: Held = .absent
+    /// The generations that each class had when its keys were installed, by class number. They are no secret, and stay through
+    /// a lock. Nil before the keys were installed.
+    var seenGenerations = [[UInt16]?](repeating: nil, count: 8)
 
     /// Whether files of `protectionClass` can be opened now.
     package func hasKey(_ protectionClass: ProtectionClass) -> Bool {
@@ -51,15 +62,23 @@ package struct HeldKeys: ~Copyable {
         }
     }
 
-    /// Whether files of `protectionClass` can be opened now, and its keys have no such generation. A newer version has made a
-    /// header that names it.
+    /// Whether `protectionClass` has no key of such a generation. A newer version has made a header that names it. False before
+    /// the keys of the class were in memory for the first time: see `isKnown`.
     package func isMissing(generation: UInt16, of protectionClass: ProtectionClass) -> Bool {
-        switch protectionClass {
-        case .complete: complete.isMissing(generation: generation)
-        case .completeUnlessOpen: unlessOpen.isMissing(generation: generation)
-        case .completeUntilFirstUserAuthentication: untilFirstUnlock.isMissing(generation: generation)
-        case .none: none.isMissing(generation: generation)
+        let seen = seenGenerations[Int(protectionClass.rawValue)]
+        return switch protectionClass {
+        case .complete: complete.isMissing(generation: generation, seen: seen)
+        case .completeUnlessOpen: unlessOpen.isMissing(generation: generation, seen: seen)
+        case .completeUntilFirstUserAuthentication: untilFirstUnlock.isMissing(generation: generation, seen: seen)
+        case .none: none.isMissing(generation: generation, seen: seen)
         }
+    }
+
+    /// Whether `protectionClass` has a key of such a generation. Before its keys were in memory only the generation is known
+    /// that the keybag names.
+    package func isKnown(generation: UInt16, of protectionClass: ProtectionClass) -> Bool {
+        seenGenerations[Int(protectionClass.rawValue)]?.contains(generation)
+            ?? (generation == self.generation(of: protectionClass))
     }
 
     /// Whether a file key can be wrapped for `protectionClass` now. Class B needs no secret, but a public key that is known to

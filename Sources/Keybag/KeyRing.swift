@@ -71,7 +71,7 @@ package final class KeyRing: Sendable {
         var key = try ClassKeys.make(
             .none, from: device.bundle, generation: bag.generations[4], volumeID: bag.volumeID)
         held.withWriteLock { held in
-            if let key = key.take() { held.none = .present(key) }
+            if let key = key.take() { held.install(none: key) }
         }
     }
 

@@ -74,7 +74,7 @@ extension HeldKeys {
         }
         guard let key else { throw .authenticationFailed }
         // The header is genuine. Its records may be encrypted to a generation that is missing here.
-        if header.isNewer || unlessOpen.isMissing(generation: header.publicKeyGeneration) { throw .newer }
+        if header.isNewer || unlessOpen.isMissing(generation: header.publicKeyGeneration, seen: nil) { throw .newer }
         return LateKey(header: header, key: key)
     }
 

@@ -20,9 +20,10 @@ class Files:
         entry = {"comment": comment, "suite": self.keys.suite, "backing": split_pages(data, self.pool), "bad_epochs": list(bad)}
         if flip is not None:
             entry["flip"] = flip
-        read_only = data[:3] == b"PFS" and data[9] & 0x0F
+        has_header = len(data) >= 4096 and data[:3] == b"PFS"
+        read_only = has_header and data[9] & 0x0F
         entry["expect"] = expect if isinstance(expect, str) else {
-            "length": len(expect), "hash": p.hash256(expect).hex(), "class": data[4] if data[:3] == b"PFS" else 0,
+            "length": len(expect), "hash": p.hash256(expect).hex(), "class": data[4] if has_header else 0,
             **({"read_only": True} if read_only else {})}
         self.result.append(entry)
 
@@ -111,6 +112,16 @@ def newer(files):
         new = change_header(keys, page, {8: p.le(4 | 1 << bit, 2)}) + rest
         add("flag bit %d, which does not hinder reading" % bit, new, plain)
         add("flag bit %d, block 0's tag is wrong" % bit, new, REFUSE, flip=4095)
+    for comment, changes in (("version 3", {3: b"\3"}), ("flag bit 8", {8: b"\4\1"}),
+                             ("generation + 1", {10: p.le(keys.bag.generation(C) + 1, 2)})):
+        for length in (128, 2048, 4095):
+            new = change_header(keys, page, changes)[:length]
+            add("newer: %d bytes, %s" % (length, comment), new, NEWER)
+            add("newer: %d bytes, %s, and an epoch ended badly" % (length, comment), new, NEWER, (EPOCH,))
+        add("R0: 2048 bytes, %s, a wrong MAC" % comment, change_header(keys, page, changes)[:2048], b"", (EPOCH,), flip=127)
+        add("R0: 127 bytes, %s" % comment, change_header(keys, page, changes)[:127], b"", (EPOCH,))
+    add("R0: 2048 bytes with a header of this version", page[:2048], b"", (EPOCH,))
+    add("R0: 2048 bytes with a header of this version, no epoch", page[:2048], REFUSE)
     new = change_header(keys, page, {8: p.le(0xFF04, 2)}) + rest
     add("all flag bits that do not hinder reading", new, plain)
     tag, full = 4095, capacity(keys.suite, 1)

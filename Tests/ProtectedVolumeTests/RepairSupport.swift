@@ -25,15 +25,15 @@ struct RepairOutcome: Sendable {
 extension TestVolume {
     /// Checks and repairs the volume in `directory`, or its own.
     func repair(
-        in directory: BackingDirectory? = nil, quarantines: Bool = false, threads: Int = 1, confirmed: [String] = [],
-        mayGoOn: @escaping @Sendable () -> Bool = { true }
+        in directory: BackingDirectory? = nil, repairs isRepairing: Bool = true, quarantines: Bool = false,
+        threads: Int = 1, confirmed: [String] = [], mayGoOn: @escaping @Sendable () -> Bool = { true }
     ) throws -> RepairOutcome {
         let ring = try keys.ring()
         try keys.unlock(ring)
         let findings = Lock<[Finding]>([])
         let repairs = Lock<[Repair]>([])
         var options = CheckOptions()
-        options.repairs = true
+        options.repairs = isRepairing
         options.quarantines = quarantines
         options.threads = threads
         let paths = Set(confirmed.map { Array($0.utf8) })

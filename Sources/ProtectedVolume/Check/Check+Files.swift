@@ -64,7 +64,7 @@ extension Check {
             }
         }
         outcome.errors += tellCrashEvidence(of: node, paths, isNewer: outcome.isNewer)
-        if outcome.errors > 0, repairs, !outcome.isNewer, !paths.isKept {
+        if outcome.errors > 0, repairs, !outcome.isNewer, !paths.isKept, !hasNewerAttribute(node) {
             salvage(node, place, status, paths, errors: outcome.errors, areUnread: outcome.unread == outcome.errors)
         }
     }

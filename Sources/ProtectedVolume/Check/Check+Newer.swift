@@ -5,14 +5,20 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
-    /// Whether a newer version has made an object, as far as the object shows it without its content.
+    /// Whether a newer version has made an object or a part of it: a block or an attribute of a file, an attribute of a
+    /// directory. Reads all of a file.
     func isNewer(
         _ entry: EntryName, _ status: Status, in directory: BackingDirectory
     ) throws(VolumeError) -> Bool {
         switch status.kind {
         case .regular:
             do throws(VolumeError) {
-                return try volume.header(of: entry, status, in: directory)?.flags.areReadableOnly ?? false
+                guard let header = try volume.header(of: entry, status, in: directory) else { return false }
+                if header.flags.areReadableOnly { return true }
+                let file = try volume.below { () throws(Errno) in try directory.openFile(entry, .readOnly) }
+                if try volume.hasNewerAttribute(file, { header.fileID }) { return true }
+                return try FileContent.holdsNewerBlock(
+                    in: volume.content, backing: file, header: header, mayGoOn: { mayGoOn() })
             } catch {
                 switch error {
                 case .newer: return true
@@ -26,7 +32,8 @@ extension Check {
         case .directory:
             let child = try volume.below { () throws(Errno) in try directory.openDirectory(entry) }
             let target = try volume.below { () throws(Errno) in try Self.recordTarget(in: child) }
-            return target.flatMap { volume.names.record(target: $0) }?.isNewer ?? false
+            guard let record = target.flatMap({ volume.names.record(target: $0) }) else { return false }
+            return record.isNewer ? true : try volume.hasNewerAttribute(child) { record.directoryID }
         default: return false
         }
     }
@@ -54,6 +61,12 @@ extension Check {
             if try holdsNewer(inner.name, status, in: child, depth: depth + 1) { return true }
         }
         return false
+    }
+
+    /// Whether a file or directory has an attribute that a newer version has set. A copy would not have it.
+    func hasNewerAttribute(_ node: Node) -> Bool {
+        guard let object = try? volume.backing(node) else { return false }
+        return (try? volume.hasNewerAttribute(object) { try? volume.objectID(of: node) }) ?? false
     }
 
     /// Whether a newer version has made a late file. Reports one that the state file does not list; the others were reported

@@ -47,8 +47,12 @@ extension FileContent {
     /// The same, proven by block 0, which verifies only with this header. Decisions about a class need this proof: a
     /// header alone may be from another file or from an earlier class.
     ///
-    /// - Throws: `.locked` if the class that the header claims is closed, so that nothing can be proven.
-    static func verifiedHeader(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
+    /// - Parameter isReplaced: whether the file is about to be replaced, so that its last block must be known, too.
+    /// - Throws: `.locked` if the class that the header claims is closed, so that nothing can be proven. `.newer` then needs no
+    ///   proof.
+    static func verifiedHeader(
+        in context: ContentContext, backing: BackingFile, isReplaced: Bool = false
+    ) throws(VolumeError) -> FileHeader? {
         backing.leaveAccessTime()
         let status: Status
         do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
@@ -62,23 +66,35 @@ extension FileContent {
                 state: FileState(
                     header: header, size: 0, pageZero: .written))
             defer { content.wipeKeys() }
-            _ = try content.verify(.open, &buffer, tail: nil)
+            do throws(VolumeError) { _ = try content.verify(.open, &buffer, tail: nil) } catch {
+                guard case .locked = error else { throw error }
+                if try content.isNewer(0, at: 0, &buffer) { throw content.told(.newer(.block)) }
+                if isReplaced { try content.requireKnownEnd(length: status.size, &buffer) }
+                throw error
+            }
+            if isReplaced { try content.requireKnownEnd(length: status.size, &buffer) }
             return header
         }
     }
 
     /// Reads page 0 and checks its header; nil if rule R0 applies and an epoch ended badly.
+    ///
+    /// The rule comes after the header of a file that is shorter than a page: if that verifies, a newer version may have made
+    /// the file so.
     private static func firstPage(
         in context: ContentContext, _ backing: BackingFile, length: UInt64, into buffer: inout CipherBuffer
     ) throws(VolumeError) -> FileHeader? {
         var count = 0
-        if length >= UInt64(PageGeometry.pageSize) {
+        if length >= UInt64(FileHeader.length) {
             var all = buffer.pages.mutableSpan
             var page = all._mutatingExtracting(0..<PageGeometry.pageSize)
             do throws(Errno) { count = try backing.read(into: &page, at: 0) } catch { throw .store(error) }
         }
         let page = buffer.pages.span.extracting(0..<PageGeometry.pageSize)
         guard count == PageGeometry.pageSize, !page.isAllZero else {
+            if count >= FileHeader.length, count < PageGeometry.pageSize, isNewer(in: context, header: page) {
+                throw newer(in: context, backing)
+            }
             guard context.epochs.toleratesAny else { throw .damaged(.missingHeader) }
             return nil
         }
@@ -93,6 +109,17 @@ extension FileContent {
         }
         guard header.suite == context.geometry.suite, !isUnknownKey else { throw newer(in: context, backing) }
         return header
+    }
+
+    /// Whether the header at the start of a short file verifies, and does not allow this version to change the file.
+    private static func isNewer(in context: ContentContext, header bytes: Span<UInt8>) -> Bool {
+        let expected = context.keys.metadata.headerMAC(over: bytes.extracting(FileHeader.authenticated))
+        guard constantTimeEqual(expected.span, bytes.extracting(FileHeader.macRange)) else { return false }
+        guard let header = try? FileHeader(parsing: bytes), header.suite == context.geometry.suite else { return true }
+        return header.flags.areReadableOnly
+            || context.keys.withState { (keys: borrowing HeldKeys) in
+                keys.isMissing(generation: header.keyGeneration, of: header.protectionClass)
+            }
     }
 
     private static func newer(in context: ContentContext, _ backing: BackingFile) -> VolumeError {
@@ -247,9 +274,9 @@ extension FileContent {
         }
     }
 
-    /// Verifies the second page in the buffer.
-    private func verifyPage(
-        _ block: UInt64, _ access: Operation, _ buffer: inout CipherBuffer
+    /// Verifies the page at `position` in the buffer, by default the second one.
+    func verifyPage(
+        _ block: UInt64, at position: Int = 1, _ access: Operation, _ buffer: inout CipherBuffer
     ) throws(VolumeError) -> BlockField {
         var scratch = try takeScratch()
         let header = self.header
@@ -257,7 +284,7 @@ extension FileContent {
             try scratch.withMutableBytes(count: PageGeometry.pageSize) {
                 (plain: inout MutableSpan<UInt8>) throws(VolumeError) in
                 var codec = PageCodec(geometry: geometry, keys: fileKeys, header: header)
-                guard case .block(let field) = try buffer.open(1, block: block, &codec, into: &plain) else {
+                guard case .block(let field) = try buffer.open(position, block: block, &codec, into: &plain) else {
                     throw .damaged(.zeroPage)
                 }
                 return field

@@ -122,6 +122,9 @@ struct NameCipher: Sendable {
         return Envelope.open(stored, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)
     }
 
+    /// Whether a value, of which nothing was verified, claims another version.
+    static func mayBeNewer(value stored: [UInt8]) -> Bool { !Envelope.isOurs(stored) }
+
     /// Whether a value that `openValue` refuses verifies, so that a newer version has made it.
     func isNewerValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> Bool {
         guard !Envelope.isOurs(stored) else { return false }

@@ -99,6 +99,7 @@ extension Volume {
         if target.kind == .directory {
             guard move.isDirectory else { throw .refused(.EISDIR) }
             let child = try below { () throws(Errno) in try move.newDirectory.openDirectory(move.name.entry) }
+            try requireKnownAttributes(of: child, target) { recordedID(in: child) }
             try holdingStructure(move) { () throws(VolumeError) in
                 try withRecordAside(of: move.name.entry, child, in: move.newParent, move.newDirectory) {
                     () throws(VolumeError) in
@@ -180,9 +181,11 @@ extension Volume {
     /// the rename if a newer version has made one of the two objects.
     /// - Returns: a closure that undoes it; nil if nothing was changed.
     private func carryClass(_ move: ResolvedRename, over target: Status) throws(VolumeError) -> (() -> Void)? {
+        try requireKnownGeneration(of: move.source.name.entry, move.status, in: move.directory)
+        try requireKnownGeneration(of: move.name.entry, target, in: move.newDirectory)
         guard move.status.kind == .regular, target.kind == .regular else {
             try requireKnown(move.source.name.entry, move.status, in: move.directory)
-            try requireKnown(move.name.entry, target, in: move.newDirectory)
+            try requireKnown(move.name.entry, target, in: move.newDirectory, isReplaced: true)
             return nil
         }
         guard let (wanted, new) = try classToCarry(move, over: target) else { return nil }
@@ -242,10 +245,10 @@ extension Volume {
         let source = try classForNames(of: move.source.name.entry, move.status, in: move.directory)
         try requireKnown(source, move.status)
         guard let new = source, !new.flags.contains(.explicit), new.protectionClass != .complete else {
-            try requireKnown(move.name.entry, target, in: move.newDirectory)
+            try requireKnown(move.name.entry, target, in: move.newDirectory, isReplaced: true)
             return nil
         }
-        let old = try classForNames(of: move.name.entry, target, in: move.newDirectory)
+        let old = try classForNames(of: move.name.entry, target, in: move.newDirectory, isReplaced: true)
         try requireKnown(old, target)
         // A file without header after a crash is empty and has its parent's default class.
         let wanted = if let old { old.protectionClass } else { try classForNewFile(in: move.newParent) }

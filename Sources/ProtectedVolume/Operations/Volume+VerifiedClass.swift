@@ -10,16 +10,28 @@ extension Volume {
     /// The proof is the open content, or block 0. While the class is closed it is an earlier proof of this mount, if the header
     /// still agrees with it.
     ///
+    /// - Parameter isReplaced: whether the file is about to be replaced, so that its last block and its attributes must be known,
+    ///   too.
     /// - Throws: `.locked(.complete)` if the class cannot be proven now, because the file may be of class A, whatever
-    ///   the header claims. `.damaged` if header or block 0 does not verify.
+    ///   the header claims. `.damaged` if header or block 0 does not verify. `.newer`.
     func verifiedClass(
-        of name: EntryName, _ status: Status, in directory: BackingDirectory
+        of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false
     ) throws(VolumeError) -> VerifiedClass? {
         let node = nodes.known(InodeKey(status))
-        if let content = node?.state.withLock({ $0.content }) { return VerifiedClass(content.header) }
+        if let content = node?.state.withLock({ $0.content }) {
+            if isReplaced { try requireKnownAttributes(of: content.backing, status) { content.header.fileID } }
+            return VerifiedClass(content.header)
+        }
         let file = try below { () throws(Errno) in try directory.openFile(name, .readOnly) }
+        if isReplaced {
+            try requireKnownAttributes(of: file, status) { [content] in
+                try? FileContent.header(in: content, backing: file)?.fileID
+            }
+        }
         do throws(VolumeError) {
-            return try FileContent.verifiedHeader(in: content, backing: file).map { VerifiedClass($0) }
+            return try FileContent.verifiedHeader(in: content, backing: file, isReplaced: isReplaced).map {
+                VerifiedClass($0)
+            }
         } catch {
             guard case .locked = error else { throw error }
             guard let node, let header = try FileContent.header(in: content, backing: file) else {
@@ -39,10 +51,10 @@ extension Volume {
     /// - Throws: `.locked(.complete)` if the header differs from the one that this mount has proven. `.damaged` if
     ///   header or block 0 does not verify.
     func classForNames(
-        of name: EntryName, _ status: Status, in directory: BackingDirectory
+        of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false
     ) throws(VolumeError) -> VerifiedClass? {
         do throws(VolumeError) {
-            return try verifiedClass(of: name, status, in: directory)
+            return try verifiedClass(of: name, status, in: directory, isReplaced: isReplaced)
         } catch {
             let known = nodes.known(InodeKey(status))?.state.withLock { $0.verified }
             guard case .locked = error, known == nil, let header = try header(of: name, status, in: directory) else {

@@ -61,6 +61,17 @@ def parse_header(keys, page):
     return header
 
 
+def refuse_short_newer(keys, data):
+    """Rule R0 is for files of this version: a header that verifies may say that a shorter file is as it should be."""
+    try:
+        header = parse_header(keys, data)
+        keys.class_key(header[4], u16(header, 10))
+    except (Refused, KeyError):
+        return
+    if u16(header, 8) & READ_ONLY:
+        raise Newer("header: flags, in a file that is shorter than a page")
+
+
 def sign_header(keys, header):
     """The header with its MAC made anew, as an attacker with M would."""
     return header[:112] + mac(keys.header, header[:112], 16)
@@ -74,6 +85,8 @@ class File:
         self.bad_epochs, self.tolerates_all = set(bad_epochs), tolerates_all
         self.departures = []
         if len(data) < PAGE or not any(data[:PAGE]):
+            if len(data) < PAGE:
+                refuse_short_newer(keys, data)
             if not (self.bad_epochs or tolerates_all):
                 raise Refused("file: no header")
             self.departures.append("R0")
