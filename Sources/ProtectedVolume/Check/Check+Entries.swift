@@ -50,7 +50,10 @@ extension Check {
                     if node === volume.root { state.withLock { $0.hasNewerRoot = true } }
                     return record
                 }
-                if state.withLock({ $0.restored.contains(node.inode) }) { found(.restoredRecord, .crash, paths) }
+                let isAside = try isSetAside(node)
+                if isAside || state.withLock({ $0.restored.contains(node.inode) }) {
+                    found(.restoredRecord, .crash, paths)
+                }
                 noteID(record.directoryID, paths)
                 return record
             }
@@ -61,6 +64,13 @@ extension Check {
         }
         found(.missingRecord, .error, paths)
         return nil
+    }
+
+    /// Whether a directory's record is the one that was set aside, because nothing may be written.
+    private func isSetAside(_ node: Node) throws(VolumeError) -> Bool {
+        guard !mends else { return false }
+        let directory = try volume.directory(node)
+        return try volume.below { () throws(Errno) in try Self.recordTarget(in: directory) }?.isEmpty ?? true
     }
 
     /// Whether an entry has a reserved name. Reports leftovers.

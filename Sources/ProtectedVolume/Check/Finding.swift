@@ -67,12 +67,10 @@ package struct Finding: Sendable {
         case lateRecords = "late-records"
         /// A late file is not applied. It was used before, or it belongs to another machine.
         case staleLate = "stale-late"
-        /// A record set aside was put back.
+        /// A crash has left a directory's record set aside. It is put back, unless nothing may be written.
         case restoredRecord = "restored-record"
         /// Crash damage was found in a file (see `crashEvidence`).
         case crashDamage = "crash-damage"
-        /// A file was mended after a crash.
-        case mended
         /// Two objects have the same ID, because a backing file or a record was copied.
         case duplicate
         /// The keybag from before the last change still exists, because that change was interrupted.
@@ -135,7 +133,7 @@ package struct CheckSummary: Sendable {
     package var newer = 0
     /// Names that are not verified, and were not confirmed.
     package var unverified = 0
-    /// Files mended.
+    /// Files mended after a crash.
     package var mended = 0
     /// Errors that repair has repaired.
     package var repaired = 0

@@ -6,6 +6,8 @@ package import VolumeFormat
 package struct Repair: Sendable {
     /// The kinds of repairs.
     package enum Action: String, Sendable, CaseIterable {
+        /// A file that a crash had left unfinished was completed, as a mount does before the first change. It reads as before.
+        case mended
         /// A directory's record was replaced.
         case rebuilt
         /// A file of which a crash left nothing got a header. It is empty.
