@@ -26,7 +26,11 @@ extension Check {
         var paths = paths
         var outcome = Outcome()
         var advanced: UInt64 = 0
-        defer { advance(max(Self.weight(of: status), advanced) - advanced) }
+        defer {
+            advance(max(Self.weight(of: status), advanced) - advanced)
+            // Nothing opens it again.
+            volume.trueSizes.withLock { _ = $0.removeValue(forKey: node.key) }
+        }
         do throws(VolumeError) {
             let header = try volume.header(of: node)
             if let header {
@@ -35,7 +39,7 @@ extension Check {
                     outcome.isNewer = true
                     paths.isKept = true
                 } else {
-                    noteID(header.fileID, paths)
+                    noteID(header.fileID, node)
                 }
                 if header.flags.contains(.keyExposed) { found(.keyExposed, .note, paths) }
                 checkAttributes(of: node, paths)

@@ -73,6 +73,8 @@ package struct Finding: Sendable {
         case crashDamage = "crash-damage"
         /// Two objects have the same ID, because a backing file or a record was copied.
         case duplicate
+        /// Objects with the same ID were not looked for, because the IDs could not be kept.
+        case duplicatesUnchecked = "duplicates-unchecked"
         /// The keybag from before the last change still exists, because that change was interrupted.
         case previousKeybag = "previous-keybag"
         /// An older header may open the file under a weaker class.
@@ -107,8 +109,18 @@ package struct CheckProgress: Sendable {
     package var bytes: UInt64 = 0
     /// The part of the volume that is done, in backing bytes with a weight for each object.
     package var done: UInt64 = 0
-    /// The total in the same measure; nil if it is not known yet.
-    package var total: UInt64?
+    /// The totals; nil if they are not known yet.
+    package var total: Total?
+
+    /// What a volume has.
+    package struct Total: Sendable {
+        /// The number of objects.
+        package var objects: UInt64 = 0
+        /// The bytes of the backing files.
+        package var bytes: UInt64 = 0
+        /// The sum in the measure of `done`.
+        package var work: UInt64 = 0
+    }
 }
 
 /// The outcome of a check.

@@ -1,5 +1,6 @@
 // The repairs of a check and its options. `fsck --json` prints the raw values.
 
+package import BackingStore
 package import VolumeFormat
 
 /// One repair by a check.
@@ -49,6 +50,12 @@ package struct CheckOptions: Sendable {
     package var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
     /// The number of workers.
     package var threads = 2
+    /// A directory for a file without a name, with the IDs that do not fit into memory. The store shows them as well.
+    package var scratch: BackingDirectory?
+    /// The number of IDs in memory, 24 bytes each.
+    package var idsInMemory = 65536
+    /// The number of names of one directory in memory.
+    package var namesInMemory = 32768
     /// Measures the volume, for an estimate of the remaining time.
     package var measures = false
     /// Called often, from any thread. If it returns false, the check ends early and leaves a consistent volume.

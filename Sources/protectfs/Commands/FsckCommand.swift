@@ -111,7 +111,9 @@ enum Fsck {
         options.quarantines = arguments.has("quarantine")
         options.isConfirmed = confirmed.isConfirmed
         options.threads = threads
-        options.measures = Terminal.isTerminal(2)
+        options.measures = Terminal.isTerminal(2) && !arguments.has("json")
+        // On a disk, because /tmp often is memory.
+        options.scratch = try? HostDirectory.open(path: "/var/tmp")
         options.mayGoOn = { !interrupted.isAsked }
         let summary: CheckSummary
         do throws(VolumeError) {

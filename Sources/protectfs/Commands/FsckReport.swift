@@ -96,16 +96,19 @@ final class FsckReport: Sendable {
     // MARK: text
 
     private func estimate(_ step: CheckProgress) -> String {
-        let text = "\(step.objects) objects, \(step.bytes >> 20) MiB"
-        guard let total = step.total, total > 0 else { return text }
-        // Files that appear during the check can raise the count above the total.
-        let done = min(step.done, total)
-        let percent = Int(Double(done) / Double(total) * 100)
+        guard let total = step.total, total.work > 0 else {
+            return "\(step.objects) objects, \(step.bytes >> 20) MiB"
+        }
+        // Files that appear during the check can raise the counts above the totals.
+        let done = min(step.done, total.work)
+        let percent = Int(Double(done) / Double(total.work) * 100)
+        var text = "\(step.objects) of \(max(total.objects, step.objects)) objects, "
+        text += "\(step.bytes >> 20) of \(max(total.bytes, step.bytes) >> 20) MiB, \(percent) %"
         let now = monotonicNanoseconds()
         let elapsed = Double(now > started ? now - started : 0) / 1e9
-        guard elapsed >= 1, done > 0 else { return text + ", \(percent) %" }
-        let left = elapsed * Double(total - done) / Double(done)
-        return text + ", \(percent) %, \(Self.duration(left)) left"
+        guard elapsed >= 1, done > 0 else { return text }
+        let left = elapsed * Double(total.work - done) / Double(done)
+        return text + ", \(Self.duration(left)) left"
     }
 
     static func duration(_ seconds: Double) -> String {
