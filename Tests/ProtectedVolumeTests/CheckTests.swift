@@ -17,7 +17,8 @@ import VolumeFormat
     }
 
     private func check(
-        _ it: TestVolume, _ directory: BackingDirectory, unlocked: Bool = true, mends: Bool = true, threads: Int = 3
+        _ it: TestVolume, _ directory: BackingDirectory, unlocked: Bool = true, mends: Bool = true, threads: Int = 3,
+        _ change: (inout CheckOptions) -> Void = { _ in }
     ) throws -> Outcome {
         let ring = try it.keys.ring()
         if unlocked { try it.keys.unlock(ring) }
@@ -25,6 +26,7 @@ import VolumeFormat
         var options = CheckOptions()
         options.mends = mends
         options.threads = threads
+        change(&options)
         let states = StateFileStore(directory: it.states.root, volumeID: ring.volumeID)
         let summary = try Check.run(
             directory: directory.reopen(), keys: ring, states: states, options: options
@@ -66,6 +68,49 @@ import VolumeFormat
             .complete: 20, .completeUnlessOpen: 20, .completeUntilFirstUserAuthentication: 21,
         ]
         #expect(device.summary.unchecked == unchecked)
+    }
+
+    /// Whatever fits into memory, and however many workers there are.
+    @Test func findingsComeInTheSameOrder() throws {
+        let it = try TestVolume()
+        try fill(it)
+        for index in 0..<100 { try it.write("C/\(index)", "text") }
+        try it.volume.close()
+        for path in ["A/sub/3", "B/sub/7", "C/17", "C/70", "C/sub/3", "D/sub/11"] {
+            let (directory, entry) = try it.backing(path)
+            try directory.openFile(entry, .readWrite).write([UInt8](repeating: 7, count: 3).span, at: 200)
+        }
+        // Copies under names that verify.
+        for (from, to) in [("C/1", "C/2"), ("A/sub/0", "A/sub/9"), ("D/sub", "B/sub")] {
+            let (directory, entry) = try it.backing(from == "D/sub" ? "D/sub/2" : from)
+            let (other, target) = try it.backing(to == "B/sub" ? "B/sub/2" : to)
+            let source = try directory.openFile(entry, .readOnly)
+            var bytes = [UInt8](repeating: 0, count: Int(try source.status().size))
+            var raw = bytes.mutableSpan
+            let count = try source.read(into: &raw, at: 0)
+            let copy = try other.openFile(target, .readWrite)
+            try copy.truncate(to: UInt64(count))
+            try copy.write(bytes.span.extracting(0..<count), at: 0)
+        }
+        func lines(_ outcome: Outcome) -> [String] {
+            outcome.findings.map { "\($0.severity) \($0.kind) \(String(decoding: $0.path, as: UTF8.self))" }
+        }
+        let first = try check(it, it.directory, mends: false, threads: 1)
+        #expect(first.findings.count { $0.kind == .duplicate } == 3)
+        #expect(first.summary.errors >= 6)
+        let scratch = MemoryStore()
+        for (threads, names, ids) in [(1, 7, 5), (2, 64, 100), (8, 32768, 65536), (8, 3, 1)] {
+            let again = try check(it, it.directory, mends: false, threads: threads) { options in
+                options.namesInMemory = names
+                options.idsInMemory = ids
+                options.scratch = scratch.root
+            }
+            #expect(lines(again) == lines(first), "\(threads) threads, \(names) names, \(ids) IDs")
+            #expect(again.summary.files == first.summary.files)
+        }
+        #expect(try scratch.root.entries().isEmpty)
+        let unsought = try check(it, it.directory, mends: false) { $0.idsInMemory = 5 }
+        #expect(unsought.kinds.contains("duplicates-unchecked") && !unsought.kinds.contains("duplicate"))
     }
 
     @Test func damageIsFoundWithItsPath() throws {

@@ -7,9 +7,10 @@ internal import VolumeFormat
 
 extension Check {
     /// Checks a directory's record, names and crash leftovers, and queues its entries.
-    func look(atDirectory place: Place?, _ paths: ObjectPaths) {
+    func look(atDirectory place: Place?, _ paths: ObjectPaths, _ above: Visit?) {
         do throws(VolumeError) {
-            let node = try place.map { (place) throws(VolumeError) in try enter(place) } ?? volume.root
+            let visit = try enter(place, above, paths)
+            let node = visit.node
             count { $0.directories += 1 }
             advance(Self.objectWeight)
             let directory = try volume.directory(node)
@@ -19,26 +20,11 @@ extension Check {
             var id = record?.directoryID
             if id == nil { id = try rebuildRecord(of: node, place, directory, paths) }
             if id != nil { checkAttributes(of: node, paths) }
-            var batch: [DirectoryEntry] = []
-            for entry in try volume.below({ () throws(Errno) in try directory.entries() }) {
-                guard mayGoOn() else { return }
-                if isReserved(entry, in: node, directory, paths) { continue }
-                batch.append(entry)
-                if batch.count == 64 {
-                    add(.entries(batch, in: node, paths))
-                    batch = []
-                }
-            }
-            if !batch.isEmpty { add(.entries(batch, in: node, paths)) }
+            visit.paths = paths
+            add(.names(visit, after: nil))
         } catch {
             found(error, paths)
         }
-    }
-
-    private func enter(_ place: Place) throws(VolumeError) -> Node {
-        let directory = try volume.directory(place.parent)
-        guard let status = try volume.status(of: place.name, in: directory) else { throw .noEntry }
-        return try volume.entry(status, in: place.parent, place.name).node
     }
 
     /// The directory's record. Reports a missing or wrong record and returns nil. Reports a newer record, too.
@@ -50,8 +36,11 @@ extension Check {
                     if node === volume.root { state.withLock { $0.hasNewerRoot = true } }
                     return record
                 }
-                if state.withLock({ $0.restored.contains(node.inode) }) { found(.restoredRecord, .crash, paths) }
-                noteID(record.directoryID, paths)
+                let isAside = try isSetAside(node)
+                if isAside || state.withLock({ $0.restored.contains(node.inode) }) {
+                    found(.restoredRecord, .crash, paths)
+                }
+                noteID(record.directoryID, node)
                 return record
             }
         } catch {
@@ -63,12 +52,20 @@ extension Check {
         return nil
     }
 
+    /// Whether a directory's record is the one that was set aside, because nothing may be written.
+    private func isSetAside(_ node: Node) throws(VolumeError) -> Bool {
+        guard !mends else { return false }
+        let directory = try volume.directory(node)
+        return try volume.below { () throws(Errno) in try Self.recordTarget(in: directory) }?.isEmpty ?? true
+    }
+
     /// Whether an entry has a reserved name. Reports leftovers.
-    private func isReserved(
-        _ entry: DirectoryEntry, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
+    func isReserved(
+        _ entry: EntryName, in node: Node, _ directory: BackingDirectory, _ paths: ObjectPaths
     ) -> Bool {
-        let shown = paths.appending(Array(entry.name.bytes), entry.name)
-        let kind = ReservedName.kind(of: entry.name.bytes.span)
+        let kind = ReservedName.kind(of: entry.bytes.span)
+        if case .encoded = kind { return false }
+        let shown = paths.appending(Array(entry.bytes), entry)
         if kind.isHidden, !kind.belongs(inRoot: node === volume.root) {
             // It is never moved, because a newer version may need it here.
             found(.reservedName, .note, shown)
@@ -77,45 +74,47 @@ extension Check {
         switch kind {
         case .record, .lostAndFound, .unknownReserved: return true
         case .keybag:
-            if entry.name != BackingName.keybag { found(.previousKeybag, .note, shown) }
+            if entry != BackingName.keybag { found(.previousKeybag, .note, shown) }
             return true
         case .late:
-            if isNewerLateFile(entry.name, shown) { return true }
+            if isNewerLateFile(entry, shown) { return true }
             if !mends || !volume.late.isLoaded || volume.late.isOwed(shown.backing) {
                 found(.lateRecords, .note, shown)
             } else {
                 found(.staleLate, .note, shown)
-                tidy(entry.name, directory, shown)
+                tidy(entry, directory, shown)
             }
             return true
         case .temporary:
             found(.temporary, .note, shown)
             // An unfinished keybag is not kept, because a revoked credential may open it. The next unlock destroys it.
-            if node !== volume.root || entry.name != BackingName.temporaryKeybag { tidy(entry.name, directory, shown) }
+            if node !== volume.root || entry != BackingName.temporaryKeybag { tidy(entry, directory, shown) }
             return true
         case .aside:
-            switch judge(aside: entry.name, in: node, directory, shown) {
+            switch judge(aside: entry, in: node, directory, shown) {
             case .needed: break
             case .newer: found(.newer(.record), shown)
             case .stale:
                 found(.staleAside, .note, shown)
                 // A mount would remove it, but repair removes nothing.
                 if options.repairs {
-                    tidy(entry.name, directory, shown)
+                    tidy(entry, directory, shown)
                 } else if mends, !shown.isKept {
-                    try? directory.unlink(entry.name)
+                    try? directory.unlink(entry)
                 }
             case .damaged:
                 found(.aside, .error, shown)
-                moveAway(entry.name, directory, shown, settling: 1)
+                moveAway(entry, directory, shown, settling: 1)
             }
             return true
         case .companion:
-            guard let long = EntryName(entry.name.bytes.dropLast(2)) else { return true }
+            guard let long = EntryName(entry.bytes.dropLast(2)) else { return true }
             do throws(VolumeError) {
+                // A repair of the entry has moved it, too.
+                guard try volume.status(of: entry, in: directory) != nil else { return true }
                 guard try volume.status(of: long, in: directory) == nil else { return true }
                 found(.orphanCompanion, .note, shown)
-                tidy(entry.name, directory, shown)
+                tidy(entry, directory, shown)
             } catch {
                 // It does not count as an orphan, because it has the only copy of its entry's name.
                 found(error, shown)
@@ -123,7 +122,7 @@ extension Check {
             return true
         case .foreign:
             // The file system's own directory, if the volume is the root of a file system.
-            guard node === volume.root, entry.name.bytes.elementsEqual(ReservedName.storesLostAndFound.utf8) else {
+            guard node === volume.root, entry.bytes.elementsEqual(ReservedName.storesLostAndFound.utf8) else {
                 return false
             }
             found(.foreign, .note, shown)
@@ -158,17 +157,17 @@ extension Check {
     }
 
     /// Checks one entry: first its name, then the object.
-    func look(at entry: DirectoryEntry, in parent: Node, _ above: ObjectPaths) {
-        var paths = above.appending(Volume.nameShown(for: entry.name), entry.name)
+    func look(at entry: EntryName, in visit: Visit, _ directory: BackingDirectory) {
+        let (parent, above) = (visit.node, visit.paths)
+        var paths = above.appending(Volume.nameShown(for: entry), entry)
         do throws(VolumeError) {
-            let directory = try volume.directory(parent)
-            guard let status = try volume.status(of: entry.name, in: directory) else { return }
+            guard let status = try volume.status(of: entry, in: directory) else { return }
             let id = try volume.directoryID(parent)
-            var place = Place(parent: parent, name: entry.name)
+            var place = Place(parent: parent, name: entry)
             let decoded = try volume.below { () throws(Errno) in
-                try volume.decodeOrFail(entry.name, in: directory, id)
+                try volume.decodeOrFail(entry, in: directory, id)
             }
-            switch try judge(decoded, entry.name, status, in: parent, directory, id, above) {
+            switch try judge(decoded, entry, status, in: parent, directory, id, above) {
             case .stays(let shown): paths = shown
             case .renamed(let name, let encoded):
                 place.name = encoded
@@ -187,11 +186,10 @@ extension Check {
                     found(.staging, .note, paths)
                     if try !holdsNewer(place.name, status, in: directory), tidy(place.name, directory, paths) { return }
                 }
-                return add(.directory(place, paths))
+                return add(.directory(place, paths, visit))
             }
             if kind == .file, status.links > 1 {
-                let isNew = state.withLock { $0.seenLinks.insert(InodeKey(status)).inserted }
-                if !isNew { return advance(Self.weight(of: status)) }
+                if hasBeenSeen(status) { return advance(Self.weight(of: status)) }
             }
             let node = try volume.entry(status, in: parent, place.name).node
             defer { volume.forget(node, count: 1) }

@@ -26,7 +26,11 @@ extension Check {
         var paths = paths
         var outcome = Outcome()
         var advanced: UInt64 = 0
-        defer { advance(max(Self.weight(of: status), advanced) - advanced) }
+        defer {
+            advance(max(Self.weight(of: status), advanced) - advanced)
+            // Nothing opens it again.
+            volume.trueSizes.withLock { _ = $0.removeValue(forKey: node.key) }
+        }
         do throws(VolumeError) {
             let header = try volume.header(of: node)
             if let header {
@@ -35,7 +39,7 @@ extension Check {
                     outcome.isNewer = true
                     paths.isKept = true
                 } else {
-                    noteID(header.fileID, paths)
+                    noteID(header.fileID, node)
                 }
                 if header.flags.contains(.keyExposed) { found(.keyExposed, .note, paths) }
                 checkAttributes(of: node, paths)
@@ -102,9 +106,19 @@ extension Check {
             }
         }
         guard mends, !paths.isKept, outcome.errors == 0, !outcome.isNewer, content.needsRepair else { return }
+        if offset >= content.size, !content.isUnmended, !hasEvidence(content.inode) {
+            // It only might have been damaged. It reads the same once its epoch is closed, so only what was read must be durable.
+            // On a store that keeps order the end of the check syncs all of it.
+            if volume.content.cutNeedsSync { try content.synchronize(dataOnly: false) }
+            return
+        }
         try content.repair()
-        state.withLock { $0.summary.mended += 1 }
-        found(.mended, .crash, paths)
+        did(Repair(action: .mended, path: paths.visible, backingPath: paths.backing), settling: 0) { $0.mended += 1 }
+    }
+
+    /// Whether the file that is being checked shows traces of a crash.
+    private func hasEvidence(_ inode: UInt64) -> Bool {
+        state.withLock { $0.evidence[inode]?.isEmpty == false }
     }
 
     /// Whether an error means damage of some bytes, so that others of the file can be read.
@@ -172,7 +186,8 @@ extension Check {
         if isNewer { return 0 }
         for one in Set(evidence) {
             switch one.kind {
-            case .repaired: break
+            // What mending itself does. Without mending the same places are reported.
+            case .repaired, .madeSparse: break
             case .damagedPage:
                 found(.block, .error, paths, page: one.page)
                 errors += 1

@@ -10,33 +10,48 @@ extension Check {
 
     /// Measures the whole tree and reports the total. Reports nothing after an error.
     func measure() {
-        var total: UInt64 = 0
+        var total = CheckProgress.Total()
         guard (try? measure(volume.rootDirectory, depth: 0, &total)) == true else { return }
         expect(total)
     }
 
     /// - Returns: false if the check has ended meanwhile, or if the tree is too deep for the descriptors.
     private func measure(
-        _ directory: BackingDirectory, depth: Int, _ total: inout UInt64
+        _ directory: BackingDirectory, depth: Int, _ total: inout CheckProgress.Total
     ) throws(Errno) -> Bool {
-        guard depth < 100, mayGoOn(), !isDone else { return false }
-        total &+= Self.objectWeight
-        for entry in try directory.entries() {
-            if ReservedName.kind(of: entry.name.bytes.span).isHidden { continue }
-            let status: Status
-            do throws(Errno) { status = try directory.status(of: entry.name) } catch { continue }
-            if status.kind == .directory {
-                guard let below = try? directory.openDirectory(entry.name) else { continue }
-                guard try measure(below, depth: depth + 1, &total) else { return false }
-            } else {
-                total &+= Self.weight(of: status)
+        guard depth < 100 else { return false }
+        total.add(size: 0)
+        var failure: Errno?
+        var goesOn = true
+        try directory.forEachEntry { entry in
+            if ReservedName.kind(of: entry.name.bytes.span).isHidden { return true }
+            guard mayGoOn(), !isDone else {
+                goesOn = false
+                return false
             }
+            guard let status = try? directory.status(of: entry.name) else { return true }
+            guard status.kind == .directory else {
+                total.add(size: status.kind == .regular ? status.size : 0)
+                return true
+            }
+            guard let below = try? directory.openDirectory(entry.name) else { return true }
+            do throws(Errno) { goesOn = try measure(below, depth: depth + 1, &total) } catch { failure = error }
+            return goesOn && failure == nil
         }
-        return true
+        if let failure { throw failure }
+        return goesOn
     }
 
     /// The weight of an object other than a directory.
     static func weight(of status: Status) -> UInt64 {
         objectWeight &+ (status.kind == .regular ? status.size : 0)
+    }
+}
+
+extension CheckProgress.Total {
+    fileprivate mutating func add(size: UInt64) {
+        objects += 1
+        bytes &+= size
+        work &+= Check.objectWeight &+ size
     }
 }

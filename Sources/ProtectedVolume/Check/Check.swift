@@ -11,19 +11,30 @@ package import Keybag
 internal import HostSystem
 internal import VolumeFormat
 
-/// One run of a check.
+/// One run of a check, as one of its workers sees it.
 package final class Check: Sendable {
     /// An item of the queue.
     enum Item: Sendable {
-        case directory(Place?, ObjectPaths)
-        case entries([DirectoryEntry], in: Node, ObjectPaths)
+        case directory(Place?, ObjectPaths, Visit?)
+        /// The names of a directory behind one, in the order of their bytes.
+        case names(Visit, after: EntryName?)
+        /// A part of these names. The rest goes back to the queue.
+        case entries(Visit, ArraySlice<EntryName>)
+    }
+
+    /// What leaves a check in the order of the tree.
+    enum Report: Sendable {
+        case finding(Finding)
+        case repair(Repair)
     }
 
     struct Progress: Sendable {
         var summary = CheckSummary()
         var progress = CheckProgress()
-        var seenLinks: Set<InodeKey> = []
-        var seenIDs: Set<ObjectID> = []
+        /// The hard-linked files whose other names are still to come, with their number.
+        var links: [InodeKey: UInt64] = [:]
+        /// The files with late records that were not seen.
+        var owed: Set<ObjectID> = []
         var evidence: [UInt64: [CrashEvidence]] = [:]
         var restored: Set<UInt64> = []
         /// The directories whose record this run has made.
@@ -32,11 +43,6 @@ package final class Check: Sendable {
         var hasNewerRoot = false
         /// The late files that are not applied, or only in part.
         var late: [(number: UInt64, notice: LateNotice)] = []
-    }
-
-    private struct Queue: Sendable {
-        var items: [Item] = []
-        var active = 0
     }
 
     let volume: Volume
@@ -49,25 +55,28 @@ package final class Check: Sendable {
     var quarantines: Bool { options.quarantines && repairs }
     let quarantine: Quarantine
     let state: Lock<Progress>
-    private let queue = Lock(Queue())
-    private let changed = Condition()
+    let seen: SeenIDs
+    private let queue: CheckQueue<Item, Report>
     private let tell: @Sendable (CheckProgress) -> Void
-    private let hand: @Sendable (Finding) -> Void
-
-    private let handRepair: @Sendable (Repair) -> Void
+    /// What this worker has found in its item, and the work that it has found.
+    private let taken = Lock<(reports: [Report], items: [Item])>(([], []))
 
     private init(
-        _ volume: Volume, _ state: Lock<Progress>, _ options: CheckOptions,
-        tell: @escaping @Sendable (CheckProgress) -> Void, hand: @escaping @Sendable (Finding) -> Void,
-        handRepair: @escaping @Sendable (Repair) -> Void
+        _ volume: Volume, _ state: Lock<Progress>, _ options: CheckOptions, _ seen: SeenIDs, _ quarantine: Quarantine,
+        _ queue: CheckQueue<Item, Report>, tell: @escaping @Sendable (CheckProgress) -> Void
     ) {
         self.volume = volume
         self.state = state
         self.options = options
         self.tell = tell
-        self.hand = hand
-        self.handRepair = handRepair
-        quarantine = Quarantine(root: volume.rootDirectory)
+        self.seen = seen
+        self.quarantine = quarantine
+        self.queue = queue
+    }
+
+    /// The same check for another worker.
+    private func another() -> Check {
+        Check(volume, state, options, seen, quarantine, queue, tell: tell)
     }
 
     /// Checks the volume in `directory`.
@@ -95,42 +104,64 @@ package final class Check: Sendable {
         let volume = try Volume(directory: directory, keys: keys, state: states, options: volumeOptions) { notice in
             switch notice {
             case .crashEvidence(let found):
-                state.withLock { $0.evidence[found.inode, default: []].append(found) }
+                state.withLock { state in
+                    if state.evidence[found.inode, default: []].count < Self.mostPlaces {
+                        state.evidence[found.inode, default: []].append(found)
+                    }
+                }
             case .restoredRecord(let inode): state.withLock { _ = $0.restored.insert(inode) }
             case .late(let number, let notice): state.withLock { $0.late.append((number, notice)) }
             default: break
             }
         }
-        let order = Lock(())
+        state.withLock { $0.owed = volume.late.owedFiles }
+        let queue = CheckQueue<Item, Report>(.directory(nil, ObjectPaths(), nil)) { found in
+            switch found {
+            case .finding(let finding): report(finding)
+            case .repair(let repair): repaired(repair)
+            }
+        }
         let check = Check(
-            volume, state, options, tell: progress,
-            hand: { finding in order.withLock { _ in report(finding) } },
-            handRepair: { repair in order.withLock { _ in repaired(repair) } })
-        check.queue.withLock { $0.items = [.directory(nil, ObjectPaths())] }
+            volume, state, options, SeenIDs(room: options.idsInMemory, scratch: options.scratch),
+            Quarantine(root: volume.rootDirectory), queue, tell: progress)
         // Measures in parallel with the workers, until they end. They use every thread of the shared pool, so this
         // needs its own queue.
         let measuring = DispatchGroup()
         if options.measures { DispatchQueue(label: "measure").async(group: measuring) { check.measure() } }
-        DispatchQueue.concurrentPerform(iterations: max(options.threads, 1)) { _ in check.work() }
+        DispatchQueue.concurrentPerform(iterations: max(options.threads, 1)) { _ in check.another().work() }
         measuring.wait()
-        return try check.finish(states)
+        let summary = try check.finish(states)
+        for found in check.taken.withLock({ $0.reports }) {
+            if case .finding(let finding) = found { report(finding) }
+        }
+        return summary
     }
+
+    /// The limit of places with crash damage that are kept of one file.
+    private static let mostPlaces = 4096
 
     // MARK: the queue
 
     /// Processes items until the queue is empty and no worker can add one.
     private func work() {
-        while let item = next() {
+        while let (number, item) = queue.next() {
             // After an interruption the rest of the queue is dropped.
             if mayGoOn() {
                 switch item {
-                case .directory(let place, let paths): look(atDirectory: place, paths)
-                case .entries(let entries, let parent, let paths):
-                    for entry in entries where mayGoOn() { look(at: entry, in: parent, paths) }
+                case .directory(let place, let paths, let above): look(atDirectory: place, paths, above)
+                case .names(let visit, let name): list(visit, after: name)
+                case .entries(let visit, let names):
+                    let (some, rest) = part(of: names)
+                    // Another worker continues with them now.
+                    if !rest.isEmpty { queue.add(.entries(visit, rest), behind: number) }
+                    look(at: some, in: visit)
                 }
             }
-            queue.withLock { $0.active -= 1 }
-            changed.broadcast()
+            let taken = taken.withLock { taken in
+                defer { taken = ([], []) }
+                return taken
+            }
+            queue.end(number, taken.reports, taken.items)
         }
     }
 
@@ -142,22 +173,14 @@ package final class Check: Sendable {
     }
 
     /// Whether all items are done.
-    var isDone: Bool { queue.withLock { $0.items.isEmpty && $0.active == 0 } }
+    var isDone: Bool { queue.isDone }
 
-    private func next() -> Item? {
-        queue.wait(on: changed) { queue -> Item?? in
-            // Takes the last item first, so that the queue is never longer than the tree is deep.
-            if let item = queue.items.popLast() {
-                queue.active += 1
-                return .some(item)
-            }
-            return queue.active == 0 ? .some(nil) : nil
-        } ?? nil
-    }
+    /// Whether this worker's item has found more work.
+    var hasMoreItems: Bool { taken.withLock { !$0.items.isEmpty } }
 
+    /// Queues an item behind this worker's, and behind those queued before.
     func add(_ item: Item) {
-        queue.withLock { $0.items.append(item) }
-        changed.broadcast()
+        taken.withLock { $0.items.append(item) }
     }
 
     // MARK: reporting
@@ -174,10 +197,10 @@ package final class Check: Sendable {
             case .newer: state.summary.newer += 1
             }
         }
-        hand(
-            Finding(
-                kind: kind, severity: severity, path: paths.visible, backingPath: paths.backing, page: page,
-                crashEvidence: crashEvidence, errno: errno?.rawValue, object: object))
+        let finding = Finding(
+            kind: kind, severity: severity, path: paths.visible, backingPath: paths.backing, page: page,
+            crashEvidence: crashEvidence, errno: errno?.rawValue, object: object)
+        taken.withLock { $0.reports.append(.finding(finding)) }
     }
 
     /// Reports an error of the volume as a finding.
@@ -191,10 +214,10 @@ package final class Check: Sendable {
         }
     }
 
-    /// Notes an ID, and reports it if another object has it already.
-    func noteID(_ id: ObjectID, _ paths: ObjectPaths) {
-        let isNew = state.withLock { $0.seenIDs.insert(id).inserted }
-        if !isNew { found(.duplicate, .note, paths) }
+    /// Notes an ID. At the end objects with the same one are reported.
+    func noteID(_ id: ObjectID, _ node: Node) {
+        seen.note(id, inode: node.inode)
+        state.withLock { if !$0.owed.isEmpty { $0.owed.remove(id) } }
     }
 
     /// Reports a repair, and the number of errors that it has repaired.
@@ -203,7 +226,7 @@ package final class Check: Sendable {
             state.summary.repaired += errors
             change(&state.summary)
         }
-        handRepair(repair)
+        taken.withLock { $0.reports.append(.repair(repair)) }
     }
 
     /// Counts an object that was checked.
@@ -231,8 +254,8 @@ package final class Check: Sendable {
         state.withLock { $0.progress.done &+= amount }
     }
 
-    /// Sets the total of the progress.
-    func expect(_ total: UInt64) {
+    /// Sets the totals of the progress.
+    func expect(_ total: CheckProgress.Total) {
         state.withLock { $0.progress.total = total }
     }
 
@@ -256,11 +279,12 @@ package final class Check: Sendable {
     }
 
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
+        tellDuplicates()
         tellLateFiles()
         var summary = state.withLock { $0.summary }
         if mends, summary.isWhole {
             // Every file was opened and received its late records. The remaining records have no file.
-            _ = try volume.late.drop(exceptFor: state.withLock { $0.seenIDs })
+            _ = try volume.late.drop(recordsOf: state.withLock { $0.owed })
         }
         if mends { try volume.close() }
         guard mends, let states, summary.isWhole else { return summary }

@@ -69,14 +69,14 @@ package struct Finding: Sendable {
         case lateRecords = "late-records"
         /// A late file is not applied. It was used before, or it belongs to another machine.
         case staleLate = "stale-late"
-        /// A record set aside was put back.
+        /// A crash has left a directory's record set aside. It is put back, unless nothing may be written.
         case restoredRecord = "restored-record"
         /// Crash damage was found in a file (see `crashEvidence`).
         case crashDamage = "crash-damage"
-        /// A file was mended after a crash.
-        case mended
         /// Two objects have the same ID, because a backing file or a record was copied.
         case duplicate
+        /// Objects with the same ID were not looked for, because the IDs could not be kept.
+        case duplicatesUnchecked = "duplicates-unchecked"
         /// The keybag from before the last change still exists, because that change was interrupted.
         case previousKeybag = "previous-keybag"
         /// An older header may open the file under a weaker class.
@@ -111,8 +111,18 @@ package struct CheckProgress: Sendable {
     package var bytes: UInt64 = 0
     /// The part of the volume that is done, in backing bytes with a weight for each object.
     package var done: UInt64 = 0
-    /// The total in the same measure; nil if it is not known yet.
-    package var total: UInt64?
+    /// The totals; nil if they are not known yet.
+    package var total: Total?
+
+    /// What a volume has.
+    package struct Total: Sendable {
+        /// The number of objects.
+        package var objects: UInt64 = 0
+        /// The bytes of the backing files.
+        package var bytes: UInt64 = 0
+        /// The sum in the measure of `done`.
+        package var work: UInt64 = 0
+    }
 }
 
 /// The outcome of a check.
@@ -137,7 +147,7 @@ package struct CheckSummary: Sendable {
     package var newer = 0
     /// Names that are not verified, and were not confirmed.
     package var unverified = 0
-    /// Files mended.
+    /// Files mended after a crash.
     package var mended = 0
     /// Errors that repair has repaired.
     package var repaired = 0

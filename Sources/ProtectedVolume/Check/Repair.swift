@@ -1,11 +1,14 @@
 // The repairs of a check and its options. `fsck --json` prints the raw values.
 
+package import BackingStore
 package import VolumeFormat
 
 /// One repair by a check.
 package struct Repair: Sendable {
     /// The kinds of repairs.
     package enum Action: String, Sendable, CaseIterable {
+        /// A file that a crash had left unfinished was completed, as a mount does before the first change. It reads as before.
+        case mended
         /// A directory's record was replaced.
         case rebuilt
         /// A file of which a crash left nothing got a header. It is empty.
@@ -47,6 +50,12 @@ package struct CheckOptions: Sendable {
     package var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }
     /// The number of workers.
     package var threads = 2
+    /// A directory for a file without a name, with the IDs that do not fit into memory. The store shows them as well.
+    package var scratch: BackingDirectory?
+    /// The number of IDs in memory, 24 bytes each.
+    package var idsInMemory = 65536
+    /// The number of names of one directory in memory.
+    package var namesInMemory = 32768
     /// Measures the volume, for an estimate of the remaining time.
     package var measures = false
     /// Called often, from any thread. If it returns false, the check ends early and leaves a consistent volume.

@@ -373,12 +373,15 @@ final class LateRecords: Sendable {
         }
     }
 
+    /// The files with records that wait for them.
+    var owedFiles: Set<ObjectID> { state.withLock { Set($0.owed.keys) } }
+
     /// Drops the records of files that no longer exist, after a complete check. Returns the number of records.
-    func drop(exceptFor files: Set<ObjectID>) throws(VolumeError) -> Int {
+    func drop(recordsOf files: Set<ObjectID>) throws(VolumeError) -> Int {
         try applying.withLock { (_) throws(VolumeError) -> Int in
             // A newer late file may say something of the others.
             guard !hasNewer.load(ordering: .acquiring) else { return 0 }
-            let gone = state.withLock { $0.owed.filter { !files.contains($0.key) } }
+            let gone = state.withLock { $0.owed.filter { files.contains($0.key) } }
             try markUsed(recordsOf: Array(gone.keys))
             return gone.values.reduce(0) { $0 + $1.count }
         }

@@ -13,8 +13,9 @@ extension Command {
     static let check = Command(
         "fsck", .maintenance, [.volume], "Checks a volume that is not mounted, and repairs it.",
         details: """
-            With a passphrase or the recovery code, fsck checks every class. Files left unfinished by a crash are repaired, as
-            mounting would do, and after a complete check crash damage is no longer tolerated. With --no-unlock,
+            With a passphrase or the recovery code, fsck checks every class. Files that a crash has left unfinished are
+            completed, as mounting would do; files that verify are not written. After a complete check crash damage is no
+            longer tolerated. With --no-unlock,
             fsck checks what the device key opens, and says what it could not check.
 
             --repair makes new records for directories whose record is missing or damaged, with the strongest default class
@@ -93,12 +94,15 @@ enum Fsck {
             isReadOnly = true
         }
         if !isReadOnly { try MountClaim.take(access.found) }
+        let known = try LocalState.load(access.found)?.layout
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
         if isUnlocked, !isReadOnly {
             try access.pin()
             if let text = access.endChange() { Output.error(text) }
         }
+        report.tolerates(known.map { $0.toleratesEverything ? .unchecked : .epochs } ?? .noState)
+        // An unlock has made the file, unless nothing may be written.
         let isKnown = try LocalState.load(access.found) != nil
         let states = isReadOnly && !isKnown ? nil : try LocalState.store(access.found)
         let interrupted = Interruption()
@@ -108,7 +112,9 @@ enum Fsck {
         options.quarantines = arguments.has("quarantine")
         options.isConfirmed = confirmed.isConfirmed
         options.threads = threads
-        options.measures = Terminal.isTerminal(2)
+        options.measures = Terminal.isTerminal(2) && !arguments.has("json")
+        // On a disk, because /tmp often is memory.
+        options.scratch = try? HostDirectory.open(path: "/var/tmp")
         options.mayGoOn = { !interrupted.isAsked }
         let summary: CheckSummary
         do throws(VolumeError) {

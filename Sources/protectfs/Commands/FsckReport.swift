@@ -13,13 +13,40 @@ final class FsckReport: Sendable {
     private let repairs: Bool
     let progress = Progress()
     private let started = monotonicNanoseconds()
+    private let tolerance = Lock(Tolerance.epochs)
     private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
     /// The error of standard output. Nothing is written after it, but the check continues.
     private let failure = Lock<SystemError?>(nil)
 
+    /// Where this machine tolerates crash damage. `--json` prints the raw values.
+    enum Tolerance: String {
+        /// Where an epoch ended badly.
+        case epochs
+        /// Everywhere, as there is no state file.
+        case noState = "no-state"
+        /// Everywhere, until the first complete check.
+        case unchecked
+
+        /// Why it is tolerated everywhere; nil if it is not.
+        var fact: String? {
+            switch self {
+            case .epochs: nil
+            case .noState: "this machine has no state for this volume"
+            case .unchecked: "this machine has not checked this volume completely before"
+            }
+        }
+    }
+
     init(isJSON: Bool, repairs: Bool) {
         self.isJSON = isJSON
         self.repairs = repairs
+    }
+
+    /// Says that this machine tolerates crash damage in every file.
+    func tolerates(_ tolerance: Tolerance) {
+        self.tolerance.withLock { $0 = tolerance }
+        guard !isJSON, let fact = tolerance.fact else { return }
+        write("\(fact): crash damage is tolerated in every file until a check has read all of them\n")
     }
 
     /// Takes a finding.
@@ -46,7 +73,7 @@ final class FsckReport: Sendable {
         progress.end()
         if isJSON {
             let (findings, repairs) = kept.withLock { ($0.findings, $0.repairs) }
-            write(Self.json(summary, findings, repairs).line + "\n")
+            write(Self.json(summary, findings, repairs, tolerance.withLock { $0 }).line + "\n")
         } else {
             write(text(summary))
         }
@@ -69,16 +96,19 @@ final class FsckReport: Sendable {
     // MARK: text
 
     private func estimate(_ step: CheckProgress) -> String {
-        let text = "\(step.objects) objects, \(step.bytes >> 20) MiB"
-        guard let total = step.total, total > 0 else { return text }
-        // Files that appear during the check can raise the count above the total.
-        let done = min(step.done, total)
-        let percent = Int(Double(done) / Double(total) * 100)
+        guard let total = step.total, total.work > 0 else {
+            return "\(step.objects) objects, \(step.bytes >> 20) MiB"
+        }
+        // Files that appear during the check can raise the counts above the totals.
+        let done = min(step.done, total.work)
+        let percent = Int(Double(done) / Double(total.work) * 100)
+        var text = "\(step.objects) of \(max(total.objects, step.objects)) objects, "
+        text += "\(step.bytes >> 20) of \(max(total.bytes, step.bytes) >> 20) MiB, \(percent) %"
         let now = monotonicNanoseconds()
         let elapsed = Double(now > started ? now - started : 0) / 1e9
-        guard elapsed >= 1, done > 0 else { return text + ", \(percent) %" }
-        let left = elapsed * Double(total - done) / Double(done)
-        return text + ", \(percent) %, \(Self.duration(left)) left"
+        guard elapsed >= 1, done > 0 else { return text }
+        let left = elapsed * Double(total.work - done) / Double(done)
+        return text + ", \(Self.duration(left)) left"
     }
 
     static func duration(_ seconds: Double) -> String {
@@ -105,6 +135,7 @@ final class FsckReport: Sendable {
         var line = "repair: /\(HostPath(bytes: repair.path)): "
         let target = HostPath(bytes: repair.target ?? [])
         switch repair.action {
+        case .mended: line += "completed after a crash"
         case .rebuilt:
             line += "made a new record; new files in this directory get class "
             line += repair.protectionClass?.canonicalName ?? "of the volume"
@@ -164,7 +195,9 @@ final class FsckReport: Sendable {
 
     // MARK: JSON
 
-    private static func json(_ summary: CheckSummary, _ findings: [Finding], _ repairs: [Repair]) -> JSONValue {
+    private static func json(
+        _ summary: CheckSummary, _ findings: [Finding], _ repairs: [Repair], _ tolerance: Tolerance
+    ) -> JSONValue {
         func number(_ value: Int) -> JSONValue { .integer(Int64(value)) }
         return .fields([
             ("directories", number(summary.directories)), ("files", number(summary.files)),
@@ -176,6 +209,7 @@ final class FsckReport: Sendable {
             ("salvaged", number(summary.salvaged)), ("tidied", number(summary.tidied)),
             ("remaining", number(summary.remaining)), ("complete", .bool(summary.isComplete)),
             ("interrupted", .bool(summary.isInterrupted)), ("closedEpochs", .bool(summary.closedEpochs)),
+            ("tolerance", .string(tolerance.rawValue)),
             ("unchecked", .fields(summary.unchecked.map { ($0.key.canonicalName, number($0.value)) })),
             ("findings", .array(findings.map(json))), ("repairs", .array(repairs.map(json))),
         ])
