@@ -33,7 +33,7 @@ public enum ProtectionAttribute {
     /// The class of the file or directory at a path. Nil for a directory without a default, and outside a protected
     /// mount, where an attribute of this name has no effect.
     ///
-    /// - Throws: the error of getxattr(2).
+    /// - Throws: the error of getxattr(2); EOPNOTSUPP on a protected mount if a newer version of protectfs made the object.
     public static func get(_ path: String) throws(ProtectionSystemError) -> FileProtectionType? {
         guard let value = try text(name, of: path), ProtectedMount.holding(path) != nil else { return nil }
         return ProtectionClassName.type(ofAttributeValue: value)
@@ -41,13 +41,19 @@ public enum ProtectionAttribute {
 
     /// The class of an open file or directory; nil in the same cases as for a path.
     ///
-    /// - Throws: the error of fgetxattr(2).
+    /// - Throws: the error of fgetxattr(2); EOPNOTSUPP as for a path.
     public static func get(_ descriptor: Int32) throws(ProtectionSystemError) -> FileProtectionType? {
-        let value = try unsafe value("fgetxattr") { unsafe fgetxattr(descriptor, name, $0, $1) }
-        guard let value else { return nil }
+        let value = try unsafe value("fgetxattr", isProtected: { isProtected(descriptor) }) {
+            unsafe fgetxattr(descriptor, name, $0, $1)
+        }
+        guard let value, isProtected(descriptor) else { return nil }
+        return ProtectionClassName.type(ofAttributeValue: value)
+    }
+
+    /// Whether an open file or directory is on a protected mount.
+    private static func isProtected(_ descriptor: Int32) -> Bool {
         var status = stat()
-        guard unsafe fstat(descriptor, &status) == 0 else { throw .last("fstat") }
-        return ProtectedMount.of(status.st_dev) == nil ? nil : ProtectionClassName.type(ofAttributeValue: value)
+        return unsafe fstat(descriptor, &status) == 0 && ProtectedMount.of(status.st_dev) != nil
     }
 
     /// Sets the class of the file or directory at a path.
@@ -68,19 +74,25 @@ public enum ProtectionAttribute {
 
     /// The value of an attribute of a path's target, as text; nil if there is none.
     ///
-    /// - Throws: the error of getxattr(2).
+    /// - Throws: the error of getxattr(2), and EOPNOTSUPP only on a protected mount.
     public static func text(_ attribute: String, of path: String) throws(ProtectionSystemError) -> String? {
-        try unsafe value("getxattr") { unsafe getxattr(path, attribute, $0, $1) }
+        try unsafe value("getxattr", isProtected: { ProtectedMount.holding(path) != nil }) {
+            unsafe getxattr(path, attribute, $0, $1)
+        }
     }
 
     /// An attribute's value. The attributes that this library reads have at most 40 bytes.
-    private static func value(
-        _ call: String, _ read: (UnsafeMutablePointer<UInt8>?, Int) -> Int
+    ///
+    /// - Parameter isProtected: whether the object is on a protected mount. There EOPNOTSUPP says that a newer version made
+    ///   it, so its class is not known; elsewhere, that the file system has no extended attributes.
+    static func value(
+        _ call: String, isProtected: () -> Bool, _ read: (UnsafeMutablePointer<UInt8>?, Int) -> Int
     ) throws(ProtectionSystemError) -> String? {
         var buffer = [UInt8](repeating: 0, count: 256)
         let count = unsafe buffer.withUnsafeMutableBufferPointer { unsafe read($0.baseAddress, $0.count) }
         if count >= 0 { return String(decoding: buffer.prefix(count), as: UTF8.self) }
-        if errno == ENODATA || errno == EOPNOTSUPP { return nil }
-        throw .last(call)
+        let error = ProtectionSystemError.last(call)
+        if error.code == ENODATA || error.code == EOPNOTSUPP && !isProtected() { return nil }
+        throw error
     }
 }

@@ -30,7 +30,8 @@ final class Mender: Sendable {
                 let spent = nanoseconds(from: begin, to: monotonicNanoseconds())
                 sleep(milliseconds: UInt32(clamping: max(1, min(spent / 1_000_000, 100))))
             }
-            // Files that the lock has closed are tried again later. Opening a file wakes this thread.
+            // Files that the lock has closed are tried again later; those with a newer block when they are opened anew.
+            // Opening a file wakes this thread.
             deadline = log.isEmpty ? nil : monotonicNanoseconds() + 60_000_000_000
         }
     }

@@ -82,7 +82,7 @@ package struct StateFileLayout: Sendable {
     package var openLocks: [OpenLock]
     /// The store of this state file. Nil if it is not known.
     package var store: Store?
-    /// The program that wrote the bytes last. Nil if they do not say it.
+    /// The program that wrote the bytes last. Nil if they do not say it as text; what they say instead is kept.
     package var writer: String?
     /// The hash over every byte before it.
     package var hash = InlineArray<32, UInt8>(repeating: 0)
@@ -137,10 +137,8 @@ package struct StateFileLayout: Sendable {
         compatible = bytes.littleEndian(at: 112)
         rest = bytes.extracting(Self.headerLength..<header).copiedBytes()
         values = try TypeLengthValues(parsing: bytes.extracting(header..<end), known: Value.all)
-        if let value = values[Value.writer] {
-            guard let text = WriterName.text(value) else { throw .inconsistent("writer") }
-            writer = text
-        }
+        // A writer of another form is kept, and not shown.
+        writer = WriterName.text(values[Value.writer])
         if let value = values[Value.openEpochs] { openEpochs = try Self.epochs(in: value.span) }
         if let value = values[Value.openLocks] { openLocks = try Self.locks(in: value.span) }
         if let value = values[Value.store] { store = try Store(value.span) }
@@ -156,7 +154,7 @@ package struct StateFileLayout: Sendable {
         let kept = openEpochs.suffix(Self.maximumEpochs)
         let tolerates = toleratesEverything || kept.count < openEpochs.count
         var values = values
-        values[Value.writer] = writer.map { Array($0.utf8) }
+        if let writer { values[Value.writer] = Array(writer.utf8) }
         values[Value.openEpochs] = Self.bytes(of: kept)
         values[Value.openLocks] = Self.bytes(of: openLocks)
         values[Value.store] = store?.bytes

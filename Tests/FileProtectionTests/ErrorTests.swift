@@ -24,6 +24,21 @@ import Testing
         #expect((error as any Error).protectedClass == nil)
     }
 
+    /// An attribute that cannot be read: no class, or an object that a newer version has made.
+    @Test func anObjectOfANewerVersion() throws {
+        func value(_ code: Int32, isProtected: Bool) throws -> String? {
+            try unsafe ProtectionAttribute.value("getxattr", isProtected: { isProtected }) { _, _ in
+                errno = code
+                return -1
+            }
+        }
+        for isProtected in [false, true] { #expect(try value(ENODATA, isProtected: isProtected) == nil) }
+        #expect(try value(EOPNOTSUPP, isProtected: false) == nil)
+        #expect(throws: ProtectionSystemError(code: EOPNOTSUPP, call: "getxattr")) {
+            try value(EOPNOTSUPP, isProtected: true)
+        }
+    }
+
     private func refused(_ info: [String: Any], domain: String = NSCocoaErrorDomain, code: Int = 257) -> any Error {
         NSError(domain: domain, code: code, userInfo: info)
     }

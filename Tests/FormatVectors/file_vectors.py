@@ -101,6 +101,7 @@ def newer(files):
             ("block_log2 13", {6: b"\x0d"}), ("compression 1", {7: b"\1"}), ("flag bit 3", {8: b"\x0c"}),
             ("flag bit 7", {8: b"\x84"}), ("generation + 1", {10: p.le(keys.bag.generation(C) + 1, 2)}),
             ("freshness 1", {12: b"\1"}), ("freshness 2^31", {15: b"\x80"}),
+            ("a byte after the wrap", {104: b"\1"}), ("the last byte after the wrap", {111: b"\x80"}),
             ("flag bit 7 and a readable-only one", {8: b"\x84\1"})):
         new = change_header(keys, page, changes) + rest
         add("newer: header, " + comment, new, NEWER)

@@ -2,8 +2,8 @@
 
 from common import NEWER, REFUSE, p
 from secondreader.signing import changed
-from secondreader.state import (EPOCHS, LOCKS, STORE, State, epochs_value, locks_value, make_state, next_epoch, sign_state,
-                                store_value, with_bytes, with_open_locks, with_store, with_tlv)
+from secondreader.state import (EPOCHS, LOCKS, STORE, WRITER, State, epochs_value, locks_value, make_state, next_epoch,
+                                sign_state, store_value, with_bytes, with_open_locks, with_store, with_tlv)
 from secondreader.writer import rnd
 
 TOP = (1 << 32) - 1
@@ -69,6 +69,9 @@ def states():
     add("read-only compatible features", with_bytes(state, {108: p.le(TOP, 4)}), {"read_only": True})
     add("compatible features", with_bytes(state, {112: p.le(TOP, 4)}))
     add("unknown flags", with_bytes(state, {116: p.le(TOP & ~2, 4)}))
+    add("a writer that is no text", with_tlv(state, WRITER, b"\n\x80"))
+    add("an empty writer", with_tlv(state, WRITER, b""))
+    add("a writer that is too long", with_tlv(state, WRITER, b"w" * 65))
     add("unknown TLVs", with_tlv(with_tlv(state, 0x7fff, b""), 300, b"kept"))
     return result
 

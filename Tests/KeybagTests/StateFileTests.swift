@@ -55,6 +55,7 @@ import VolumeFormat
         #expect(defect(changed(bytes) { $0[12] -= 1 }) == .damaged)
         // Its writer is not believed where it is no text.
         #expect(defect(changed(bytes) { ($0[8], $0[128 + 6]) = (3, 10) }) == .newer(.version(3), writer: nil))
+        #expect(defect(changed(bytes) { $0[128 + 6] = 10 }) == nil)
         // Another volume's is that first, also where it is newer.
         #expect(
             defect(changed(bytes) { $0[8] = 3 }, of: VolumeID(InlineArray(repeating: 9))) == .otherVolume(Self.volume))

@@ -64,7 +64,7 @@ import VolumeFormat
             // Goes on where it was, and the ends are not mended again.
             let again = try store.open(in: context)
             #expect(again.isUnmended && again.snapshot.recovery.repair == .none)
-            #expect(again.snapshot.recovery.unmended?.next == content.snapshot.recovery.unmended?.next)
+            #expect(again.snapshot.recovery.unmended?.progress == content.snapshot.recovery.unmended?.progress)
             try again.release()
             try context.epochs.close()
             #expect(keys.openEpochs.withLock { $0 } == bad)

@@ -44,8 +44,12 @@ import VolumeFormat
             try it.refuses(.block, "zeros in it") { () throws(VolumeError) in
                 try content.allocate(.zeroKeepingSize, at: UInt64(start) + 3, length: 7)
             }
-            // The file is marked before, which writes page 0 again.
-            #expect(throws: VolumeError.newer(.block)) { try content.truncate(to: UInt64(start) + 9) }
+            try it.refuses(.block, "a cut into it") { () throws(VolumeError) in
+                try content.truncate(to: UInt64(start) + 9)
+            }
+            try it.refuses(.block, "a hole up to it") { () throws(VolumeError) in
+                try content.allocate(.punch, at: 100, length: UInt64(start))
+            }
             #expect(content.size == UInt64(Self.size))
             try content.put([1, 2, 3], at: 5)
             try content.put([1, 2, 3], at: end + 5)
@@ -53,6 +57,46 @@ import VolumeFormat
             it.volume.release(node, writable: true)
             #expect(it.newerNotices == 1)
         }
+    }
+
+    /// What replaces all of the block, or drops it, needs nothing of it, as a program expects that truncates and writes anew.
+    @Test func aBlockThatIsReplacedWhole() throws {
+        for use in 0..<4 {
+            let it = try scene(2) { $0[2] |= 2 }
+            let node = try it.node("f")
+            let content = try it.volume.open(node, writable: true)
+            var expected = [UInt8](repeating: 7, count: Self.size)
+            let start = Int(content.geometry.start(ofBlock: 2))
+            let end = Int(content.geometry.start(ofBlock: 3))
+            switch use {
+            case 0:
+                try content.put([UInt8](repeating: 9, count: end - start), at: start)
+                expected.replaceSubrange(start..<end, with: [UInt8](repeating: 9, count: end - start))
+            case 1:
+                try content.truncate(to: 0, access: .open)
+                expected = []
+            case 2:
+                try content.truncate(to: UInt64(start) - 1)
+                expected.removeLast(Self.size - start + 1)
+            default:
+                try content.allocate(.punch, at: UInt64(start), length: UInt64(end - start))
+                expected.replaceSubrange(start..<end, with: [UInt8](repeating: 0, count: end - start))
+            }
+            #expect(try content.getAll() == expected)
+            it.volume.release(node, writable: true)
+            let again = try it.again()
+            let after = try again.node("f")
+            #expect(try again.volume.open(after, writable: false).getAll() == expected)
+            again.volume.release(after, writable: false)
+            #expect(again.newerNotices == 0)
+        }
+    }
+
+    /// The class is known, so a save by rename works as over any file.
+    @Test func aRenameOverIt() throws {
+        let it = try scene(2) { $0[2] |= 2 }
+        try it.rename("other", "f")
+        #expect(try it.read("f") == "other")
     }
 
     @Test(arguments: [0, 4] as [UInt64]) func theEndsDecideTheSize(_ block: UInt64) throws {
@@ -82,6 +126,58 @@ import VolumeFormat
         try it.refuses(.block, "write") { () throws(VolumeError) in try content.put([1], at: 0) }
         try it.refuses(.block, "repair") { () throws(VolumeError) in try content.repair() }
         it.volume.release(node, writable: true)
+    }
+
+    /// A file of `count` pages after a crash that has lost page 10. `newer` is a block of a newer version.
+    private func crashed(_ count: Int, newer: UInt64) throws -> TestVolume {
+        let it = try TestVolume()
+        try it.fill("f", [UInt8](repeating: 7, count: 3932 + (count - 1) * 4060))
+        try it.fill("other", [UInt8](repeating: 8, count: 3932 + (count - 1) * 4060))
+        try it.signBlock("f", newer) { $0[2] |= 4 }
+        for name in ["f", "other"] { try it.damage(name, at: 10 * 4096, [UInt8](repeating: 0, count: 4096)) }
+        return try it.mountAgain(it.directory)
+    }
+
+    /// All of a middle is checked before anything of it is written.
+    @Test func nothingBeforeItIsMended() throws {
+        let it = try crashed(200, newer: 150)
+        let node = try it.node("f")
+        let content = try it.volume.open(node, writable: true)
+        try it.refuses(.block, "write") { () throws(VolumeError) in try content.put([1], at: 0) }
+        try it.refuses(.block, "repair") { () throws(VolumeError) in try content.repair() }
+        it.volume.release(node, writable: true)
+    }
+
+    /// The mender of a long file stops at the block, has written nothing, and waits until the file is opened anew.
+    @Test func theMenderLeavesTheFile() throws {
+        let it = try crashed(600, newer: 400)
+        let node = try it.node("f")
+        let other = try it.node("other")
+        let otherContent = try it.volume.open(other, writable: true)
+        try otherContent.put([1], at: 0)
+        for _ in 0..<2 {
+            let content = try it.volume.open(node, writable: true)
+            try content.put([1], at: 0)
+            #expect(content.canBeMended)
+            let before = try it.bytes("f")
+            var rounds = 0
+            while rounds < 100, it.volume.mendSome(mayGoOn: { true }) { rounds += 1 }
+            #expect(rounds < 100 && content.isUnmended && !content.canBeMended)
+            #expect(try it.bytes("f") == before)
+            #expect(!otherContent.isUnmended && it.volume.content.mending.isEmpty)
+            try it.refuses(.block, "repair") { () throws(VolumeError) in try content.repair() }
+            // The rest of the file works meanwhile.
+            #expect(try content.get(10 * 4096..<10 * 4096 + 1) == [0])
+            it.volume.release(node, writable: true)
+        }
+        #expect(it.newerNotices == 1)
+        it.volume.release(other, writable: true)
+        // Its damage stays tolerated after a clean end.
+        let again = try it.again()
+        let node2 = try again.node("f")
+        let content = try again.volume.open(node2, writable: false)
+        #expect(try content.get(10 * 4096..<10 * 4096 + 1) == [0])
+        again.volume.release(node2, writable: false)
     }
 
     /// Page 0 says LAST, as after a cut that a crash has interrupted. A newer page behind it is not dropped.
@@ -115,6 +211,17 @@ import VolumeFormat
         let content = try it.volume.open(node, writable: false)
         #expect(throws: VolumeError.damaged(.block)) { try content.getAll() }
         it.volume.release(node, writable: false)
+    }
+}
+
+extension TestVolume {
+    /// The bytes of a file in the store.
+    fileprivate func bytes(_ path: String) throws -> [UInt8] {
+        let (directory, entry) = try backing(path)
+        var bytes = [UInt8](repeating: 0, count: Int(try directory.status(of: entry).size))
+        var raw = bytes.mutableSpan
+        _ = try directory.openFile(entry, .readOnly).read(into: &raw, at: 0)
+        return bytes
     }
 }
 

@@ -209,4 +209,25 @@ import VolumeFormat
         try again.attribute("f", "user.one", "again")
         #expect(again.newerNotices > 0)
     }
+
+    /// A record that a newer version has set aside may be needed; a directory that holds one stays.
+    @Test func aRecordSetAside() throws {
+        for isNewer in [true, false] {
+            let it = try TestVolume()
+            for path in ["d", "e"] { try it.mkdir(path) }
+            let directory = try it.volume.directory(it.node("d"))
+            let id = try #require(try it.volume.directoryID(it.node("d")))
+            let aside = it.volume.names.asideName(
+                parent: id, directory: NameCipher.randomID(), name: BackingName.temporary())
+            let record = it.volume.names.recordTarget(
+                VerifiedRecord(directoryID: NameCipher.randomID(), defaultClass: nil))
+            try directory.createSymlink(aside, target: isNewer ? it.signed(record: record) { $0[3] = 9 } : record)
+            if isNewer {
+                try it.refuses(.record, "rmdir") { () throws(VolumeError) in try it.rmdir("d") }
+                try it.refuses(.record, "rename") { () throws(VolumeError) in try it.rename("e", "d") }
+            } else {
+                try it.rmdir("d")
+            }
+        }
+    }
 }

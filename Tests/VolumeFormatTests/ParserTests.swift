@@ -225,7 +225,6 @@ import VolumeFormat
         let kept = Self.bytes(7) { $0.copyText("\u{5}\0\u{1}\0\0\0\u{1}", to: 0) }
         #expect(Array(written[128..<135]) == kept)
         let wrong: [(FormatError, [(UInt16, [UInt8])])] = [
-            (.inconsistent("writer"), [(1, [])]), (.inconsistent("writer"), [(1, [10])]),
             (.inconsistent("open epochs"), [(2, [])]), (.inconsistent("open epochs"), [(2, [1, 0, 0])]),
             (.inconsistent("open epochs"), [(2, [UInt8](repeating: 0, count: 4 * 4097))]),
             (.inconsistent("highest epoch"), [(2, numbers([10]))]),
@@ -240,6 +239,16 @@ import VolumeFormat
             (.unsupported("TLV"), [(0x8005, [])]),
         ]
         for (error, values) in wrong { #expect(throws: error) { _ = try parse(values) } }
+        // A writer of another form is kept, and not shown.
+        for value in [[], [10], [0xC3, 0xBC], [UInt8](repeating: 65, count: 65)] as [[UInt8]] {
+            var state = try parse([(1, value)])
+            #expect(state.writer == nil)
+            let kept = state.serialized()
+            #expect(Array(kept[134..<134 + value.count]) == value)
+            state.writer = "another"
+            let again = try StateFileLayout(parsing: state.serialized().span)
+            #expect(again.writer == "another")
+        }
     }
 
     @Test func epochsRise() {

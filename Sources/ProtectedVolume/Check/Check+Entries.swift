@@ -243,6 +243,11 @@ extension Check {
                 let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
                 return given.map { .renamed($0.0, $0.1) } ?? .stays(paths)
             }
+            // A name that an older record gave it, for example. It can be renamed in a mount, and only there.
+            if (try? isNewer(entry, status, in: directory)) == true {
+                foundUnverified(paths)
+                return .stays(paths)
+            }
             found(Self.kind(ofUndecryptable: entry), .error, paths)
             if repairs, try holdsNewer(entry, status, in: directory) { return .stays(paths) }
             if let (name, encoded) = try giveName(to: entry, status, in: directory, id, above, settling: 1) {

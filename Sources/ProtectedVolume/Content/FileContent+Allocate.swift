@@ -129,6 +129,9 @@ extension FileContent {
         }
         if !whole.isEmpty {
             let now = snapshot
+            for block in [blocks.lowerBound, blocks.upperBound - 1] where block > 0 && !whole.contains(block) {
+                try requireKnown(block, now, access)
+            }
             if !now.header.flags.contains(.holes) {
                 try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
                 try synchronizeBacking(dataOnly: true)

@@ -14,11 +14,15 @@ extension FileContent {
     /// Whether the middle waits to be mended.
     package var isUnmended: Bool { state.withLock { $0.recovery.unmended != nil } }
 
+    /// Whether the middle waits, and nothing that a newer version has made was met in it.
+    package var canBeMended: Bool { state.withLock { $0.recovery.unmended?.isStopped == false } }
+
     /// Continues mending when the file is opened again in the mount that mended its ends.
     func resumeMending(pageZero epoch: UInt32) {
-        guard context.epochs.isSuspect(epoch), let next = context.mending.next(mendingKey) else { return }
+        guard context.epochs.isSuspect(epoch), let progress = context.mending.resume(mendingKey) else { return }
         state.withLock { state in
-            state.recovery.unmended = UnmendedRange(epoch: epoch, next: next, end: lastBlock(size: state.size))
+            state.recovery.unmended = UnmendedRange(
+                epoch: epoch, end: lastBlock(size: state.size), progress: progress)
             state.recovery.repair = .none
             // The page has been durable since the ends were mended.
             state.durability.pageZeroIsOurs = true
@@ -27,33 +31,72 @@ extension FileContent {
         }
     }
 
-    /// Mends a part of the middle; false when nothing is left. Only for a thread that does not serve requests.
+    /// Checks or mends a part of the middle; false when nothing is left. Only for a thread that does not serve requests.
     ///
-    /// - Throws: `.locked` if the class is closed. Mending continues later.
+    /// The whole middle is checked before anything is written.
+    ///
+    /// - Throws: `.locked` if the class is closed. Mending continues later. `.newer` if a newer version has made a block;
+    ///   from then on, until the file is opened anew.
     package func mendSome() throws(VolumeError) -> Bool {
         let now = snapshot
         guard let rest = now.recovery.unmended, now.recovery.repair == .none else { return false }
+        if rest.isStopped { throw .newer(.block) }
+        let end = min(rest.end, lastBlock(size: now.size))
+        if rest.progress.next < end {
+            try checkSome(rest.progress.next..<end, isSparse: now.header.flags.contains(.holes))
+            return true
+        }
         if !rest.isCounted {
             try setHolesWhereLong()
             return true
         }
-        let end = min(rest.end, lastBlock(size: now.size))
-        let from = now.header.flags.contains(.holes) ? nextDataBlock(from: rest.next, below: end) : rest.next
-        guard from < end else {
+        guard let range = rest.progress.waiting.first, range.lowerBound < end else {
             try finishMending()
             return false
         }
-        let blocks = from..<min(from + context.mendStep, end)
+        let limit = min(range.upperBound, end)
+        let from =
+            now.header.flags.contains(.holes) ? nextDataBlock(from: range.lowerBound, below: limit) : range.lowerBound
+        let blocks = from..<min(from + context.mendStep, limit)
         // Holds only blocks exclusively that must be rewritten, so that readers continue.
         if try mend(blocks, isDry: true) { _ = try mend(blocks, isDry: false) }
-        state.withLock { $0.recovery.unmended?.next = blocks.upperBound }
-        context.mending.advance(mendingKey, to: blocks.upperBound)
+        advance { $0.mended(upTo: blocks.upperBound) }
         return true
+    }
+
+    /// Checks the first of `blocks`. Pages without data in the store need no check.
+    private func checkSome(_ blocks: Range<UInt64>, isSparse: Bool) throws(VolumeError) {
+        let from = nextDataBlock(from: blocks.lowerBound, below: blocks.upperBound)
+        let step = from..<min(from + context.mendStep, blocks.upperBound)
+        let needsMending: Bool
+        do throws(VolumeError) { needsMending = try mend(step, isDry: true) } catch {
+            if case .newer = error {
+                state.withLock { $0.recovery.unmended?.isStopped = true }
+                context.mending.stop(mendingKey)
+            }
+            throw error
+        }
+        advance { progress in
+            if !isSparse, from > blocks.lowerBound { progress.add(blocks.lowerBound..<from) }
+            if needsMending { progress.add(step) }
+            progress.next = step.upperBound
+        }
+    }
+
+    private func advance(_ change: (inout MendingProgress) -> Void) {
+        let progress = state.withLock { state -> MendingProgress? in
+            guard var rest = state.recovery.unmended else { return nil }
+            change(&rest.progress)
+            state.recovery.unmended = rest
+            return rest.progress
+        }
+        if let progress { context.mending.advance(mendingKey, to: progress) }
     }
 
     /// - Returns: whether a block had to be rewritten.
     private func mend(_ blocks: Range<UInt64>, isDry: Bool) throws(VolumeError) -> Bool {
-        try holding(blocks, exclusive: !isDry) { () throws(VolumeError) -> Bool in
+        guard !blocks.isEmpty else { return false }
+        return try holding(blocks, exclusive: !isDry) { () throws(VolumeError) -> Bool in
             // The file was cut meanwhile. The last page is complete, and the later pages are gone.
             let now = snapshot
             let left = blocks.lowerBound..<max(blocks.lowerBound, min(blocks.upperBound, lastBlock(size: now.size)))

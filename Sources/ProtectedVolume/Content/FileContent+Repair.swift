@@ -67,14 +67,14 @@ extension FileContent {
         let waits = last > 1 && last > context.mendAtOnce
         if waits {
             let epoch = try context.epochs.suspect(now.recovery.suspectEpoch, now.recovery.unmended?.epoch)
-            now.recovery.unmended = UnmendedRange(epoch: epoch, next: 1, end: last)
+            now.recovery.unmended = UnmendedRange(epoch: epoch, end: last)
         } else {
             now.recovery.unmended = nil
-            var block: UInt64 = 1
-            while block < last {
-                let end = min(block + 64, last)
-                _ = try repairMiddle(block..<end, now, access)
-                block = end
+            // All of it is checked before anything is written, because a newer version may have made a block.
+            for isDry in [true, false] {
+                for block in stride(from: 1, to: last, by: 64) {
+                    _ = try repairMiddle(block..<min(block + 64, last), now, access, isDry: isDry)
+                }
             }
         }
         let found: UInt64
@@ -96,7 +96,7 @@ extension FileContent {
             state.recovery.repair = .none
             state.recovery.isTolerant = waits
         }
-        if waits { context.mending.add(mendingKey, at: 1) }
+        if waits { context.mending.add(mendingKey) }
     }
 
     /// Rewrites those of `blocks` whose stored form differs from what they read as. Leaves blocks that do not verify

@@ -32,6 +32,11 @@ extension FileContent {
         try perform(plan, Span<UInt8>(), now, access)
     }
 
+    /// Refuses a change of a part of `block` if a newer version has made it, before other pages are written for it.
+    func requireKnown(_ block: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
+        _ = try repairMiddle(block..<block + 1, now, access, isDry: true)
+    }
+
     /// Drops the bytes after `size`. The caller holds the whole file.
     func shrink(to size: UInt64, _ now: FileState, _ access: Operation) throws(VolumeError) {
         let last = lastBlock(size: now.size)
@@ -60,6 +65,7 @@ extension FileContent {
             }
             return
         }
+        try requireKnown(newLast, now, access)
         try makeFirm(newLast, now, access)
         try mark(access)
         try rewritePage(newLast, in: now, toSize: size, access) { () throws(VolumeError) in

@@ -12,7 +12,7 @@ extension Volume {
         var isWaiting = false
         for node in opened.withLock({ Array($0.values) }) {
             guard mayGoOn() else { return false }
-            guard self.content(of: node)?.isUnmended == true else { continue }
+            guard self.content(of: node)?.canBeMended == true else { continue }
             // Uses a handle of its own, so that the keys are wiped with the last handle.
             let isUnfinished = try? withContent(node, writable: false) { (content) throws(VolumeError) -> Bool in
                 defer { node.state.withLock { $0.lastSeen = nil } }

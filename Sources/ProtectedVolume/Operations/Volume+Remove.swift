@@ -99,13 +99,19 @@ extension Volume {
     }
 
     /// Removes leftovers of crashes from a directory that is about to be removed: temporary objects, records set aside,
-    /// and companions whose entries are gone. If there is any other entry, throws ENOTEMPTY and removes nothing.
+    /// and companions whose entries are gone. If there is any other entry, throws ENOTEMPTY and removes nothing. A
+    /// record that a newer version has set aside is kept, and so is the directory.
     private func clean(_ directory: BackingDirectory) throws(VolumeError) {
         let entries = try below { () throws(Errno) in try directory.entries() }
         var leftovers: [DirectoryEntry] = []
         for entry in entries {
             let kind = ReservedName.kind(of: entry.name.bytes.span)
             guard kind.isHidden, kind.belongs(inRoot: false) else { throw .notEmpty }
+            if kind == .aside, let target = try? directory.readSymlink(entry.name),
+                names.record(target: target)?.isNewer ?? false
+            {
+                throw newer(.record, inode: (try below { () throws(Errno) in try directory.status() }).inode)
+            }
             if kind != .record { leftovers.append(entry) }
         }
         // The directory has no subdirectory, so every record set aside is stale. It has no long name, so every

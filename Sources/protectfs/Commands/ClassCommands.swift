@@ -159,7 +159,9 @@ enum ClassCommands {
             return .init(.failure, "\(path): permission denied")
         case EOPNOTSUPP:
             return .init(
-                .unsupported, "\(path): this file cannot have a class, or this version does not support the class")
+                .unsupported,
+                "\(path): this file cannot have a class, this version does not support the class, or a newer version of protectfs made the file"
+            )
         case EROFS: return .init(.failure, "\(path): the mount is read-only")
         default: return .init(.failure, "\(path): \(error.reason)")
         }

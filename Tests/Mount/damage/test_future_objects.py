@@ -22,6 +22,7 @@ HEADERS = {
     "version 3": ({3: b"\3"}, "A"), "class 7": ({4: b"\7"}, "C"), "class 9": ({4: b"\x09"}, "B"),
     "unknown flag": (flags(1 << 3), "C"), "highest incompatible flag": (flags(1 << 7), "D"),
     "freshness": ({12: b"\1"}, "C"), "compression": ({7: b"\1"}, "C"), "generation + 1": (next_generation, "C"),
+    "a byte after the wrap": ({104: b"\1"}, "C"), "the last byte before the MAC": ({111: b"\x80"}, "A"),
     "other suite": ({5: b"\2"}, "C"), "block_log2 16": ({6: b"\x10"}, "C"),
 }
 READABLE = {"flag bit 8": (flags(1 << 8), "C"), "flag bit 11": (flags(1 << 11), "A")}

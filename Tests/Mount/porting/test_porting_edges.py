@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import future
 from harness import CLASSES, get_class, read_file, run, set_class, write_file
 from porting_table import A
 from porting import Examples
@@ -130,6 +131,28 @@ def test_permissions(environment):
     environment.cell("links", ["target", "there/next", outside],
                      [os.readlink(mount / name) for name in ("link", "chain", "out")])
     environment.cell("outside", False, os.path.exists(outside))
+    examples.no_debris()
+
+
+def test_newer_objects(environment):
+    """What a newer version made has a class that this one does not know: an error, where no class is none."""
+    mount = environment.mount()
+    place(mount, {"file": "A", "known": "A"})
+    os.mkdir(mount / "folder")
+    os.mkdir(mount / "plain")
+    mount.unmount()
+    store = future.Store(mount.volume)
+    store.header("file", {3: b"\3"})
+    store.record("folder", {3: b"\3"})
+    mount = environment.mount(mount.volume, path=mount.path)
+    examples = Examples(environment, mount)
+    refused = "CocoaError 256 errno 95"
+    examples.says("UNL", [f"{name}, {use}: {refused}" for name in ("file", "folder")
+                          for use in ("attributes", "resource value", "copied")], "newer", "file", "folder")
+    known = ["known, attributes: " + A, "known, resource value: " + A, "known, copied: ok"]
+    plain = ["plain, attributes: nil", "plain, resource value: nil", "plain, copied: ok"]
+    examples.says("UNL", known + plain, "newer", "known", "plain")
+    environment.cell("copies", ["known.copied", "plain.copied"], sorted(name for name in os.listdir(mount.path) if "copied" in name))
     examples.no_debris()
 
 

@@ -11,7 +11,7 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "ubiquity": ubiquity, "resource": resource, "application": application, "nsdata": nsdata, "default": inDefault,
     "plain": saveWithoutClass, "attributes": attributesTogether, "values": resourceValues, "files": copyMoveReplace,
     "trees": trees, "names": readByEveryName, "policy": policies, "atomic": atomicWriters, "backups": backups,
-    "copies": copies, "permissions": permissions, "moves": moves, "places": places,
+    "copies": copies, "permissions": permissions, "moves": moves, "newer": newer, "places": places,
 ]
 
 private func save(in directory: URL, _ words: [String]) {

@@ -80,3 +80,17 @@ func moves(in directory: URL, _ words: [String]) throws {
     step("away") { try manager.moveItem(at: directory / "second", to: away / "second") }
     print(delegate.said.joined(separator: ", "))
 }
+
+/// Objects that a newer version of protectfs made: that their class is not known is an error, and not "no class".
+func newer(in directory: URL, _ words: [String]) throws {
+    for name in words {
+        show("\(name), attributes") { try protection(of: directory / name) }
+        show("\(name), resource value") {
+            let values = try (directory / name).resourceValues(forKeys: [.fileProtectionKey])
+            return values.fileProtection?.rawValue ?? "nil"
+        }
+        step("\(name), copied") {
+            try FileManager.default.copyItem(at: directory / name, to: directory / "\(name).copied")
+        }
+    }
+}

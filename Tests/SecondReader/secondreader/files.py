@@ -55,7 +55,7 @@ def parse_header(keys, page):
     for known, what in (
             (header[:4] == b"PFS\x02", "version"), (header[4] in (1, 2, 3, 4), "class"), (header[5] == keys.suite, "suite"),
             (header[6] == 12, "block_log2"), (not header[7], "compression"), (not u16(header, 8) & 0xF8, "flags"),
-            (not any(header[12:16]), "freshness")):
+            (not any(header[12:16]), "freshness"), (header[4] == 2 or not any(header[104:112]), "bytes after the wrap")):
         if not known:
             raise Newer("header: " + what)
     return header

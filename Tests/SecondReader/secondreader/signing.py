@@ -123,7 +123,7 @@ def open_page(keys, header, key, index, page):
 
 
 def change_header(keys, page, changes):
-    """Page 0 with other bytes among the header's first 32, all that covers them made anew: wrap, MAC and block 0.
+    """Page 0 with other bytes in the header's first 112, all that covers them made anew: wrap, MAC and block 0.
 
     With a class that has no key here the file key stays wrapped as it was.
     """
@@ -133,7 +133,8 @@ def change_header(keys, page, changes):
     try:
         header = wrap_header(keys, header, key, p.hash256(header))
     except (KeyError, p.Newer):
-        header = sign_header(keys, header)
+        pass
+    header = sign_header(keys, changed(header, {at: value for at, value in changes.items() if at >= 32}))
     return seal_page(keys, header, key, 0, nonce, field, plain)
 
 
