@@ -32,7 +32,9 @@ enum InfoReport {
         let keyPath = found.path ?? arguments.path("device-key") ?? usualPath
         var isAuthentic: Bool?
         if let problem = found.problem { throw problem }
-        if case .some(let key) = found.key {
+        let isHere = found.path != nil
+        if let slot = bag.newerDeviceSlot { Output.error(ErrorMessages.newerDeviceSlot(slot, path)) }
+        if case .some(let key) = found.key, bag.opensWithDeviceKey {
             do throws(KeybagError) { _ = try bag.open(deviceKey: key) } catch {
                 throw ErrorMessages.keybag(error, path)
             }
@@ -45,7 +47,7 @@ enum InfoReport {
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
-                ("deviceKeyFound", .bool(isAuthentic != nil)),
+                ("deviceKeyFound", .bool(isHere)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
                 ("copyOf", .optional(place?.original?.description)),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
@@ -60,10 +62,11 @@ enum InfoReport {
         table.add("Cipher", bag.suite.name)
         table.add(
             "Keybag",
-            "serial \(bag.serial)" + (isAuthentic == true ? ", authentic" : ", not verified (needs the device key)"))
+            "serial \(bag.serial)"
+                + (isAuthentic == true ? ", authentic" : ", not verified" + (isHere ? "" : " (needs the device key)")))
         table.add(
             "Device key",
-            bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not on this machine)" : "") : "none")
+            bag.hasDeviceKey ? "\(keyPath)" + (isHere ? "" : " (not on this machine)") : "none")
         keybag.add(to: &table)
         if let original = place?.original { table.add("Copy of", "\(original) (or moved from there)") }
         state.add(to: &table)

@@ -53,7 +53,9 @@ struct FoundVolume {
         } catch {
             throw ErrorMessages.store(error, path)
         }
-        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
+        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch {
+            throw ErrorMessages.keybag(error, path, isContradicted: LocalState.contradicts(keybag: bytes))
+        }
     }
 
     /// Warns, for a command that only shows the keybag, if this machine would refuse it.
