@@ -43,11 +43,9 @@ public enum ProtectionAttribute {
     ///
     /// - Throws: the error of fgetxattr(2); EOPNOTSUPP as for a path.
     public static func get(_ descriptor: Int32) throws(ProtectionSystemError) -> FileProtectionType? {
-        let value = try unsafe value("fgetxattr", isProtected: { isProtected(descriptor) }) {
-            unsafe fgetxattr(descriptor, name, $0, $1)
-        }
-        guard let value, isProtected(descriptor) else { return nil }
-        return ProtectionClassName.type(ofAttributeValue: value)
+        let text = try unsafe value("fgetxattr", isProtected(descriptor)) { unsafe fgetxattr(descriptor, name, $0, $1) }
+        guard let text, isProtected(descriptor) else { return nil }
+        return ProtectionClassName.type(ofAttributeValue: text)
     }
 
     /// Whether an open file or directory is on a protected mount.
@@ -76,9 +74,7 @@ public enum ProtectionAttribute {
     ///
     /// - Throws: the error of getxattr(2), and EOPNOTSUPP only on a protected mount.
     public static func text(_ attribute: String, of path: String) throws(ProtectionSystemError) -> String? {
-        try unsafe value("getxattr", isProtected: { ProtectedMount.holding(path) != nil }) {
-            unsafe getxattr(path, attribute, $0, $1)
-        }
+        try unsafe value("getxattr", ProtectedMount.holding(path) != nil) { unsafe getxattr(path, attribute, $0, $1) }
     }
 
     /// An attribute's value. The attributes that this library reads have at most 40 bytes.
@@ -86,7 +82,7 @@ public enum ProtectionAttribute {
     /// - Parameter isProtected: whether the object is on a protected mount. There EOPNOTSUPP says that a newer version made
     ///   it, so its class is not known; elsewhere, that the file system has no extended attributes.
     static func value(
-        _ call: String, isProtected: () -> Bool, _ read: (UnsafeMutablePointer<UInt8>?, Int) -> Int
+        _ call: String, _ isProtected: @autoclosure () -> Bool, _ read: (UnsafeMutablePointer<UInt8>?, Int) -> Int
     ) throws(ProtectionSystemError) -> String? {
         var buffer = [UInt8](repeating: 0, count: 256)
         let count = unsafe buffer.withUnsafeMutableBufferPointer { unsafe read($0.baseAddress, $0.count) }

@@ -27,7 +27,7 @@ import Testing
     /// An attribute that cannot be read: no class, or an object that a newer version has made.
     @Test func anObjectOfANewerVersion() throws {
         func value(_ code: Int32, isProtected: Bool) throws -> String? {
-            try unsafe ProtectionAttribute.value("getxattr", isProtected: { isProtected }) { _, _ in
+            try unsafe ProtectionAttribute.value("getxattr", isProtected) { _, _ in
                 errno = code
                 return -1
             }

@@ -1,7 +1,7 @@
-"""Volumes that a newer version made: their keybag, slots, keys, state file and late files, and what every command does.
+"""Volumes that a newer version made: their keybag, slots, keys and late files, and what every command does.
 
-Each table has a row for each change, and each row is a test of its own. Objects in the store are in
-test_future_objects.py and test_future_names.py.
+Each table has a row for each change, and each row is a test of its own. State files are in test_future_state.py, objects
+in the store in test_future_objects.py, test_future_names.py and test_future_replaced.py.
 """
 
 import json
@@ -11,7 +11,7 @@ import harness
 import reader
 from checks import report
 from future import (ALL_KEYS, INACTIVE, WRITER, A, B, BundleEntry, C, D, Keybag, Store, erased, le, make_tlvs, signing,
-                    snapshot, states)
+                    snapshot)
 from harness import CLASSES, outcome, pattern, protectfs, read_file, set_class, write_file
 from keybags import mount as try_mount
 from refusals import UNSUPPORTED, VOLUME
@@ -25,14 +25,6 @@ KEYBAGS = {
     "version": {8: b"\3"}, "incompatible bit": {40: b"\x10"}, "reserved byte": {102: b"\1"}, "last reserved byte": {127: b"\1"},
     "flags": {15: b"\2"}, "cipher suite 3": {12: b"\3"}, "header length": {10: le(1280, 2)}, "name scheme": {14: b"\2"},
     "block_log2": {13: b"\x10"}, "TLV that must be understood": None, "slot that must be understood": None,
-}
-
-#: Row -> what is different in the state file; all of them make it newer.
-STATES = {
-    "version 3": {"changes": {8: b"\3"}}, "incompatible feature": {"changes": {104: b"\1"}},
-    "reserved byte": {"changes": {124: b"\1"}}, "TLV that must be understood": {"tlvs": [(0x8123, b"new")]},
-    "reserved byte of a lock": {"tlvs": [(3, le(7, 8) + le(0, 4) + le(1, 4))]},
-    "version 3 with a longer header": {"changes": {8: b"\3"}, "header": bytes(range(40))},
 }
 
 #: Row -> what is different in a late file; all of them close class A.
@@ -295,104 +287,6 @@ def test_keybag_that_can_only_be_read(environment):
     erased(environment, "read-only bit", volume)
 
 
-def newer_state(row, difference):
-    def test(environment):
-        mount = filled(environment)
-        volume = mount.volume
-        Store(volume).state(**difference)
-        path = reader.state_file(volume)
-        refuses(environment, row, volume, ["mount", "mount without unlocking", "fsck", "fsck --repair", *KEY_COMMANDS],
-                [WRITER, path])
-        shown_with_newer_state(environment, row, volume, path)
-        forgotten(environment, row, volume, path)
-        erased(environment, row, volume)
-        mount = filled(environment)
-        Store(mount.volume).state(**difference, tampered=True)
-        done = try_mount(environment, mount.volume, "--recovery-file", mount.volume.code_file, ok=False).result
-        environment.cell(f"{row}, tampered: mount", (VOLUME, True, True, False), (
-            done.returncode, "damaged" in done.stderr, reader.state_file(mount.volume) in done.stderr, "newer" in done.stderr))
-    return test
-
-
-def shown_with_newer_state(environment, row, volume, path):
-    """info shows the rest and names the state file with its writer; inspect is refused, because it needs the epochs."""
-    before, state = snapshot(volume), beside(volume)
-    for words in ([], ["--json"]):
-        done = protectfs("info", *words, volume.path, env=volume.environment, ok=False)
-        said = done.stdout + done.stderr
-        environment.cell(f"{row}: info {' '.join(words)}", (UNSUPPORTED, [], []), (
-            done.returncode, [word for word in (WRITER, path, "--forget-state", "erial") if word not in said],
-            [word for word in WRONG if word in said]))
-    file = os.path.join(volume.path, next(name for name in sorted(os.listdir(volume.path)) if not name.startswith(".")))
-    done = protectfs("inspect", "--recovery-file", volume.code_file, file, env=volume.environment, ok=False)
-    environment.cell(f"{row}: inspect", (UNSUPPORTED, 1, [], []), (
-        done.returncode, len(done.stderr.splitlines()), [word for word in (WRITER, path) if word not in done.stderr],
-        [word for word in WRONG if word in done.stderr]))
-    compare(environment, f"{row}, shown", volume, before)
-    environment.cell(f"{row}, shown: nothing beside the store is changed", state, beside(volume))
-
-
-def forgotten(environment, row, volume, path):
-    """fsck --forget-state keeps the bytes under another name; the newer version can have them back."""
-    newer = read_file(path)
-    done = protectfs("fsck", "--forget-state", "--recovery-file", volume.code_file, volume.path, env=volume.environment, ok=False)
-    kept = path + ".forgotten-1"
-    environment.cell(f"{row}: fsck --forget-state", (0, True, True), (
-        done.returncode, f"{path}: set aside as {kept}" in done.stderr, read_file(kept) == newer))
-    environment.cell(f"{row}: a state file of this version", True, WRITER != states.State(read_file(path)).writer)
-    use_by_both(environment, f"{row}, forgotten", volume)
-    environment.cell(f"{row}: kept by all that came after", newer, read_file(kept))
-    os.rename(kept, path)
-    done = try_mount(environment, volume, "--recovery-file", volume.code_file, ok=False).result
-    environment.cell(f"{row}: back again", (UNSUPPORTED, True), (done.returncode, WRITER in done.stderr))
-
-
-def test_state_file_whose_writer_is_no_text(environment):
-    """A writer of another form is kept, and not shown; the file works, and the next write names this program."""
-    for value in (b"", b"w" * 65, b"line\nend", "\u00fcber".encode()):
-        mount = filled(environment)
-        path = reader.state_file(mount.volume)
-        write_file(path, states.with_tlv(read_file(path), states.WRITER, value), os.O_TRUNC)
-        before = read_file(path)
-        environment.cell(f"{value[:9]}: info", 0, protectfs("info", mount.volume.path, env=mount.volume.environment).returncode)
-        environment.cell(f"{value[:9]}: kept", before, read_file(path))
-        use_by_both(environment, f"{value[:9]}", mount.volume)
-        environment.cell(f"{value[:9]}: replaced by a mount", True, states.State(read_file(path)).writer.startswith("protectfs "))
-
-
-def test_state_file_keeps_what_is_not_known(environment):
-    """Compatible features, flags, TLVs and a longer header stay when the file is written again."""
-    mount = filled(environment)
-    volume = mount.volume
-    flags = le(states.State(read_file(reader.state_file(volume))).flags | 0x8000_0100, 4)
-    Store(volume).state({112: b"\5", 116: flags}, [(0x4321, b"kept"), (0x4322, b"")], header=bytes(range(40)))
-    mount = environment.mount(volume)
-    write_file(mount / "new", b"new")
-    mount.lock()
-    mount.unlock()
-    mount.unmount()
-    state = states.State(read_file(reader.state_file(volume)))
-    environment.cell("kept", (5, True, bytes(range(40)), True, False), (
-        int.from_bytes(state.header[112:116], "little"), state.flags & 0x8000_0100 == 0x8000_0100, state.header[128:],
-        {(0x4321, b"kept"), (0x4322, b"")} <= set(state.tlvs), state.writer == WRITER))
-    environment.cell("an epoch was drawn", True, state.highest_epoch > 100_000_000)
-    environment.cell("and is closed", [], state.open_epochs)
-
-
-def test_state_file_that_can_only_be_read(environment):
-    mount = filled(environment)
-    volume = mount.volume
-    Store(volume).state({108: b"\2"})
-    before, state = snapshot(volume), beside(volume)
-    mount = environment.mount(volume)
-    environment.cell("files read", True, all(read_file(mount / letter) == pattern(9000, seed=ord(letter)) for letter in CLASSES))
-    environment.cell("nothing is written", "EROFS", outcome(write_file, mount / "new", b"x"))
-    mount.unmount()
-    compare(environment, "read-only state", volume, before)
-    environment.cell("the state file is as it was", state, beside(volume))
-    erased(environment, "read-only state", volume)
-
-
 def newer_late(row, difference):
     """Class A is closed, all else works, and the file stays until a newer version applies it."""
     def test(environment):
@@ -424,6 +318,6 @@ def newer_late(row, difference):
 
 for table, prefix, maker in ((KEYBAGS, "keybag", lambda row, what: newer_keybag(row, what)),
                              (SLOTS, "keybag", lambda row, what: newer_slot(row, *what)),
-                             (STATES, "state_file", newer_state), (LATE, "late_file", newer_late)):
+                             (LATE, "late_file", newer_late)):
     for row, what in table.items():
         globals()["test_%s_%s" % (prefix, row.replace(" ", "_").replace("+", "plus"))] = maker(row, what)
