@@ -6,11 +6,16 @@ import Glibc
 /// Reads and sets extended attributes of the object at a path. A link is not followed (lgetxattr(2), lsetxattr(2)).
 package enum ExtendedAttribute {
     /// The value, at most 64 KiB; nil if the attribute is missing or the object cannot have attributes.
-    package static func read(_ name: String, of path: HostPath) throws(SystemError) -> [UInt8]? {
+    ///
+    /// - Parameter isProtected: whether the object is a file or directory of a mount. There EOPNOTSUPP says that a newer version
+    ///   made it, and is thrown.
+    package static func read(
+        _ name: String, of path: HostPath, isProtected: Bool = false
+    ) throws(SystemError) -> [UInt8]? {
         var buffer = [UInt8](repeating: 0, count: 65536)
         let count = unsafe path.withCString { path in unsafe pfs_lgetxattr(path, name, &buffer, UInt(buffer.count)) }
         if count >= 0 { return Array(buffer.prefix(count)) }
-        if errno == ENODATA || errno == EOPNOTSUPP { return nil }
+        if errno == ENODATA || errno == EOPNOTSUPP && !isProtected { return nil }
         throw .last("getxattr", path.description)
     }
 

@@ -109,10 +109,11 @@ extension Keybag {
         openedBy passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> UInt32 {
         // As in `unlock`, the costs of the password hash are not trusted before the first MAC is checked.
-        _ = try open(deviceKey: deviceKey)
+        let isAuthenticated = opensWithDeviceKey
+        if isAuthenticated { _ = try open(deviceKey: deviceKey) }
         return try deviceKey.withBytes { device throws(KeybagError) in
             try passphrase.withBytes { bytes throws(KeybagError) in
-                try passphraseSlot(openedBy: bytes, device: device).id
+                try passphraseSlot(openedBy: bytes, device: device, isAuthenticated: isAuthenticated).id
             }
         }
     }
@@ -120,7 +121,7 @@ extension Keybag {
     /// The same without a device key.
     package func slot(openedBy passphrase: borrowing SecretBytes) throws(KeybagError) -> UInt32 {
         try passphrase.withBytes { bytes throws(KeybagError) in
-            try passphraseSlot(openedBy: bytes, device: Span<UInt8>()).id
+            try passphraseSlot(openedBy: bytes, device: Span<UInt8>(), isAuthenticated: false).id
         }
     }
 

@@ -6,20 +6,25 @@ import VolumeFormat
 extension Keybag {
     /// Opens the device's slot and checks the first MAC, as mounting needs.
     ///
-    /// - Throws: `noDeviceSlot`, `wrongDeviceKey`, `malformedBundle`, `deviceMACMismatch`.
+    /// - Throws: `noDeviceSlot`, `newerDeviceSlot`, `wrongDeviceKey`, `malformedBundle`, `deviceMACMismatch`.
     package func open(deviceKey: borrowing SecretKey) throws(KeybagError) -> DeviceKeys {
         try deviceKey.withBytes { bytes throws(KeybagError) in try open(device: bytes) }
     }
 
     /// Opens with a credential and the device key, and checks everything: both MACs, the public key, and that D and M are those
-    /// of the device's slot.
+    /// of the device's slot. If no known slot is the device's, the device key only opens the slots that are bound to it.
     package func unlock(
         _ credential: borrowing Credential, deviceKey: borrowing SecretKey
     ) throws(KeybagError) -> VolumeKeys {
         try deviceKey.withBytes { device throws(KeybagError) in
+            guard opensWithDeviceKey else {
+                let keys = try keys(for: credential, device: device, isAuthenticated: false)
+                try verify(keys)
+                return keys
+            }
             // This comes first, so that even the password hash's parameters are authenticated before use.
             let deviceKeys = try open(device: device)
-            let keys = try keys(for: credential, device: device)
+            let keys = try keys(for: credential, device: device, isAuthenticated: true)
             guard keys.bundle.agrees(with: deviceKeys.bundle) else { throw .bundleMismatch }
             try verify(keys)
             return keys
@@ -29,9 +34,20 @@ extension Keybag {
     /// Opens with a credential alone, if there is no device key or it is not on this machine. This works for portable
     /// passphrases and the recovery code. Checks both MACs and the public key.
     package func unlock(_ credential: borrowing Credential) throws(KeybagError) -> VolumeKeys {
-        let keys = try keys(for: credential, device: Span<UInt8>())
+        let keys = try keys(for: credential, device: Span<UInt8>(), isAuthenticated: false)
         try verify(keys)
         return keys
+    }
+
+    /// Whether a slot that this program knows is the device's. Without one, the device key does not open the volume alone.
+    package var opensWithDeviceKey: Bool { !slots(of: .device).isEmpty }
+
+    /// The number of the slot of a newer version that is in place of the device's slot: one with its kind, or the first. Nil if a
+    /// known slot is the device's, or the volume has no device key.
+    package var newerDeviceSlot: UInt32? {
+        guard hasDeviceKey, !opensWithDeviceKey else { return nil }
+        let newer = layout.slots.compactMap { if case .newer(let slot) = $0 { slot } else { nil } }
+        return (newer.first { $0.kind == SlotLayout.Kind.device.rawValue } ?? newer.first)?.slotID
     }
 
     /// Checks both MACs and the public key with the keys from a slot.
@@ -66,7 +82,10 @@ extension Keybag {
 
     private func open(device: Span<UInt8>) throws(KeybagError) -> DeviceKeys {
         let deviceSlots = slots(of: .device)
-        guard !deviceSlots.isEmpty else { throw .noDeviceSlot }
+        guard !deviceSlots.isEmpty else {
+            if let newer = newerDeviceSlot { throw .newerDeviceSlot(newer) }
+            throw .noDeviceSlot
+        }
         for slot in deviceSlots {
             guard let bundle = try open(slot, material: device, device: device) else { continue }
             guard let keys = DeviceKeys.parse(bundle, volumeID: volumeID, generations: generations) else {
@@ -78,11 +97,13 @@ extension Keybag {
         throw .wrongDeviceKey
     }
 
-    private func keys(for credential: borrowing Credential, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
+    private func keys(
+        for credential: borrowing Credential, device: Span<UInt8>, isAuthenticated: Bool
+    ) throws(KeybagError) -> VolumeKeys {
         switch credential {
         case .passphrase(let passphrase):
             return try passphrase.withBytes { bytes throws(KeybagError) in
-                try keys(passphrase: bytes, device: device)
+                try keys(passphrase: bytes, device: device, isAuthenticated: isAuthenticated)
             }
         case .recoveryCode(let text):
             let secret = try text.withBytes { bytes throws(KeybagError) in try RecoverySecret.parse(bytes) }
@@ -96,20 +117,25 @@ extension Keybag {
         }
     }
 
-    private func keys(passphrase: Span<UInt8>, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
-        let opened = try passphraseSlot(openedBy: passphrase, device: device)
+    private func keys(
+        passphrase: Span<UInt8>, device: Span<UInt8>, isAuthenticated: Bool
+    ) throws(KeybagError) -> VolumeKeys {
+        let opened = try passphraseSlot(openedBy: passphrase, device: device, isAuthenticated: isAuthenticated)
         return opened.keys
     }
 
     /// The first passphrase slot that opens, and its keys.
-    func passphraseSlot(openedBy passphrase: Span<UInt8>, device: Span<UInt8>) throws(KeybagError) -> OpenedSlot {
+    ///
+    /// - Parameter isAuthenticated: whether the first MAC has been checked, so that the costs are the owner's.
+    func passphraseSlot(
+        openedBy passphrase: Span<UInt8>, device: Span<UInt8>, isAuthenticated: Bool
+    ) throws(KeybagError) -> OpenedSlot {
         guard passphrase.count > 0, passphrase.count <= Credential.maximumLength else {
             throw .unusablePassphrase
         }
         let slots = slots(of: .passphrase)
         guard !slots.isEmpty else { throw .noPassphraseSlot }
-        // With the device key the first MAC has been checked, so the costs are the owner's.
-        if device.isEmpty { try Self.refuseTooMuchWork(slots) }
+        if !isAuthenticated { try Self.refuseTooMuchWork(slots.filter { !$0.isBoundToDevice || !device.isEmpty }) }
         var failure = KeybagError.wrongPassphrase
         for slot in slots {
             if slot.isBoundToDevice, device.isEmpty {
@@ -135,8 +161,7 @@ extension Keybag {
     }
 
     /// Anyone can add slots to a keybag, so the work of trying them all is bounded.
-    private static func refuseTooMuchWork(_ slots: [SlotLayout]) throws(KeybagError) {
-        let tried = slots.filter { !$0.isBoundToDevice }
+    private static func refuseTooMuchWork(_ tried: [SlotLayout]) throws(KeybagError) {
         var work: UInt64 = 0
         for slot in tried {
             let (cost, isTooMuch) = slot.memory.multipliedReportingOverflow(by: UInt64(slot.passes))

@@ -22,6 +22,11 @@ package struct Keybag: Sendable {
         self.bytes = bytes
     }
 
+    /// The UUID that the bytes of a keybag of any version claim. Nil if they are too short.
+    package static func claimedVolume(of bytes: [UInt8]) -> VolumeID? {
+        bytes.count < 96 ? nil : VolumeID(bytes.span, at: 16)
+    }
+
     /// Signs `layout` with both keys, as this program's.
     init(
         signing layout: consuming KeybagLayout, metadata: borrowing SecretKey, unlock: borrowing SecretKey

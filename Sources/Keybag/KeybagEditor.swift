@@ -20,14 +20,16 @@ struct KeybagEditor {
         try raiseSerial()
         let highest = layout.slots.map(\.slotID).max() ?? 0
         let (next, overflow) = highest.addingReportingOverflow(1)
-        guard !overflow, let id = UInt32(exactly: max(layout.serial, UInt64(next))) else { throw .full }
+        guard !overflow, let id = UInt32(exactly: max(layout.serial, UInt64(next))) else {
+            throw .numbersUsedUp
+        }
         layout.serial = max(layout.serial, UInt64(id))
         return id
     }
 
     mutating func raiseSerial() throws(KeybagError) {
         let (serial, overflow) = layout.serial.addingReportingOverflow(1)
-        guard !overflow else { throw .full }
+        guard !overflow else { throw .numbersUsedUp }
         layout.serial = serial
     }
 

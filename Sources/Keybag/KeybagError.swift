@@ -25,6 +25,8 @@ package enum KeybagError: Error, Equatable, Sendable {
     case wrongDeviceKey
     /// The volume has no device key. Only a passphrase or the recovery code opens it.
     case noDeviceSlot
+    /// No slot opens with the device key alone, because a newer version made this one in place of the device's.
+    case newerDeviceSlot(UInt32)
     /// No passphrase slot opens with this passphrase.
     case wrongPassphrase
     /// The passphrase could not be tried in all slots, because some are bound to the device key, which is missing.
@@ -39,7 +41,7 @@ package enum KeybagError: Error, Equatable, Sendable {
     case unusablePassphrase
     /// The costs of a slot's password hash are outside the accepted limits, or exceed this machine's memory.
     case passwordHashRefused(passes: UInt32, memory: UInt64)
-    /// Without the device key `slots` must be tried. Together they cost more than is accepted of a keybag that is not
+    /// Before the first MAC is checked, `slots` must be tried. Together they cost more than is accepted of a keybag that is not
     /// authenticated.
     case passwordHashesRefused(slots: Int)
     /// No slot has this ID.
@@ -54,6 +56,8 @@ package enum KeybagError: Error, Equatable, Sendable {
     case lastPassphrase
     /// There is no room for another slot.
     case full
+    /// The keybag already has the highest slot number or serial, so it cannot be changed in this way.
+    case numbersUsedUp
     /// Not enough locked memory for a secret.
     case memory(SodiumError)
 }

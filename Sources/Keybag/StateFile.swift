@@ -88,8 +88,12 @@ package struct StateFile: Sendable {
     }
 
     /// A state for a volume whose keybag has not been verified here. It pins nothing, and tolerates crash damage.
-    package init(unpinned volumeID: VolumeID) {
-        layout = StateFileLayout(unpinned: volumeID, toleratesEverything: true)
+    ///
+    /// - Parameter others: the states of other stores of the volume on this machine. Their files may be in this one, so its
+    ///   epochs begin above theirs, unless no number would be left.
+    package init(unpinned volumeID: VolumeID, above others: [StateFile] = []) {
+        let drawn = others.map(\.layout.highestEpoch).filter { $0 < Epoch.largest }
+        layout = StateFileLayout(unpinned: volumeID, toleratesEverything: true, highestEpoch: drawn.max() ?? 0)
     }
 
     /// The bytes to write, with this program as the writer.
@@ -123,6 +127,13 @@ package struct StateFile: Sendable {
         case newer
         /// The keybag would have been refused, but the user accepted it. It is pinned as it is.
         case accepted
+    }
+
+    /// Whether the bytes of a keybag that this program does not understand have the serial of the pinned one, but not its second
+    /// MAC, if both are where this version has them. Then they are not the keybag that this machine has seen.
+    package func contradicts(keybag bytes: [UInt8]) -> Bool {
+        guard layout.isPinned, bytes.count >= 96, bytes.span.littleEndian(at: 32) == layout.serial else { return false }
+        return !haveSameBytes(bytes.span.inline(at: bytes.count - 32), layout.unlockMAC)
     }
 
     /// Compares `bag` with the keybag that `state` pins.

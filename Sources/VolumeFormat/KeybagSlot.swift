@@ -111,19 +111,22 @@ package struct SlotLabel: Sendable, Equatable {
         self.seconds = seconds.flatMap { $0.count == 8 ? $0.span.littleEndian(at: 0) : nil }
     }
 
-    /// The text of a name: 1 to 64 bytes of UTF-8 without control characters. Nil for other bytes, which may come from a
+    /// The text of a name: 1 to 64 bytes of UTF-8 without characters that are not shown. Nil for other bytes, which may come from a
     /// keybag that nothing has verified.
     package static func text(_ value: [UInt8]) -> String? {
         guard (1...maximumLength).contains(value.count), let text = String(validating: value, as: UTF8.self),
-            !text.unicodeScalars.contains(where: isControl)
+            !text.unicodeScalars.contains(where: UnshownCharacter.contains)
         else { return nil }
         return text
     }
+}
 
-    /// Control characters, and those that end a line or turn the direction of the text after them.
-    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+/// The characters that a label must not have, and that text of a volume is not shown with (section 4).
+package enum UnshownCharacter {
+    /// Control characters, those that end a line or turn the direction of text, and those that nobody sees.
+    package static func contains(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
-        case 0...0x1f, 0x7f...0x9f, 0x2028...0x202e, 0x2066...0x2069: true
+        case 0...0x1f, 0x7f...0x9f, 0x61c, 0x200b, 0x200e...0x200f, 0x2028...0x202e, 0x2060...0x206f, 0xfeff: true
         default: false
         }
     }

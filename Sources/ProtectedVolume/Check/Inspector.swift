@@ -17,6 +17,8 @@ package struct InspectedFile: Sendable {
     package var header: FileHeader?
     /// The reason why the header is refused. Nil if it verifies, or was never written (rule R0).
     package var headerError: VolumeError?
+    /// What this program does not know in a header that verifies. Nil if that is nothing, or the header does not verify.
+    package var unknown: FormatError?
     /// The reason why a mount would refuse to open the file. Nil if it would not.
     package var error: VolumeError?
     /// The file's size, by its last block. Nil if the file was not opened.
@@ -58,10 +60,14 @@ package final class Inspector: Sendable {
     ///   - store: the root of a store, for names.
     ///   - keys: the keys of the volume. More classes can be unlocked later.
     ///   - state: the file that lists the open epochs, of the volume whose rules count. Nil: crash damage is tolerated.
-    package init(store: BackingDirectory, keys: KeyRing, state: StateFileStore?) throws(VolumeError) {
+    ///   - living: gives the epochs of the volume's mounts. No crash of theirs explains damage.
+    package init(
+        store: BackingDirectory, keys: KeyRing, state: StateFileStore?, living: () -> Set<UInt32> = { [] }
+    ) throws(VolumeError) {
         var options = VolumeOptions()
         options.isReadOnly = true
-        volume = try Volume(directory: store, keys: keys, state: state, options: options, report: { _ in })
+        volume = try Volume(
+            directory: store, keys: keys, state: state, options: options, living: living, report: { _ in })
         let evidence = evidence
         context = ContentContext(keys: keys, epochs: volume.content.epochs, options: options) { found in
             evidence.withLock { $0.append(found) }
@@ -142,7 +148,14 @@ package final class Inspector: Sendable {
             result.header = try FileContent.header(in: context, backing: file)
         } catch {
             result.headerError = error
-            result.header = try? FileHeader(parsing: result.headerBytes.span)
+            var unknown: FormatError?
+            do throws(FormatError) { result.header = try FileHeader(parsing: result.headerBytes.span) } catch {
+                unknown = error
+            }
+            guard case .newer = result.headerError else { return }
+            // The MAC is right, and every field is one that this version knows: the keybag does not agree.
+            let isOtherSuite = result.header.map { $0.suite != context.geometry.suite } ?? false
+            result.unknown = unknown ?? (isOtherSuite ? .suite : .unsupported("generation of the class key"))
         }
     }
 

@@ -95,11 +95,15 @@ package final class Volume: Sendable {
     }
 
     /// The same for a directory that is claimed already.
+    ///
+    /// - Parameter living: gives the epochs of mounts that live, which have not ended badly. It is called after the state file
+    ///   has been read.
     convenience init(
         directory: BackingDirectory, keys: KeyRing, state: StateFileStore?, options: VolumeOptions,
-        report: @escaping @Sendable (VolumeNotice) -> Void
+        living: () -> Set<UInt32> = { [] }, report: @escaping @Sendable (VolumeNotice) -> Void
     ) throws(VolumeError) {
         let known = try state?.load()?.layout
+        let mounted = known?.openEpochs.isEmpty ?? true ? [] : living()
         let tolerance: CrashTolerance =
             if options.isStrict {
                 .nothing
@@ -109,7 +113,8 @@ package final class Volume: Sendable {
                 .byEpoch
             }
         let epochs = EpochLog(
-            endedBadly: known?.openEpochs ?? [], tolerance: tolerance, record: state.map(EpochRecord.init) ?? .none())
+            endedBadly: (known?.openEpochs ?? []).filter { !mounted.contains($0) }, tolerance: tolerance,
+            record: state.map(EpochRecord.init) ?? .none())
         try self.init(
             directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }

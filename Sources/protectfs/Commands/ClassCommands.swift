@@ -57,6 +57,8 @@ enum ClassCommands {
         let path: HostPath
         let isDirectory: Bool
         let protectionClass: ProtectionClass?
+        /// Whether a newer version made it, so that its class is not known.
+        var isNewer = false
         /// explicit, exposed, holes: the words of the daemon's unlisted attribute.
         let flags: Set<String>
     }
@@ -83,7 +85,7 @@ enum ClassCommands {
             if difference == .stronger { marks.append("strong") }
             if entry.flags.contains("exposed") { marks.append("exposed") }
             if entry.flags.contains("explicit"), !entry.isDirectory { marks.append("chosen") }
-            let letter = entry.protectionClass.map { "\($0.letter) \($0.shortName)" } ?? "–"
+            let letter = entry.protectionClass.map { "\($0.letter) \($0.shortName)" } ?? (entry.isNewer ? "newer" : "–")
             table.add(letter, marks.joined(separator: ","), entry.path.description + (entry.isDirectory ? "/" : ""))
             rows.append(json(entry, difference))
         }
@@ -99,7 +101,7 @@ enum ClassCommands {
     private static func json(_ entry: Entry, _ difference: Difference) -> JSONValue {
         .fields([
             ("path", .string(entry.path.description)), ("directory", .bool(entry.isDirectory)),
-            ("class", .optional(entry.protectionClass?.canonicalName)),
+            ("class", .optional(entry.protectionClass?.canonicalName)), ("newer", .bool(entry.isNewer)),
             ("weakerThanDirectory", .bool(difference == .weaker)),
             ("strongerThanDirectory", .bool(difference == .stronger)),
             ("keyExposed", .bool(entry.flags.contains("exposed"))),
@@ -108,7 +110,8 @@ enum ClassCommands {
     }
 
     private static func describe(_ entry: Entry) -> String {
-        switch (entry.isDirectory, entry.protectionClass) {
+        if entry.isNewer { return "not known, because a newer version of protectfs made it; use that version" }
+        return switch (entry.isDirectory, entry.protectionClass) {
         case (true, nil): "no default for new entries"
         case (true, .some(let value)): "default for new entries: \(value.canonicalName) (\(value.letter))"
         case (false, nil): "no class (only files and directories have one)"
@@ -132,7 +135,14 @@ enum ClassCommands {
             guard kind == S_IFREG || kind == S_IFDIR else {
                 return Entry(path: path, isDirectory: false, protectionClass: nil, flags: [])
             }
-            let value = try ExtendedAttribute.read(AttributeName.protection.description, of: path)
+            let value: [UInt8]?
+            do throws(SystemError) {
+                let name = AttributeName.protection.description
+                value = try ExtendedAttribute.read(name, of: path, isProtected: true)
+            } catch {
+                guard error.code == EOPNOTSUPP else { throw error }
+                return Entry(path: path, isDirectory: kind == S_IFDIR, protectionClass: nil, isNewer: true, flags: [])
+            }
             let flags = try ExtendedAttribute.read(AttributeName.flags.description, of: path) ?? []
             let words = String(decoding: flags, as: UTF8.self).split(whereSeparator: { $0 == " " || $0 == "," })
             return Entry(
@@ -196,6 +206,7 @@ enum ClassCommands {
             do throws(CommandFailure) {
                 let entry = try read(path)
                 try body(entry, inherited)
+                if entry.isNewer, code == .success { code = .unsupported }
                 guard entry.isDirectory, isRecursive || (contents && depth == 0) else { return }
                 let names: [HostPath]
                 do throws(SystemError) { names = try FileStatus.names(in: path) } catch { throw explain(error, path) }
@@ -233,6 +244,12 @@ enum ClassCommands {
         var given: Set<HostPath> = []
         defer { warnings.show() }
         return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, parent) throws(CommandFailure) in
+            if entry.isNewer {
+                throw .init(
+                    .unsupported,
+                    "\(entry.path): a newer version of protectfs made it, so its class cannot be changed; use that version"
+                )
+            }
             if !entry.isDirectory, entry.protectionClass == nil {
                 if isRecursive { return }
                 throw .init(.unsupported, "\(entry.path): only files and directories have a class")

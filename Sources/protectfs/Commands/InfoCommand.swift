@@ -34,7 +34,9 @@ enum InfoReport {
         // The rest is shown nevertheless.
         if let problem = found.problem { Output.error(problem.message) }
         let code = state.code == .success ? found.problem?.code ?? .success : state.code
-        if case .some(let key) = found.key {
+        let isHere = found.path != nil
+        if let slot = bag.newerDeviceSlot { Output.error(ErrorMessages.newerDeviceSlot(slot, path)) }
+        if case .some(let key) = found.key, bag.opensWithDeviceKey {
             do throws(KeybagError) { _ = try bag.open(deviceKey: key) } catch {
                 throw ErrorMessages.keybag(error, path)
             }
@@ -47,7 +49,7 @@ enum InfoReport {
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
                 ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
-                ("deviceKeyFound", .bool(isAuthentic != nil)),
+                ("deviceKeyFound", .bool(isHere)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
                 ("copyOf", .optional(place?.original?.description)),
                 ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
@@ -62,10 +64,11 @@ enum InfoReport {
         table.add("Cipher", bag.suite.name)
         table.add(
             "Keybag",
-            "serial \(bag.serial)" + (isAuthentic == true ? ", authentic" : ", not verified (needs the device key)"))
+            "serial \(bag.serial)"
+                + (isAuthentic == true ? ", authentic" : ", not verified" + (isHere ? "" : " (needs the device key)")))
         table.add(
             "Device key",
-            bag.hasDeviceKey ? "\(keyPath)" + (isAuthentic == nil ? " (not on this machine)" : "") : "none")
+            bag.hasDeviceKey ? "\(keyPath)" + (isHere ? "" : " (not on this machine)") : "none")
         keybag.add(to: &table)
         if let original = place?.original { table.add("Copy of", "\(original) (or moved from there)") }
         state.add(to: &table)

@@ -40,7 +40,8 @@ struct InfoKeybag {
         }
         let generations = Self.classes.map { "\($0.letter) \(bag.generations[$0.number])" }
         table.add("Generations", generations.joined(separator: ", "))
-        for slot in bag.slots {
+        let (slots, more) = KeybagCommands.shown(bag)
+        for slot in slots {
             let facts = [
                 "slot \(slot.id)", slot.label.name, KeybagCommands.made(slot), KeybagCommands.cost(slot),
             ].compactMap { $0 }
@@ -49,6 +50,7 @@ struct InfoKeybag {
                 KeybagCommands.kindName(slot) + (slot.isBound ? " and device key" : "")
                     + " (\(facts.joined(separator: ", ")))")
         }
+        if let more { table.add("", more) }
     }
 
     private static func list(_ word: UInt32) -> JSONValue { .array(FeatureNames.names(word).map { .string($0) }) }

@@ -43,7 +43,7 @@ struct InfoState {
     }
 
     /// The epochs of a mount. Nil if it does not answer.
-    private static func ownEpochs(_ mount: MountEntry) -> [UInt32]? {
+    static func ownEpochs(_ mount: MountEntry) -> [UInt32]? {
         guard !MountLookup.isDead(mount) else { return [] }
         guard let client = try? DaemonConnection.connect(mount, mount.mountPoint), let info = try? client.info() else {
             return nil

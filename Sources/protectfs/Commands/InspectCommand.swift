@@ -29,7 +29,7 @@ extension Command {
 
             The exit code is 0 if everything verifies, 4 if something is damaged or its name is not proven, 5 if a newer version of
             protectfs made it, 8 if the class is closed without a passphrase, and 6 if a program changed the file meanwhile. Damage
-            that a crash explains is shown and does not count.
+            that a crash explains is shown and does not count. Extended attributes are not looked at; protectfs fsck checks them.
             """,
         options: [
             .json, Option("pages", help: "show each page by itself"),
@@ -76,7 +76,10 @@ private struct Inspect {
         ring = try Self.keys(access, arguments)
         let state = try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         do throws(VolumeError) {
-            inspector = try Inspector(store: object.store ?? access.directory, keys: ring, state: state)
+            let mounts = MountLookup.of(volume: access.path)
+            inspector = try Inspector(
+                store: object.store ?? access.directory, keys: ring, state: state,
+                living: { Set(mounts.flatMap { InfoState.ownEpochs($0) ?? [] }) })
             name = try InspectReport.Name(object, inspector)
         } catch {
             throw ErrorMessages.volume(error, object.typed)
@@ -92,7 +95,9 @@ private struct Inspect {
             if !isHere, arguments.has("no-unlock"), let failure = deviceKey.missing("so nothing can be verified") {
                 throw failure
             }
-            if isHere { return try Daemon.openKeys(access, .init(arguments), nil).0 }
+            if isHere, access.bag.opensWithDeviceKey || arguments.has("no-unlock") {
+                return try Daemon.openKeys(access, .init(arguments), nil).0
+            }
         }
         let credential = try CredentialInput.credential(arguments, prompt: prompt(access))
         return try Daemon.openKeys(access, .init(arguments), credential).0

@@ -225,10 +225,16 @@ struct InspectReport {
             ? "never written, because of a crash: the file is empty"
             : file.headerError.map(InspectWords.sentence) ?? "verifies"
         table.add("Header", state + (version.map { ", version \($0)" } ?? ""))
-        if let claims = file.header {
+        if let unknown = file.unknown {
+            table.add("Not known", ErrorMessages.reason(unknown))
+        }
+        header.append(("newer", .optional(file.unknown.map(ErrorMessages.reason))))
+        if file.header == nil, file.unknown != nil {
+            addNewer(file.headerBytes, &header)
+        } else if let claims = file.header {
             let id = Hexadecimal.text((0..<ObjectID.length).map { claims.fileID.bytes[$0] })
             let flags = InspectWords.flags(claims.flags)
-            let mark = file.headerError == nil ? "" : " (claimed)"
+            let mark = InspectWords.verifies(file.headerError) ? "" : " (claimed)"
             header += [
                 ("class", .string(claims.protectionClass.canonicalName)), ("cipher", .string(claims.suite.name)),
                 ("flags", .array(flags.map { .string($0) })), ("generation", .integer(Int64(claims.keyGeneration))),
@@ -241,6 +247,28 @@ struct InspectReport {
             table.add("File ID", id + mark)
         }
         fields.append(("header", .fields(header)))
+    }
+
+    /// The fields of a newer header that verifies, where this version has them. Those that it does not know are numbers.
+    private mutating func addNewer(_ bytes: [UInt8], _ header: inout [(String, JSONValue)]) {
+        guard bytes.count == FileHeader.length else { return }
+        let span = bytes.span
+        let known = ProtectionClass(rawValue: bytes[4])
+        let suite = CipherSuite(rawValue: bytes[5])
+        let flags = InspectWords.flags(FileFlags(rawValue: span.littleEndian(at: 8)))
+        let generation: UInt16 = span.littleEndian(at: 10)
+        let id = Hexadecimal.text(bytes[16..<32])
+        header += [
+            ("class", .string(known?.canonicalName ?? "\(bytes[4])")),
+            ("cipher", .string(suite?.name ?? "\(bytes[5])")),
+            ("flags", .array(flags.map { .string($0) })), ("generation", .integer(Int64(generation))),
+            ("fileID", .string(id)),
+        ]
+        table.add("Class", known.map(InspectWords.name) ?? "number \(bytes[4])")
+        table.add("Key generation", "\(generation)")
+        table.add("Cipher", suite?.name ?? "number \(bytes[5])")
+        table.add("Flags", flags.isEmpty ? "none" : flags.joined(separator: ", "))
+        table.add("File ID", id)
     }
 
     /// The next pages.

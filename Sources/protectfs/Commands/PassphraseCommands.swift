@@ -170,13 +170,26 @@ extension KeybagCommands {
             return .success
         }
         var table = Table("SLOT", "KIND", "LABEL", "MADE", "DEVICE KEY", "PASSWORD HASH")
-        for slot in access.bag.slots {
+        let (slots, more) = shown(access.bag)
+        for slot in slots {
             table.add(
                 "\(slot.id)", kindName(slot), slot.label.name ?? "–", made(slot) ?? "–", slot.isBound ? "needed" : "–",
                 cost(slot) ?? "–")
         }
-        Output.print(table.text)
+        Output.print(table.text + (more.map { $0 + "\n" } ?? ""))
         return .success
+    }
+
+    /// The slots that a person sees, and a text for the others. Slots of newer versions may have no key, so a keybag can have
+    /// 65,535 of them.
+    static func shown(_ bag: Keybag) -> (slots: [Keybag.SlotSummary], more: String?) {
+        let most = 32
+        var newer = 0
+        let slots = bag.slots.filter { slot in
+            if slot.kind == nil { newer += 1 }
+            return slot.kind != nil || newer <= most
+        }
+        return (slots, newer > most ? "and \(newer - most) more that newer versions made (--json shows all)" : nil)
     }
 
     /// A slot for programs.

@@ -84,6 +84,9 @@ enum Daemon {
             }
         }
         let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
+        if let slot = access.bag.newerDeviceSlot {
+            log.write(ErrorMessages.newerDeviceSlot(slot, request.volume), .warning)
+        }
         // Not before the keybag is verified, which may be the obstacle.
         if let obstacle { log.write("\(obstacle.message); the volume is mounted read-only", .warning) }
         let state = try stateStore(access, request)
@@ -182,7 +185,7 @@ enum Daemon {
             return (ring, false)
         }
         let keys = try access.unlock(credential, deviceKey)
-        guard let ring = try deviceRing(access, deviceKey.key) else {
+        guard access.bag.opensWithDeviceKey, let ring = try deviceRing(access, deviceKey.key) else {
             do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
                 throw ErrorMessages.memory(error)
             }

@@ -97,7 +97,9 @@ enum ErrorMessages {
     }
 
     /// A keybag that cannot be read, opened or changed.
-    static func keybag(_ error: KeybagError, _ volume: HostPath) -> CommandFailure {
+    ///
+    /// - Parameter isContradicted: whether this machine has seen another keybag with its serial.
+    static func keybag(_ error: KeybagError, _ volume: HostPath, isContradicted: Bool = false) -> CommandFailure {
         switch error {
         case .format(.version(FormatVersion.neverReleased)):
             .init(
@@ -107,7 +109,8 @@ enum ErrorMessages {
         case .newer(let error, let writer):
             .init(
                 .unsupported,
-                "\(volume): made by a newer version of protectfs (\(reason(error))\(says(writer))); use that version")
+                "\(volume): made by a newer version of protectfs (\(reason(error))\(says(writer))); use that version"
+                    + (isContradicted || writer.map(WriterName.isThisVersionOrEarlier) ?? false ? orDamaged(volume) : ""))
         case .readOnly(let features, let writer): .init(.unsupported, readOnly(features, writer, volume))
         case .format(let error):
             .init(
@@ -126,6 +129,7 @@ enum ErrorMessages {
             )
         case .noDeviceSlot:
             .init(.authentication, "this volume has no device key; use a passphrase or the recovery code")
+        case .newerDeviceSlot(let slot): .init(.unsupported, newerDeviceSlot(slot, volume))
         case .wrongPassphrase: .init(.authentication, "wrong passphrase")
         case .deviceKeyNeeded:
             .init(
@@ -169,6 +173,11 @@ enum ErrorMessages {
                 "a label must have 1 to \(SlotLabel.maximumLength) bytes of UTF-8 text without control characters")
         case .lastPassphrase: .init(.usage, "this is the only passphrase; add another one first")
         case .full: .init(.failure, "\(volume): the keybag has no room for another passphrase; remove one first")
+        case .numbersUsedUp:
+            .init(
+                .failure,
+                "\(volume): the keybag has the highest slot number or serial that there is, so this change is not possible, and removing passphrases does not help; copy the files into a new volume (protectfs init)"
+            )
         case .memory(let error): memory(error)
         }
     }
@@ -177,9 +186,22 @@ enum ErrorMessages {
     static func withoutDeviceKey(_ volume: HostPath) -> String {
         "give the key with --device-key FILE, or use the recovery code: with --recovery-file FILE in place of the passphrase, or protectfs recovery use \(volume.word) for a new passphrase and device key"
     }
+    /// What else a newer keybag may be if this version, or an earlier one, seems to have written it or another one in its place.
+    private static func orDamaged(_ volume: HostPath) -> String {
+        ". Or the keybag is damaged, which is likelier here: \(KeybagAdvice.restoring(volume))"
+    }
+
 
     /// The writer that a keybag names, which nothing has verified.
-    private static func says(_ writer: String?) -> String { writer.map { "; its keybag says: \($0)" } ?? "" }
+    private static func says(_ writer: String?) -> String {
+        guard let writer, WriterName.isNameAndVersion(writer) else { return "" }
+        return "; its keybag names as its writer, not verified: \"\(writer)\""
+    }
+
+    /// A volume whose device key this version cannot use by itself.
+    static func newerDeviceSlot(_ slot: UInt32, _ volume: HostPath) -> String {
+        "\(volume): the device key alone does not open the volume here, because a newer version of protectfs made slot \(slot) of the keybag; unlock with a passphrase or the recovery code, or use that version"
+    }
 
     /// A volume with features that this program must know to change it.
     static func readOnly(_ features: UInt32, _ writer: String?, _ volume: HostPath) -> String {

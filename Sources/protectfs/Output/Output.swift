@@ -3,6 +3,7 @@
 import Glibc
 import HostSystem
 import SodiumKit
+import VolumeFormat
 
 /// The program's two streams.
 enum Output {
@@ -103,12 +104,11 @@ enum Output {
         _ = stream.release()
     }
 
-    /// Removes control characters, so that a hostile name cannot control the terminal or make a second line.
+    /// Replaces characters that a hostile name could have to control the terminal, make a second line, or hide what it is.
     static func oneLine(_ text: String) -> String {
         var result = ""
         for scalar in text.unicodeScalars {
-            let isControl = scalar.value < 0x20 || (0x7F..<0xA0).contains(scalar.value)
-            result.unicodeScalars.append(isControl ? "?" : scalar)
+            result.unicodeScalars.append(UnshownCharacter.contains(scalar) ? "?" : scalar)
         }
         return result
     }

@@ -14,13 +14,19 @@ struct Table {
     /// The table's lines, each with its newline.
     var text: String {
         let shown = heading.allSatisfy(\.isEmpty) ? rows : [heading] + rows
+        var widths: [Int] = []
+        for row in shown {
+            for (index, cell) in row.enumerated() {
+                if index == widths.count { widths.append(0) }
+                widths[index] = max(widths[index], cell.count)
+            }
+        }
         var result = ""
         for row in shown {
             var line = ""
             for (index, cell) in row.enumerated() {
                 let isLast = index == row.count - 1
-                let width = shown.map { index < $0.count ? $0[index].count : 0 }.max() ?? 0
-                line += isLast ? cell : cell.padded(to: width + 2)
+                line += isLast ? cell : cell.padded(to: widths[index] + 2)
             }
             result += line + "\n"
         }

@@ -53,7 +53,9 @@ struct FoundVolume {
                 "\(path.appending(name)): the keybag cannot be read: \(SystemError.reason(of: error.rawValue)); change its owner or its permissions, or check the disk"
             )
         }
-        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch { throw ErrorMessages.keybag(error, path) }
+        do throws(KeybagError) { bag = try Keybag(parsing: bytes) } catch {
+            throw ErrorMessages.keybag(error, path, isContradicted: LocalState.contradicts(keybag: bytes))
+        }
     }
 
     /// The directory of a volume, with a keybag that comes from elsewhere.

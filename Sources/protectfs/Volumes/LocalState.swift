@@ -102,6 +102,12 @@ enum LocalState {
         return highest.first { (try? StateFile.check(bag, against: $0)) == .current } ?? highest.first
     }
 
+    /// Whether the bytes of a keybag that this program does not understand are not what this machine has seen with their serial.
+    static func contradicts(keybag bytes: [UInt8]) -> Bool {
+        guard let volume = Keybag.claimedVolume(of: bytes) else { return false }
+        return StoreIdentity.readableStates(of: volume).known.contains { $0.state.contradicts(keybag: bytes) }
+    }
+
     /// Pins a keybag that has been unlocked or made here. A pin goes back only if a person has accepted the keybag.
     static func pin(_ access: FoundVolume, accept: Bool) throws(CommandFailure) {
         var refusal: StateFileError?
@@ -113,8 +119,8 @@ enum LocalState {
 
     /// The record of a volume that this machine has not seen before: nothing is pinned, crash damage is tolerated, and every
     /// late file in the volume's root is believed.
-    private static func anew(_ access: FoundVolume) -> StateFile {
-        var state = StateFile(unpinned: access.bag.volumeID)
+    private static func anew(_ access: FoundVolume, above others: [StateFile]) -> StateFile {
+        var state = StateFile(unpinned: access.bag.volumeID, above: others)
         state.layout.openLocks = Volume.openLocks(of: access.bag.volumeID, in: access.directory)
         return state
     }
@@ -133,6 +139,8 @@ enum LocalState {
         let (volume, place) = (access.bag.volumeID, try access.place())
         let store = try store(volume, place.number)
         var isTaken = false
+        // One that cannot be read stops only commands on its own store.
+        let others = StoreIdentity.readableStates(of: volume).known.map(\.state)
         do throws(VolumeError) {
             _ = try store.update { found in
                 // Another store, seen for the first time, may have got this number meanwhile.
@@ -142,7 +150,7 @@ enum LocalState {
                     isTaken = true
                     return
                 }
-                var state = found ?? anew(access)
+                var state = found ?? anew(access, above: others)
                 state.layout.store = place.store
                 change(&state)
                 found = state

@@ -94,7 +94,7 @@ struct StoreIdentity {
     }
 
     /// The readable ones, and the error of another one.
-    private static func readableStates(
+    static func readableStates(
         of volume: VolumeID
     ) -> (known: [(number: Int, state: StateFile)], damage: CommandFailure?) {
         var known: [(number: Int, state: StateFile)] = []

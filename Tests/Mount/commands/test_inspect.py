@@ -236,6 +236,28 @@ def test_mounted_and_copied(environment):
     code_of(environment, "a path on the mount", FAILURE, "inspect", environment.mount(mount.volume) / "file")
 
 
+def test_broken_backups_while_mounted(environment):
+    """No crash explains a backup that is cut off, although the mount's epoch is open: the mount lives."""
+    mount = environment.mount()
+    write_file(mount / "file", pattern(SIZE))
+    path = backing(mount, "file")
+    mount.unmount()
+    backup, foreign = environment.new_path("backup"), environment.new_path("foreign")
+    write_file(foreign, b"root:x:0:0\n")
+    mount = environment.mount(mount.volume)
+    write_file(mount / "other", b"x")
+    sync(mount.path)
+    for name, size, wanted in (("whole", None, VERIFIED), ("empty", 0, DAMAGED), ("cut off", 2000, DAMAGED)):
+        shutil.copy(path, backup)
+        if size is not None:
+            os.truncate(backup, size)
+        environment.cell(name, wanted, inspect(mount.volume, backup, "--volume", mount.volume.path)[0])
+    environment.cell("not of the volume", DAMAGED, inspect(mount.volume, foreign, "--volume", mount.volume.path)[0])
+    mount.crash()
+    os.truncate(backup, 0)
+    environment.cell("after a crash, which explains it", VERIFIED, inspect(mount.volume, backup, "--volume", mount.volume.path)[0])
+
+
 def test_holes_and_huge_files(environment):
     mount = environment.mount()
     with open(mount / "holes", "wb") as file:

@@ -6,9 +6,9 @@ import shutil
 import socket
 
 from future import Store, field_flags, flags, next_generation
-from harness import binary, pattern, protectfs, read_file, write_file
+from harness import binary, pattern, protectfs, read_file, sync, write_file
 from refusals import code_of
-from test_inspect import DAMAGED, FAILURE, NEWER, NOT_A_VOLUME, SIZE, USAGE, VERIFIED, Scene
+from test_inspect import DAMAGED, FAILURE, NEWER, NOT_A_VOLUME, SIZE, USAGE, VERIFIED, Scene, inspect
 from users import OrdinaryUser
 
 
@@ -95,6 +95,11 @@ def test_unreadable_objects(environment):
     environment.cell("the modes are untouched", [0, 0o100], [os.stat(path).st_mode & 0o777 for path in paths[:2]])
 
 
+#: What inspect says that this version does not know.
+REASONS = {"a header's version": "version 3", "class 7": "unknown class", "compression": "unknown compression",
+           "an incompatible flag": "unknown flags", "a generation": "unknown generation of the class key"}
+
+
 def test_made_by_a_newer_version(environment):
     """Right MACs and tags around what this version does not know; with a wrong one it is damage."""
     scene = Scene(environment)
@@ -110,6 +115,11 @@ def test_made_by_a_newer_version(environment):
         store.header("file", change)
         report = scene.cell(name, wanted, pages)
         environment.cell(f"{name}: verifies", True, report["header"]["verifies"])
+        found = {member: report["header"][member] for member in ("class", "cipher", "flags", "generation", "fileID")}
+        environment.cell(f"{name}: its parts", [], [member for member, value in found.items() if value is None])
+        environment.cell(f"{name}: what is not known", REASONS.get(name), report["header"]["newer"])
+        if name == "class 7":
+            environment.cell("class 7 is shown", "7", found["class"])
         write_file(scene.file, sound)
         store.header("file", change, tampered=True)
         environment.cell(f"{name}, tampered", (DAMAGED, "damaged"), (lambda code, report: (code, report["result"]))(*scene.look()))
@@ -143,3 +153,15 @@ def test_made_by_a_newer_version(environment):
     write_file(os.path.join(scene.volume.path, ".protectfs.of-tomorrow"), b"x")
     code, report = scene.look(os.path.join(scene.volume.path, ".protectfs.of-tomorrow"))
     environment.cell("an unknown reserved name", (VERIFIED, "unknown"), (code, report["reserved"]))
+
+
+def test_names_that_turn_text(environment):
+    """Characters that end a line or turn the direction of text do not come out of inspect for people, through a pipe either."""
+    mount = environment.mount()
+    name = "a\u202etxt.\u2028b\u200fc"
+    write_file(mount / name, b"x")
+    sync(mount.path)
+    path = mount.command("path", mount / name).stdout.removesuffix("\n")
+    done = protectfs("inspect", "--no-unlock", path, env=mount.volume.environment, ok=False)
+    environment.cell("for people", (True, []), ("/a?txt.?b?c" in done.stdout, [one for one in name if one in done.stdout and ord(one) > 127]))
+    environment.cell("--json", name, inspect(mount.volume, path)[1]["name"]["path"])

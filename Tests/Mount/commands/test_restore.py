@@ -170,6 +170,24 @@ def test_why_the_examples_are_as_they_are(environment):
         home.end()
 
 
+def test_a_directory_that_is_gone(environment):
+    """A person types the steps for a deleted file, and its directory is deleted too: nothing is copied anywhere."""
+    home = Home(environment)
+    try:
+        run("rm", "-r", home / "documents/letters")
+        here = home / "here"
+        os.mkdir(here)
+        commands = examples()[1]
+        subprocess.run(["bash", "--norc", "-i"], input=(SHELL.replace("set -eu", "") + f"cd {here}\n" + commands).encode(),
+                       env=home.variables, timeout=PATIENCE, capture_output=True, check=False)
+        environment.cell("nothing was copied here", [], os.listdir(here))
+        if not os.path.ismount(home / "documents"):
+            home.mount("new")
+        environment.cell("the volume is as it was", (0, []), home.checked())
+    finally:
+        home.end()
+
+
 def test_the_class_is_that_of_yesterday(environment):
     """A stronger class that was set since is lost with the older file, and inspect shows that."""
     home = Home(environment)

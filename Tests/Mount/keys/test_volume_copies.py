@@ -5,6 +5,7 @@ import os
 import shutil
 
 import harness
+import states
 from harness import protectfs, read_file, set_class, write_file
 from keybags import change, mount, refused, secret_file, slots
 
@@ -256,3 +257,21 @@ def test_damaged_state_of_a_copy(environment):
     said = refused(environment, volume, DAMAGED, "--passphrase-file", volume.passphrase_file)
     assert "--forget-state" in said, said
     opens(environment, copy)
+
+
+def test_epochs_of_a_copy(environment):
+    """The clock was ahead once. A copy has the files of that session, so its own epochs are higher."""
+    volume = filled(environment)
+    place = key_file(volume, "state")
+    future = 3_000_000_000
+    put(place, states.changed(read_file(place), {120: states.little(future, 4)}))
+    filled_again = environment.mount(volume)
+    write_file(filled_again / "of the future", b"x")
+    filled_again.unmount()
+    assert states.highest(read_file(place)) == future + 1, states.highest(read_file(place))
+    copy = copy_of(environment, volume)
+    mounted = mount(environment, copy, "--passphrase-file", volume.passphrase_file)
+    write_file(mounted / "later", b"x")
+    environment.cell("the copy's epoch", future + 2, states.highest(read_file(key_file(volume, "2.state"))))
+    mounted.unmount()
+    environment.cell("the original's stays", future + 1, states.highest(read_file(place)))

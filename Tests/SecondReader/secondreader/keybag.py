@@ -11,8 +11,9 @@ CLASS_NAMES = {A: "complete", B: "completeUnlessOpen", C: "completeUntilFirstUse
 ALL_KEYS = (A, B, C, D, INACTIVE, M, U, SPARE)
 BIND_DEVICE, MUST_UNDERSTAND = 1, 0x80
 LABEL, DATE = 1, 2
-#: The characters that a label has not: those of control, and those that end a line or turn its direction.
-UNSHOWN = ((0, 0x1f), (0x7f, 0x9f), (0x2028, 0x202e), (0x2066, 0x2069))
+#: The characters that a label has not: those of control, and those that end a line, turn its direction or are invisible.
+UNSHOWN = ((0, 0x1f), (0x7f, 0x9f), (0x61c, 0x61c), (0x200b, 0x200b), (0x200e, 0x200f), (0x2028, 0x202e),
+           (0x2060, 0x206f), (0xfeff, 0xfeff))
 LARGEST = 1 << 20
 
 #: The keybag's fields: name -> (offset, length). The MACs count from the end.
