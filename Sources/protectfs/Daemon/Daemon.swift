@@ -227,7 +227,7 @@ enum Daemon {
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
-            try MountClaim.take(access.found)
+            try MountClaim.take(access.found, isShared: request.options.volume.isShared)
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)
         } catch {

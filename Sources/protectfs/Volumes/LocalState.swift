@@ -45,7 +45,10 @@ enum LocalState {
         let path = SystemPaths.data
         guard unsafe path.withCString({ unsafe access($0, F_OK) }) != 0 else { return false }
         let code = errno
-        guard code == ENOENT, (try? FileStatus.read(path)) == nil else { throw noDirectory("\(path)", code) }
+        // A link that leads nowhere is there. If a parent is a file, nothing can be.
+        guard [ENOENT, ENOTDIR].contains(code), (try? FileStatus.read(path)) == nil else {
+            throw noDirectory("\(path)", code)
+        }
         return true
     }
 

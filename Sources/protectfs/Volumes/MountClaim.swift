@@ -14,8 +14,9 @@ import VolumeFormat
 enum MountClaim {
     /// Claims the state file of a store until the process ends.
     ///
+    /// - Parameter isShared: for `-o shared`, whose mounts may be several on one machine.
     /// - Throws: busy if another mount or check has it; otherwise the failure of the state file.
-    static func take(_ access: FoundVolume) throws(CommandFailure) {
+    static func take(_ access: FoundVolume, isShared: Bool = false) throws(CommandFailure) {
         let (volume, place) = (access.bag.volumeID, try access.place())
         let path = LocalFile.mountLock(of: volume, number: place.number)
         let file: Descriptor
@@ -27,7 +28,7 @@ enum MountClaim {
             throw ErrorMessages.stateFile(
                 .init(name: StateFileStore.fileName(volume, place.number), .unwritable(error.cause)))
         }
-        guard lock(file) else { throw busy(access, place, holder: owner(file)) }
+        guard lock(file, isShared: isShared) else { throw busy(access, place, holder: owner(file)) }
         // For the message of another program. It may not fit, which only makes that message shorter.
         if let record = try? open(path, O_WRONLY | O_TRUNC) {
             try? record.write(HostPath(bytes: place.store.path).description)
@@ -52,8 +53,8 @@ enum MountClaim {
     }
 
     /// False if another process has the lock.
-    private static func lock(_ file: borrowing Descriptor) -> Bool {
-        while flock(file.number, LOCK_EX | LOCK_NB) != 0 {
+    private static func lock(_ file: borrowing Descriptor, isShared: Bool = false) -> Bool {
+        while flock(file.number, (isShared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0 {
             // A file system without such locks must not make mounting impossible.
             if errno != EINTR { return errno != EWOULDBLOCK }
         }
