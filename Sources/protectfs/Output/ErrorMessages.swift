@@ -110,7 +110,8 @@ enum ErrorMessages {
             .init(
                 .unsupported,
                 "\(volume): made by a newer version of protectfs (\(reason(error))\(says(writer))); use that version"
-                    + (isContradicted || writer.map(WriterName.isThisVersionOrEarlier) ?? false ? orDamaged(volume) : ""))
+                    + (isContradicted || writer.map(WriterName.isThisVersionOrEarlier) ?? false
+                        ? orDamaged(volume) : ""))
         case .readOnly(let features, let writer): .init(.unsupported, readOnly(features, writer, volume))
         case .format(let error):
             .init(
@@ -186,11 +187,11 @@ enum ErrorMessages {
     static func withoutDeviceKey(_ volume: HostPath) -> String {
         "give the key with --device-key FILE, or use the recovery code: with --recovery-file FILE in place of the passphrase, or protectfs recovery use \(volume.word) for a new passphrase and device key"
     }
+
     /// What else a newer keybag may be if this version, or an earlier one, seems to have written it or another one in its place.
     private static func orDamaged(_ volume: HostPath) -> String {
         ". Or the keybag is damaged, which is likelier here: \(KeybagAdvice.restoring(volume))"
     }
-
 
     /// The writer that a keybag names, which nothing has verified.
     private static func says(_ writer: String?) -> String {

@@ -88,7 +88,7 @@ def test_damage_that_looks_newer(environment):
         done = change(volume, "info", ok=False)
         environment.cell(f"byte {place}", (UNSUPPORTED, True, True, True),
                          (done.returncode, "newer version" in done.stderr, "is damaged" in done.stderr,
-                          "--previous-keybag" in done.stderr))
+                          "protectfs keybag import" in done.stderr))
     # Another keybag than the one that this machine has seen with this serial, whatever it says of its writer.
     for what, changes, doubtful in (
             ("the pinned serial", {-1: b"\0" if sound[-1] else b"\1"}, True), ("the pinned keybag", {}, False),
