@@ -186,8 +186,11 @@ class Mount:
         assert len(found) == 1, f"daemons of {self.path}: {found}"
         return found[0]
 
-    def unmount(self):
-        self.command("unmount", self.path)
+    def unmount(self, may_stay_open=False):
+        """may_stay_open: after the store was full, the session may stay open; the command says so then, and ends with 1."""
+        done = self.command("unmount", self.path, ok=not may_stay_open)
+        if done.returncode != 0:
+            assert done.returncode == 1 and "the session could not be closed" in done.stderr, done
 
     def crash(self):
         """Ends the daemon as a power cut would end the machine: nothing is closed, and the mount is gone."""
@@ -236,8 +239,8 @@ class Environment:
             self.mounts.append(mount)
         return mount
 
-    def remount(self, mount, **more):
-        mount.unmount()
+    def remount(self, mount, may_stay_open=False, **more):
+        mount.unmount(may_stay_open)
         return self.mount(mount.volume, path=mount.path, **more)
 
     def cell(self, name, expected, actual):
