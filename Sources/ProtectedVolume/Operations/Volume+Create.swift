@@ -119,14 +119,6 @@ extension Volume {
         }
     }
 
-    /// Renames to a name that must be free. For a repair, whose changes of directories are not noted.
-    func renameNew(_ name: EntryName, to newName: EntryName, _ directory: BackingDirectory) throws(VolumeError) {
-        try below { () throws(Errno) in
-            try directory.rename(name, to: directory, newName, mode: .noReplace)
-            if !directory.syncsWhole { try directory.synchronize() }
-        }
-    }
-
     /// Makes a symbolic link.
     package func symlink(
         _ name: [UInt8], in parent: Node, target: [UInt8], caller: Caller
