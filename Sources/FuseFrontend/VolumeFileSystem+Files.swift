@@ -30,6 +30,12 @@ extension VolumeFileSystem {
         return handle
     }
 
+    /// Takes an open for reading for an access if the kernel may answer reads from its cache, of which nobody tells us.
+    func noteCachedAccess(_ node: Node, _ content: FileContent, _ flags: Int32, _ request: borrowing Request) {
+        guard node.mayHavePages, OpenFlags.isAccess(flags), !calls.isOwn(request.process) else { return }
+        if content.noteAccess() { calls.invalidateAttributes(node.number) }
+    }
+
     /// Ends a handle, releases the content, and queues that pages of a closed class are dropped.
     func close(_ handle: Handle, _ number: NodeID) {
         if handle.isFlushers { return closeFlushers(number) }

@@ -222,6 +222,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 node, writable: isWritable, truncate: truncates,
                 clearing: truncates ? setIDToClear(node, for: request) : 0)
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
+            if !isWritable { noteCachedAccess(node, content, flags, request) }
             let handle = opened(node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, request)
             if !reply.opened(handle.reply(keepCache: !isShared)) { close(handle, number) }
         } catch {
@@ -257,8 +258,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let use = idleClock.begin(file.node)
             if handle.isReadPage { file.node.notePages() }
             guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
-                return park(file, at: offset, count: count, request, reply)
+                return park(file, at: offset, count: count, handle, request, reply)
             }
+            if OpenFlags.isAccess(handle.flags) { file.content.noteAccess() }
             reply.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
             // A lock of the volume waits for a class A request until here.
@@ -351,6 +353,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 from: source.content, at: offset, to: destination.content, at: targetOffset,
                 count: min(length, UInt64(Int32.max)))
             if Handle(number: targetHandle.handle).isDirect { times.directWrite(to: destination) }
+            if OpenFlags.isAccess(handle.flags), source.content.noteAccess() { calls.invalidateAttributes(number) }
             clearPrivileges(destination, for: request)
             reply.written(Int(count))
         } catch {

@@ -48,6 +48,7 @@ extension FileContent {
             }
         }
         state.withLock { $0.keptTime.moved() }
+        forgetAccessLook()
     }
 
     /// The number of pages punched in one hold. Freeing them takes the store some time.
