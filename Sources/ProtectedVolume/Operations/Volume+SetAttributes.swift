@@ -44,9 +44,21 @@ extension Volume {
         try? clearPrivileges(of: node, setID: 0)
     }
 
-    /// The space and limits of the store.
+    /// The pages that a new file and its directory may use besides those of its content.
+    private static let pagesBesideContent: UInt64 = 16
+
+    /// The space and limits of the store, in bytes of content: of each page a part is not content.
     package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
+        let unit = max(1, result.fragmentSize)
+        let beside = Self.pagesBesideContent * UInt64(PageGeometry.pageSize) / unit
+        let capacity = UInt64(content.geometry.laterCapacity)
+        func holding(_ blocks: UInt64) -> UInt64 {
+            UInt64(PageGeometry.pageSize).dividingFullWidth(blocks.multipliedFullWidth(by: capacity)).quotient
+        }
+        result.blocks = holding(result.blocks)
+        result.blocksFree = holding(result.blocksFree - min(result.blocksFree, beside))
+        result.blocksAvailable = holding(result.blocksAvailable - min(result.blocksAvailable, beside))
         result.nameLength = UInt64(NameLimits.longest)
         return result
     }
