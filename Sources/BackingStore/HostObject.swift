@@ -144,7 +144,9 @@ final class HostObject: BackingObject, @unchecked Sendable {
         try checkIsFile(status().kind)
         return try withOwnerAccess(access.permission) { () throws(Errno) in
             let number = try counting(.file) { () throws(Errno) in
-                try retrying { unsafe open(magicPath, access.flags) }
+                try leavingAccessTime { (noTime) throws(Errno) in
+                    try retrying { unsafe open(magicPath, access.flags | noTime) }
+                }
             }
             return HostFile(HostObject(taking: number, quota: quota))
         }
@@ -170,6 +172,17 @@ final class HostObject: BackingObject, @unchecked Sendable {
                 return try body()
             }
         }
+    }
+}
+
+/// Opens with O_NOATIME, so that what the daemon reads for itself leaves the access time. The kernel refuses that for an object of
+/// another owner, and it is opened without then.
+func leavingAccessTime<Result: ~Copyable>(_ open: (Int32) throws(Errno) -> Result) throws(Errno) -> Result {
+    do throws(Errno) {
+        return try open(pfs_O_NOATIME)
+    } catch {
+        guard error == .EPERM else { throw error }
+        return try open(0)
     }
 }
 

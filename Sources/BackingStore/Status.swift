@@ -167,3 +167,17 @@ public enum ListedObject: Hashable, Sendable {
     /// Every other entry.
     case entry(DirectoryEntry)
 }
+
+extension Status {
+    /// Whether an access moves the access time under `relatime`: nothing was read since the last change, or for a day.
+    public func accessTimeIsDue(at now: Int64) -> Bool {
+        !(modified < accessed) || !(changed < accessed) || now - accessed.seconds >= 86_400
+    }
+}
+
+extension Timestamp: Comparable {
+    /// Whether the left time is earlier.
+    public static func < (one: Timestamp, other: Timestamp) -> Bool {
+        (one.seconds, one.nanoseconds) < (other.seconds, other.nanoseconds)
+    }
+}

@@ -13,6 +13,14 @@ enum OpenFlags {
     static let readOnly: Int32 = 0
     static let writeOnly: Int32 = 1
     static let truncate: Int32 = 0o1000
+    /// O_NOATIME.
+    static let leavesAccessTime: Int32 = 0o1000000
+
+    /// Whether a READ through a handle with these flags is a program's. A handle that cannot read sends READ to fill a page before
+    /// a write.
+    static func isAccess(_ flags: Int32) -> Bool {
+        flags & accessMode != writeOnly && flags & leavesAccessTime == 0
+    }
 }
 
 extension FuseBridge.Entry {
