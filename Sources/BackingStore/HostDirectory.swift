@@ -169,13 +169,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     // MARK: Entries by name
 
     public override func status(of name: EntryName) throws(Errno) -> Status {
-        var result = stat()
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe fstatat(host.number, $0, &result, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-        return Status(result)
+        try HostObject.status(name.terminated, in: host.number)
     }
 
     // MARK: Changing entries

@@ -257,7 +257,7 @@ extension RequestedCapabilities {
         // that were read meanwhile (`fuse_aio_complete`), and they show the old content for good.
         var want =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
-            | FUSE_CAP_PARALLEL_DIROPS
+            | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT
         if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
         if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }

@@ -48,8 +48,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            let entry = try volume.lookup(copyBytes(name), in: node(parent))
-            answer(entry, reply)
+            answer(try entry(parent, copyBytes(name)), reply)
         } catch {
             if error == .noEntry, negativeTimeout > 0 {
                 _ = reply.entry(.missing(timeout: negativeTimeout))

@@ -84,7 +84,7 @@ extension Volume {
             contents.families.next = nil
         }
         parent.directory?.setNeedsSync()
-        directories.insert(made, for: entry.node.number)
+        directories.insert(made, for: entry.node.serial)
         noteChange(entry.node)
         return entry
     }
