@@ -198,7 +198,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func listXattr(_ request: borrowing Request, node: NodeID, size: Int, _ reply: consuming Reply) {
-        listAttributes(node, size: size, reply)
+        listAttributes(request, node, size: size, reply)
     }
 
     override func removeXattr(

@@ -28,6 +28,7 @@ function __protectfs_mount_options
     printf '%s\t%s\n' default_class=completeUnlessOpen 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
     printf '%s\t%s\n' default_class=completeUntilFirstUserAuthentication 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
     printf '%s\t%s\n' default_class=none 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
+    printf '%s\t%s\n' default_class=inherit 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
     printf '%s\t%s\n' shared 'other machines write the same volume: use short cache lifetimes and no write-back cache, and tolerate crash damage'
     printf '%s\t%s\n' strict 'never tolerate crash damage: every file that looks cut, zeroed or stale is an error'
     printf '%s\t%s\n' recover 'tolerate crash damage in every file, for a restored snapshot'
@@ -189,7 +190,7 @@ complete -c protectfs -n '__protectfs_in watch' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in class get' -F
 complete -c protectfs -n '__protectfs_in class get' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in class get' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in class set' -F -a 'complete completeUnlessOpen completeUntilFirstUserAuthentication none'
+complete -c protectfs -n '__protectfs_in class set' -F -a 'complete completeUnlessOpen completeUntilFirstUserAuthentication none inherit'
 complete -c protectfs -n '__protectfs_in class set' -F
 complete -c protectfs -n '__protectfs_in class set' -s R -l recursive -d 'include everything below each directory'
 complete -c protectfs -n '__protectfs_in class set' -l reencrypt -d 're-encrypt files even if the new class is not stronger'
