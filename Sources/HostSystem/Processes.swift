@@ -14,7 +14,7 @@ package enum Processes {
     /// Whether a process has CAP_SYS_ADMIN in this process's user namespace (user_namespaces(7)). False if that cannot be seen.
     package static func isAdministrator(_ process: Int32) -> Bool {
         guard process > 0, let bytes = try? readFile(HostPath("/proc/\(process)/status")),
-            let own = userNamespace(of: "self"), userNamespace(of: "\(process)") == own
+            let own = namespace("user", of: "self"), namespace("user", of: "\(process)") == own
         else { return false }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
         guard let line = lines.first(where: { $0.hasPrefix("CapEff:") }),
@@ -23,8 +23,8 @@ package enum Processes {
         return capabilities & 1 << 21 != 0
     }
 
-    /// The inode of a process's user namespace, which names it as long as the process lives.
-    private static func userNamespace(of process: String) -> ino_t? {
-        try? Descriptor(opening: HostPath("/proc/\(process)/ns/user"), O_RDONLY).status().st_ino
+    /// The inode of a namespace of a process, which names it as long as the process lives; nil if it cannot be seen.
+    static func namespace(_ kind: String, of process: String) -> ino_t? {
+        try? Descriptor(opening: HostPath("/proc/\(process)/ns/\(kind)"), O_RDONLY).status().st_ino
     }
 }

@@ -69,6 +69,29 @@ final class NodeTable: Sendable {
         }
     }
 
+    /// Makes the node of a regular file that was made without a name, and counts one lookup.
+    func rememberNameless(_ status: Status) -> Node {
+        contents.withLock { contents in
+            let node = Node(
+                number: contents.nextNumber, kind: .file, key: InodeKey(status), place: nil,
+                nodesWithCachedPages: withCachedPages)
+            node.state.withLock { $0.isUnlinked = true }
+            contents.nextNumber += 1
+            contents.byNumber[node.number] = Slot(node: node, lookups: 1)
+            return node
+        }
+    }
+
+    /// Records that a file without a name got one, and counts one more lookup.
+    func named(_ node: Node, at place: Place) {
+        contents.withLock { contents in
+            contents.byNumber[node.number]?.lookups += 1
+            contents.byInode[node.key] = node.number
+            node.state.withLock { $0.isUnlinked = false }
+            add(place, to: node, in: &contents)
+        }
+    }
+
     /// Adds a place just seen. It is a further name of a hard link, or else the only name after an external change.
     private func updatePlaces(of node: Node, seenAt place: Place, links: UInt64, in contents: inout Contents) {
         let isHardLink = links > 1 && node.kind != .directory
@@ -206,6 +229,9 @@ final class NodeTable: Sendable {
     }
 
     var count: Int { contents.withLock { $0.byNumber.count } }
+
+    /// The numbers of the known regular files.
+    var files: [UInt64] { contents.withLock { $0.byNumber.filter { $0.value.node.kind == .file }.map(\.key) } }
 }
 
 extension NodeState {

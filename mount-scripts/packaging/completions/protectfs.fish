@@ -165,6 +165,7 @@ complete -c protectfs -n '__protectfs_in mount' -l previous-keybag -d 'use the k
 complete -c protectfs -n '__protectfs_in mount' -l accept-copy -d 'mount a copy of a volume for the first time while the other one is mounted'
 complete -c protectfs -n '__protectfs_in mount' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in unmount' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in unmount' -l force -d 'end the mount at once, even if programs use it here or elsewhere; what they have written is stored as far as possible'
 complete -c protectfs -n '__protectfs_in unmount' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in status' -f -a '(__protectfs_mount_points)'
 complete -c protectfs -n '__protectfs_in status' -l json -d 'print JSON (see JSON in the manual page)'
