@@ -36,6 +36,8 @@ extern const int32_t pfs_SEEK_DATA;
 extern const int32_t pfs_SEEK_HOLE;
 extern const uint32_t pfs_RENAME_NOREPLACE;
 extern const uint32_t pfs_RENAME_EXCHANGE;
+extern const uint32_t pfs_RENAME_WHITEOUT;
+extern const int32_t pfs_O_TMPFILE;
 extern const int32_t pfs_FALLOC_FL_KEEP_SIZE;
 extern const int32_t pfs_FALLOC_FL_PUNCH_HOLE;
 

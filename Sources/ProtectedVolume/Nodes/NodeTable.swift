@@ -68,21 +68,26 @@ final class NodeTable: Sendable {
                 }
                 contents.byInode[key] = nil
             }
-            let serial = contents.nextSerial
-            var number = NodeNumber(serial: serial, ofMount: generation)
-            if let lasting = NodeNumber(lasting: status, on: root.key.device), contents.byNumber[lasting.number] == nil
-            {
-                number = lasting
-            }
-            let node = Node(
-                number: number, serial: serial, kind: kind, key: key, place: place,
-                nodesWithCachedPages: withCachedPages)
-            contents.nextSerial += 1
-            contents.byNumber[node.number] = Slot(node: node, lookups: 1)
+            let node = make(status, kind: kind, at: place, in: &contents)
             contents.byInode[key] = node.number
             contents.hold(place.parent)
             return node
         }
+    }
+
+    /// Makes a node, and counts one lookup.
+    private func make(_ status: Status, kind: NodeKind, at place: Place?, in contents: inout Contents) -> Node {
+        let serial = contents.nextSerial
+        var number = NodeNumber(serial: serial, ofMount: generation)
+        if let lasting = NodeNumber(lasting: status, on: root.key.device), contents.byNumber[lasting.number] == nil {
+            number = lasting
+        }
+        let node = Node(
+            number: number, serial: serial, kind: kind, key: InodeKey(status), place: place,
+            nodesWithCachedPages: withCachedPages)
+        contents.nextSerial += 1
+        contents.byNumber[node.number] = Slot(node: node, lookups: 1)
+        return node
     }
 
     /// Counts one more lookup of a node; false if the kernel has forgotten it.
@@ -91,6 +96,25 @@ final class NodeTable: Sendable {
             guard contents.knows(node) else { return false }
             contents.byNumber[node.number]?.lookups += 1
             return true
+        }
+    }
+
+    /// Makes the node of a regular file that was made without a name, and counts one lookup.
+    func rememberNameless(_ status: Status) -> Node {
+        contents.withLock { contents in
+            let node = make(status, kind: .file, at: nil, in: &contents)
+            node.state.withLock { $0.isUnlinked = true }
+            return node
+        }
+    }
+
+    /// Records that a file without a name got one, and counts one more lookup.
+    func named(_ node: Node, at place: Place) {
+        contents.withLock { contents in
+            contents.byNumber[node.number]?.lookups += 1
+            contents.byInode[node.key] = node.number
+            node.state.withLock { $0.isUnlinked = false }
+            add(place, to: node, in: &contents)
         }
     }
 
@@ -231,6 +255,9 @@ final class NodeTable: Sendable {
     func knows(_ node: Node) -> Bool { contents.withLock { $0.knows(node) } }
 
     var count: Int { contents.withLock { $0.byNumber.count } }
+
+    /// The numbers of the known regular files.
+    var files: [UInt64] { contents.withLock { $0.byNumber.filter { $0.value.node.kind == .file }.map(\.key) } }
 }
 
 extension NodeState {

@@ -186,6 +186,9 @@ package final class Volume: Sendable {
     /// The nodes of classes A and B that may have pages in the kernel's cache. A lock visits them all.
     package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
 
+    /// The numbers of the regular files that the kernel knows now.
+    package var knownFiles: [UInt64] { nodes.files }
+
     /// The number of nodes that the kernel knows now.
     package var knownNodeCount: Int { nodes.count }
 
