@@ -110,13 +110,16 @@ uint64_t pfs_filesystem_number(int32_t fd) {
     return (uint64_t)(uint32_t)status.f_fsid.__val[1] << 32 | (uint32_t)status.f_fsid.__val[0];
 }
 
-void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds) {
+int32_t pfs_born(int32_t fd, const char *name, int64_t *seconds, uint32_t *nanoseconds) {
     struct statx found;
+    int flags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
     *seconds = 0;
     *nanoseconds = 0;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &found) < 0 || !(found.stx_mask & STATX_BTIME)) return;
+    if (statx(fd, name, flags, STATX_BTIME, &found) < 0) return -errno;
+    if (!(found.stx_mask & STATX_BTIME)) return 0;
     *seconds = found.stx_btime.tv_sec;
     *nanoseconds = found.stx_btime.tv_nsec;
+    return 0;
 }
 
 uint64_t pfs_makedev(uint32_t major, uint32_t minor) { return makedev(major, minor); }

@@ -71,8 +71,8 @@ extern const int64_t pfs_INODE_INLINE;
 int64_t pfs_filesystem_type(int32_t fd);
 /* The f_fsid of fstatfs(2) as one number; 0 if the call fails. */
 uint64_t pfs_filesystem_number(int32_t fd);
-/* When the object was made (statx(2)); zeros if the file system does not say. */
-void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds);
+/* When the entry "name" of a directory was made (statx(2)), "" for the object "fd" itself; zeros if the file system does not say. */
+int32_t pfs_born(int32_t fd, const char *name, int64_t *seconds, uint32_t *nanoseconds);
 /* makedev(3), major(3) and minor(3) are macros. */
 uint64_t pfs_makedev(uint32_t major, uint32_t minor);
 uint32_t pfs_major(uint64_t device);
