@@ -161,10 +161,14 @@ import VolumeFormat
     @Test func aClockThatWasSetBack() throws {
         let machine = try Machine()
         let (log, epoch) = try machine.mount()
-        let now = Int64(WallClock.seconds)
-        try log.changed.made(at: Timestamp(seconds: now, nanoseconds: 999_999_999))
-        #expect(machine.store.changedList(of: epoch)?.0.isAll == false)
-        try log.changed.made(at: Timestamp(seconds: now - 100, nanoseconds: 0))
+        var made = try machine.states.root.status()
+        for born in [nil, Timestamp(seconds: WallClock.seconds, nanoseconds: 999_999_999)] {
+            made.born = born
+            try log.changed.made(made)
+            #expect(machine.store.changedList(of: epoch)?.0.isAll == false)
+        }
+        made.born = Timestamp(seconds: WallClock.seconds - 100, nanoseconds: 0)
+        try log.changed.made(made)
         #expect(machine.cuts(epoch).allSatisfy { $0?.0.isAll == true })
     }
 }

@@ -191,7 +191,7 @@ extension Check {
             if kind == .file, status.links > 1 {
                 if hasBeenSeen(status) { return advance(weight(of: status)) }
             }
-            if let scope, kind == .file ? !scope.opens(status, place.name, in: directory) : scope.readsByEnds {
+            if let scope, kind == .file ? !scope.opens(status) : scope.readsByEnds {
                 count { summary in
                     switch kind {
                     case .file: summary.files += 1

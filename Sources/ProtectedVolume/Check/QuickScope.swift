@@ -52,23 +52,17 @@ struct QuickScope: Sendable {
     }
 
     /// Whether the check opens a file, to see from its ends if it must be read.
-    func opens(_ status: Status, _ name: EntryName, in directory: BackingDirectory) -> Bool {
+    func opens(_ status: Status) -> Bool {
         switch reach {
         case .nothing: false
         case .ends, .everything: true
         case .listed:
-            listed.contains(status.inode) || directory.born(name).map { $0.nanosecondsSince1970 >= since } ?? true
+            listed.contains(status.inode) || status.born.map { $0.nanosecondsSince1970 >= since } ?? true
         }
     }
 
     /// Whether a file is read, as far as its status tells.
-    func probablyReads(_ status: Status) -> Bool {
-        switch reach {
-        case .nothing, .ends: false
-        case .everything: true
-        case .listed: listed.contains(status.inode) || status.changed.nanosecondsSince1970 >= since
-        }
-    }
+    func probablyReads(_ status: Status) -> Bool { reach != .ends && opens(status) }
 
     /// Whether a file that was opened is read only if its ends show that a crash may have damaged it.
     var readsByEnds: Bool { reach != .everything }

@@ -129,7 +129,7 @@ extension FileContent {
             try target.truncate(to: length)
             return try target.status()
         }
-        try context.epochs.changed.made(at: status.changed)
+        try context.epochs.changed.made(status)
         var block: UInt64 = 0
         var unsynced: UInt64 = 0
         while block <= last {

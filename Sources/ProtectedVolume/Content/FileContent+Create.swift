@@ -41,7 +41,7 @@ extension FileContent {
             try backing.truncate(to: UInt64(PageGeometry.pageSize))
             status = try backing.status()
         } catch { throw .store(error) }
-        try context.epochs.changed.made(at: status.changed)
+        try context.epochs.changed.made(status)
         let header = file.header
         let state = FileState(
             header: header, size: 0, pageZero: .pending,

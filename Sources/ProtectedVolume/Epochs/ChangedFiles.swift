@@ -73,8 +73,10 @@ package final class ChangedFiles: Sendable {
 
     /// Notes a file that was just made. If the clock was set back, a check cannot know it by its time, so all files count as
     /// changed from now on.
-    func made(at time: Timestamp) throws(VolumeError) {
-        let isKnown = state.withLock { state in state.list.map { time.nanosecondsSince1970 >= $0.header.began } ?? true
+    func made(_ status: Status) throws(VolumeError) {
+        guard let born = status.born?.nanosecondsSince1970 else { return }
+        let isKnown = state.withLock { state in
+            state.list.map { born >= $0.header.began } ?? true
         }
         if isKnown { return }
         try wait(for: { _ in false }) { $0.marksAll = true }

@@ -28,8 +28,8 @@ def lists(volume):
 
 
 def below(mount, name):
-    """The inode number of a file in the store, which the mount shows too."""
-    return os.stat(mount / name).st_ino
+    """The inode number of a file in the store."""
+    return os.stat(mount.command("path", mount / name).stdout.rstrip("\n")).st_ino
 
 
 def filled(environment, count=40, length=3 * PAGE):
