@@ -150,7 +150,8 @@ import VolumeFormat
     /// Without a list nobody waits.
     @Test func noList() throws {
         let machine = try Machine()
-        machine.states.fail(.createFile, at: 2, with: .ENOSPC)
+        // The lock, the state file, the lock again, and the list.
+        machine.states.fail(.createFile, at: 4, with: .ENOSPC)
         let (log, epoch) = try machine.mount()
         machine.states.clearFaults()
         try log.changed.cover(1)
