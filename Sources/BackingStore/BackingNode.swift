@@ -33,6 +33,13 @@ public enum RenameMode: Sendable {
     case noReplace
     /// Exchanges the two entries; ENOENT if the new name is missing.
     case exchange
+    /// As `replace`, and leaves a whiteout, a character device 0:0, at the old name. EINVAL if the store does not support it.
+    case whiteout
+    /// As `noReplace`, and leaves a whiteout.
+    case whiteoutNoReplace
+
+    /// Whether an object is left at the old name.
+    public var leavesWhiteout: Bool { self == .whiteout || self == .whiteoutNoReplace }
 }
 
 /// The calls that objects of every kind have. A store has one subclass for all its handles. Thread-safe.
@@ -136,6 +143,8 @@ open class BackingFile: BackingNode, @unchecked Sendable {
     open func nextData(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
     /// The first offset at or after `offset` in a hole, or the end of the file (SEEK_HOLE); ENXIO past the end.
     open func nextHole(from offset: UInt64) throws(Errno) -> UInt64 { throw .ENOSYS }
+    /// Gives a name to a file that was made without one.
+    open func link(to directory: BackingDirectory, _ newName: EntryName) throws(Errno) { throw .EOPNOTSUPP }
     /// Locks this handle until it closes (flock(2)). Waits while another handle holds the lock.
     open func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
 }
@@ -153,6 +162,9 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// True if `synchronizeStore` makes everything durable. If it is false, every changed file and directory must be
     /// synchronized itself.
     open var syncsWhole: Bool { true }
+
+    /// True if an object keeps its inode number, and its time of making is on the disk whenever the object is.
+    open var keepsIdentity: Bool { false }
 
     /// Sets a function that closes cached descriptors. The store calls it when descriptors are short.
     open func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
@@ -173,6 +185,9 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     open func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
     /// Creates a regular file and opens it for reading and writing; EEXIST if the name exists. The umask applies.
     open func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile { throw .ENOSYS }
+    /// Creates a regular file without a name and opens it for reading and writing (O_TMPFILE). It is gone after a crash, unless
+    /// `BackingFile.link` has given it a name. EOPNOTSUPP if the store does not support it.
+    open func createNamelessFile(mode: UInt32) throws(Errno) -> BackingFile { throw .EOPNOTSUPP }
     /// A handle on any object for status, mode, owner, times and extended attributes. Does not open the object and does
     /// not follow a symlink (O_PATH).
     open func node(_ name: EntryName) throws(Errno) -> BackingNode { throw .ENOSYS }

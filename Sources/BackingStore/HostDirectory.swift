@@ -48,6 +48,8 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override var keepsNewLinks: Bool { StoreType(of: host).keepsNewLinks }
 
+    public override var keepsIdentity: Bool { StoreType(of: host).keepsIdentity }
+
     public override var syncsWhole: Bool { StoreType(of: host).syncsWhole }
 
     public override func synchronize() throws(Errno) {
@@ -116,6 +118,12 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         }
     }
 
+    public override func createNamelessFile(mode: UInt32) throws(Errno) -> BackingFile {
+        try writing { () throws(Errno) in
+            HostFile(try open(dot, FileAccess.readWrite.flags | pfs_O_TMPFILE, for: fileUse, mode: mode & 0o7777))
+        }
+    }
+
     public override func node(_ name: EntryName) throws(Errno) -> BackingNode {
         BackingNode(try object(name))
     }
@@ -169,13 +177,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     // MARK: Entries by name
 
     public override func status(of name: EntryName) throws(Errno) -> Status {
-        var result = stat()
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe fstatat(host.number, $0, &result, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-        return Status(result)
+        try HostObject.status(name.terminated, in: host.number)
     }
 
     // MARK: Changing entries
@@ -221,7 +223,13 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
                 if mode == .noReplace {
                     return try unsafe FreeName.rename(name, in: from, to: newName, in: to)
                 }
-                let flags = mode == .exchange ? pfs_RENAME_EXCHANGE : 0
+                let flags: UInt32 =
+                    switch mode {
+                    case .replace, .noReplace: 0
+                    case .exchange: pfs_RENAME_EXCHANGE
+                    case .whiteout: pfs_RENAME_WHITEOUT
+                    case .whiteoutNoReplace: pfs_RENAME_WHITEOUT | pfs_RENAME_NOREPLACE
+                    }
                 _ = try retryingShim { unsafe pfs_renameat2(from, name, to, newName, flags) }
             }
         }
@@ -236,6 +244,14 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             try unsafe withCString(name.terminated, newName.terminated) { (name, newName) throws(Errno) in
                 _ = try retrying { unsafe linkat(from, name, to, newName, 0) }
             }
+        }
+    }
+
+    /// Makes `name` a hard link to a file that was made without a name.
+    func add(_ file: HostObject, as name: EntryName) throws(Errno) {
+        let path = Array("\(file.magicPath)\0".utf8)
+        try unsafe change(name) { directory, name in
+            unsafe withCString(path) { unsafe linkat(AT_FDCWD, $0, directory, name, AT_SYMLINK_FOLLOW) }
         }
     }
 

@@ -23,6 +23,11 @@ public final class HostFile: BackingFile, @unchecked Sendable {
         _ = fcntl(host.number, F_SETFL, flags)
     }
 
+    public override func link(to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {
+        guard let directory = directory as? HostDirectory else { throw .EXDEV }
+        try directory.add(host, as: newName)
+    }
+
     public override func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int {
         let position = try checkedOffset(offset, plus: UInt64(buffer.count))
         let number = host.number

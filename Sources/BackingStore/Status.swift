@@ -40,6 +40,13 @@ public struct Timestamp: Hashable, Sendable {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
     }
+
+    /// The whole time in nanoseconds, as far as the number can hold it (1677 to 2262).
+    package var nanosecondsSince1970: Int64 {
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isAbove) = product.addingReportingOverflow(nanoseconds)
+        return overflow || isAbove ? (seconds < 0 ? .min : .max) : sum
+    }
 }
 
 /// How `setTimes` changes a time (utimensat(2)).
@@ -52,7 +59,7 @@ public enum TimeChange: Hashable, Sendable {
     case set(Timestamp)
 }
 
-/// The status of an object (stat(2)).
+/// The status of an object (statx(2)).
 public struct Status: Hashable, Sendable {
     /// `st_dev`.
     public var device: UInt64
@@ -80,12 +87,15 @@ public struct Status: Hashable, Sendable {
     public var modified: Timestamp
     /// Last change of the inode.
     public var changed: Timestamp
+    /// When the object was made; nil if the file system does not say. With the inode number it tells an object from later
+    /// ones that get its number.
+    public var born: Timestamp?
 
     /// Makes a status from its values.
     package init(
         device: UInt64, inode: UInt64, mode: UInt32, links: UInt64, owner: UInt32, group: UInt32,
         specialDevice: UInt64, size: UInt64, blocks: UInt64, blockSize: UInt64, accessed: Timestamp,
-        modified: Timestamp, changed: Timestamp
+        modified: Timestamp, changed: Timestamp, born: Timestamp? = nil
     ) {
         self.device = device
         self.inode = inode
@@ -100,6 +110,7 @@ public struct Status: Hashable, Sendable {
         self.accessed = accessed
         self.modified = modified
         self.changed = changed
+        self.born = born
     }
 
     /// The object's type.

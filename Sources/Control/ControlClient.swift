@@ -95,9 +95,9 @@ package struct ControlClient: ~Copyable {
         }
     }
 
-    /// Begins to unmount.
-    package func unmount() throws(ControlError) {
-        _ = try ask(["request": "unmount"], seconds: 60)
+    /// Begins to unmount. If forced, programs that use the mount do not hinder it.
+    package func unmount(isForced: Bool = false) throws(ControlError) {
+        _ = try ask(["request": "unmount", "force": .bool(isForced)], seconds: 60)
     }
 
     /// Changes a file's class. Calls `progress` while the change runs.

@@ -83,7 +83,7 @@ extension ControlServer {
             case "lock": return Self.success(try handler.lock(grace: request["grace"]?.number).json)
             case "unlock": return Self.success(["outcome": .string(try unlock(request, channel).word)])
             case "unmount":
-                try handler.unmount()
+                try handler.unmount(isForced: request["force"]?.bool ?? false)
                 return Self.success(.null)
             case "class":
                 let change = try Self.classRequest(request)

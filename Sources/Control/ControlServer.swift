@@ -13,8 +13,8 @@ package protocol ControlHandler: AnyObject, Sendable {
     func lock(grace: Double?) throws(ControlFailure) -> LockReport
     /// Unlocks the volume. The handler imposes the growing delays after failures.
     func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome
-    /// Begins to unmount. The answer is sent before the server stops.
-    func unmount() throws(ControlFailure)
+    /// Begins to unmount. The answer is sent before the server stops. If forced, programs that use the mount do not hinder it.
+    func unmount(isForced: Bool) throws(ControlFailure)
     /// Changes a file's class, with a new file key or by wrapping the key again. Calls `progress` often, and gives up
     /// when it returns false because the client is gone.
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure)

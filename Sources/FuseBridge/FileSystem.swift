@@ -68,6 +68,7 @@ open class FileSystem {
     open func open(_ request: borrowing Request, node: NodeID, flags: Int32, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
+    /// The name is `Session.noName` for a file without a name (O_TMPFILE).
     open func create(
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, flags: Int32,
         _ reply: consuming Reply

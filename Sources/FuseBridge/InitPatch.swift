@@ -1,4 +1,4 @@
-// Sets four flags in the INIT reply that libfuse 3.14 cannot set.
+// Sets four flags in the INIT reply that libfuse 3.14 cannot set, and passes on a request that it does not know.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -66,6 +66,16 @@ struct InitPatch {
     }
 }
 
+/// Gives libfuse a TMPFILE request, which 3.14 does not know, as a CREATE. Both have the same layout and the same answer. The
+/// kernel's name of a file without a name is "/" (`Session.noName`).
+private func serveTemporaryFile(_ request: UnsafeMutableRawBufferPointer) {
+    let (create, temporaryFile): (UInt32, UInt32) = (35, 51)
+    guard request.count >= 8, unsafe request.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == temporaryFile else {
+        return
+    }
+    unsafe request.storeBytes(of: create, toByteOffset: 4, as: UInt32.self)
+}
+
 /// libfuse's input and output, through the session's patch until INIT has been answered, and past its trace.
 func makeCustomIO() -> fuse_custom_io {
     var table = fuse_custom_io()
@@ -78,6 +88,7 @@ func makeCustomIO() -> fuse_custom_io {
         if let trace = session.trace, count > 0 {
             unsafe trace.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
         }
+        if count > 0 { unsafe serveTemporaryFile(UnsafeMutableRawBufferPointer(start: buffer, count: count)) }
         return count
     }
     unsafe table.writev = { descriptor, vectors, count, userdata in

@@ -32,6 +32,7 @@ public enum SessionError: Error, Equatable {
     private var threads: [BackgroundThread] = []
     /// Raised to ask the workers to wipe their buffers.
     private let wipeCount = Atomic<UInt64>(0)
+    private let hasLeft = Atomic(false)
     private struct Workers: Sendable {
         /// For each worker that runs, the count up to which it has wiped.
         var wiped: [pthread_t: UInt64] = [:]
@@ -48,6 +49,9 @@ public enum SessionError: Error, Equatable {
     public private(set) var mountPoint = ""
     /// The number of workers with a buffer that could not be locked against swapping.
     public var unlockedBuffers: Int { workers.withLock { $0.unlockedBuffers } }
+
+    /// The name in a CREATE of a file without a name. No file can have it.
+    public static let noName: StaticString = "/"
 
     /// A session of `fileSystem`, not mounted yet.
     public init(_ fileSystem: FileSystem, trace: RequestTrace? = nil) {
@@ -128,11 +132,28 @@ public enum SessionError: Error, Equatable {
         threads = []
     }
 
+    /// Makes the workers end although the mount exists. `close` then closes `/dev/fuse`, which ends the connection.
+    public func leave() {
+        guard let session = unsafe pointer else { return }
+        hasLeft.store(true, ordering: .relaxed)
+        unsafe fuse_session_exit(session)
+        // A worker between its look at the session and its read(2) misses the signal, so the signal is sent again.
+        while true {
+            let isDone = workers.withLock { workers in
+                for thread in workers.wiped.keys { pthread_kill(thread, wakeSignal) }
+                return workers.wiped.isEmpty
+            }
+            if isDone { return }
+            usleep(500)
+        }
+    }
+
     /// Frees libfuse's memory, after `wait`. Lazily unmounts a mount that still exists.
     public func close() {
         precondition(threads.isEmpty, "workers still run")
         guard let session = unsafe pointer else { return }
-        unsafe fuse_session_unmount(session)
+        // After `leave` another mount may be at the path.
+        if !hasLeft.load(ordering: .relaxed) { unsafe fuse_session_unmount(session) }
         unsafe fuse_session_destroy(session)
         unsafe pointer = nil
     }
@@ -262,7 +283,7 @@ extension RequestedCapabilities {
     func apply(to connection: inout fuse_conn_info) {
         var want =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
-            | FUSE_CAP_PARALLEL_DIROPS
+            | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT
         if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
         if asynchronousDirectIO { want |= FUSE_CAP_ASYNC_DIO }
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA

@@ -114,6 +114,15 @@ package final class Frontend: Sendable {
         calls.settle(until: monotonicNanoseconds() + 1_000_000_000)
     }
 
+    /// Has the kernel write back what programs have written, and drops all pages. What the store does not take in time stays.
+    package func writeBack(seconds: UInt64) {
+        let time = seconds * 1_000_000_000
+        _ = calls.evictor.evict(volume.knownFiles, until: monotonicNanoseconds() + time, patience: time)
+    }
+
+    /// Ends the session although the file system is mounted. Requests fail from then on.
+    package func leave() { session.leave() }
+
     /// Frees the session, after `wait`. The caller closes the volume.
     package func close() {
         mender.stop()

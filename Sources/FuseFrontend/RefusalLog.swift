@@ -69,10 +69,6 @@ final class RefusalLog: Sendable {
     }
 
     private static func name(of process: Int32) -> String {
-        guard process > 0, let bytes = try? readFile(HostPath("/proc/\(process)/comm")) else {
-            return ""
-        }
-        let text = String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
-        return " (\(text.filter { $0.isASCII && !$0.isNewline && $0 != "\u{1b}" }))"
+        Processes.name(of: process).map { " (\($0))" } ?? ""
     }
 }

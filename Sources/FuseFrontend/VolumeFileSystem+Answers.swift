@@ -95,6 +95,13 @@ extension VolumeFileSystem {
         return node
     }
 
+    /// Looks a name up. `.` and `..` come for file handles only: the object with that number, and its directory.
+    func entry(_ number: NodeID, _ name: [UInt8]) throws(VolumeError) -> ProtectedVolume.Entry {
+        if name == Array(".".utf8) { return try volume.object(number) }
+        if name == Array("..".utf8) { return try volume.parent(of: node(number)) }
+        return try volume.lookup(name, in: node(number))
+    }
+
     /// Whether handles of `node` are closed now. An unread class counts as class A.
     func isClosed(_ node: Node) -> Bool {
         guard node.kind == .file else { return false }
@@ -136,7 +143,7 @@ extension VolumeFileSystem {
 
     func shown(_ entry: ProtectedVolume.Entry, afterChange: Bool = false) -> FuseBridge.Entry {
         FuseBridge.Entry(
-            node: entry.node.number, generation: 0, attributes: shown(entry.attributes),
+            node: entry.node.number, generation: UInt64(entry.node.generation), attributes: shown(entry.attributes),
             attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout)
     }
 

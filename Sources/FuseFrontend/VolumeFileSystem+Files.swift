@@ -229,6 +229,8 @@ extension RenameMode {
         case 0: self = .replace
         case 1: self = .noReplace
         case 2: self = .exchange
+        case 4: self = .whiteout
+        case 5: self = .whiteoutNoReplace
         default: return nil
         }
     }

@@ -42,10 +42,15 @@ extension VolumeFileSystem {
         }
     }
 
-    /// LISTXATTR.
-    func listAttributes(_ number: NodeID, size: Int, _ reply: consuming Reply) {
+    /// LISTXATTR. The kernel lets only an administrator use `trusted.*`, but leaves listing to the file system (xattr(7)).
+    func listAttributes(_ request: borrowing Request, _ number: NodeID, size: Int, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            let names = Array(try volume.listXattr(node(number)).map { $0 + [0] }.joined())
+            var all = try volume.listXattr(node(number))
+            let isTrusted = { (name: [UInt8]) in name.span.hasText(AttributeName.trustedPrefix) }
+            if all.contains(where: isTrusted), !Processes.isAdministrator(request.process) {
+                all.removeAll(where: isTrusted)
+            }
+            let names = Array(all.map { $0 + [0] }.joined())
             answer(reply, size, names.span)
         } catch {
             reply.error(error.errno.rawValue)

@@ -48,8 +48,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            let entry = try volume.lookup(copyBytes(name), in: node(parent))
-            answer(entry, reply)
+            answer(try entry(parent, copyBytes(name)), reply)
         } catch {
             if error == .noEntry, negativeTimeout > 0 {
                 _ = reply.entry(.missing(timeout: negativeTimeout))
@@ -121,7 +120,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             guard let mode = RenameMode(flags: flags) else { throw .invalid }
             let changed = try volume.rename(
-                copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode)
+                copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode,
+                caller: Caller(request))
             for node in changed {
                 times.namesChanged(of: node, by: request.process)
                 evictIfOvertaken(node)
@@ -198,7 +198,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     }
 
     override func listXattr(_ request: borrowing Request, node: NodeID, size: Int, _ reply: consuming Reply) {
-        listAttributes(node, size: size, reply)
+        listAttributes(request, node, size: size, reply)
     }
 
     override func removeXattr(
@@ -235,8 +235,11 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
-            let (entry, content) = try volume.create(
-                copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
+            let parent = try node(parent)
+            let (entry, content) =
+                name.equals(Session.noName)
+                ? try volume.createNameless(in: parent, mode: mode, caller: Caller(request))
+                : try volume.create(copyBytes(name), in: parent, mode: mode, caller: Caller(request))
             // The volume retains a new file as writable, whatever the flags say.
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
             let handle = opened(entry.node, content, isWritable: true, isWriteOnly: isWriteOnly, request)

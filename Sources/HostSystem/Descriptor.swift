@@ -1,5 +1,6 @@
 // A file descriptor that is closed exactly once.
 
+internal import CLinuxShim
 package import Glibc
 
 /// Owns one open file descriptor and closes it at the end of its life.
@@ -31,6 +32,12 @@ package struct Descriptor: ~Copyable, Sendable {
         var result = stat()
         guard unsafe fstat(number, &result) == 0 else { throw .last("fstat") }
         return result
+    }
+
+    /// syncfs(2).
+    package func syncFileSystem() throws(SystemError) {
+        let result = pfs_syncfs(number)
+        guard result == 0 else { throw SystemError(code: -result, call: "syncfs") }
     }
 
     /// Reads until `buffer` is full or the file ends. Returns the number of bytes.

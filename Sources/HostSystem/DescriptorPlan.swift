@@ -5,7 +5,7 @@ import Glibc
 /// The descriptors of a process that serves a mount. They are divided so that the control socket, an unlock and the end
 /// of the mount never lack one because programs have many files open.
 package struct DescriptorPlan: Sendable {
-    /// The descriptors of the process itself. It always has 3 standard streams, /dev/fuse, the guard's pipe, the mount
+    /// The descriptors of the process itself. It always has 3 standard streams, /dev/fuse, the connection's abort file, the guard's pipe, the mount
     /// point, the volume's directory, the control socket, the mount table and the system log. For a moment it needs 5
     /// for an unlock (keybag, device key, state file, its lock and its directory), 4 for the helper's calls on the
     /// mount, and 5 for unmounting through fusermount3.

@@ -87,6 +87,20 @@ package enum MountTable {
         return best
     }
 
+    /// The processes of other mount namespaces in which a file system is mounted, as far as this process may see.
+    ///
+    /// - Parameter device: "MAJOR:MINOR".
+    package static func processesElsewhere(with device: String) -> [Int32] {
+        let own = Processes.namespace("mnt", of: "self")
+        let numbers = ((try? FileStatus.names(in: HostPath("/proc"))) ?? []).compactMap { Int32($0.description) }
+        return numbers.sorted().filter { process in
+            guard Processes.namespace("mnt", of: "\(process)") != own,
+                let table = try? readFile(HostPath("/proc/\(process)/mountinfo"), limit: 64 << 20)
+            else { return false }
+            return parse(table).contains { $0.device == device }
+        }
+    }
+
     /// Parses mountinfo and skips lines that it does not understand.
     static func parse(_ bytes: [UInt8]) -> [MountEntry] {
         bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in

@@ -145,6 +145,8 @@ package enum AttributeName {
     package static let ownPrefix: StaticString = "user.protectfs."
     /// Prefix of encrypted attributes in the backing store.
     package static let encryptedPrefix: StaticString = "user.pfs."
+    /// Prefix of names that only an administrator may see.
+    package static let trustedPrefix: StaticString = "trusted."
     /// A POSIX ACL, passed to the backing file system.
     package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.

@@ -17,10 +17,15 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// The class number that is reserved for `NSFileProtectionCompleteWhenUserInactive`.
     package static let reservedNumber: UInt8 = 7
 
-    /// The class that a value of `user.protection` requests.
+    /// The value of `user.protection` that takes a directory's default away.
+    package static let inherit: StaticString = "inherit"
+
+    /// What a value of `user.protection` requests.
     package enum Request: Hashable, Sendable {
         /// A class.
         case known(ProtectionClass)
+        /// No class: takes a directory's default away.
+        case inherit
         /// `NSFileProtectionCompleteWhenUserInactive`, which is reserved: EOPNOTSUPP.
         case reserved
         /// Not a class: EINVAL.
@@ -30,6 +35,7 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// Parses a value of `user.protection` exactly. A trailing newline or NUL is invalid.
     package static func request(_ value: Span<UInt8>) -> Request {
         for candidate in allCases where candidate.accepts(value) { return .known(candidate) }
+        if value.equals(inherit) { return .inherit }
         if value.equals("NSFileProtectionCompleteWhenUserInactive") || value.equals("completeWhenUserInactive") {
             return .reserved
         }

@@ -59,7 +59,7 @@ final class TestHandler: ControlHandler {
     let abandoned = Lock(false)
     let onUnmount = Lock<@Sendable () -> Void>({})
 
-    func unmount() throws(ControlFailure) {
+    func unmount(isForced: Bool) throws(ControlFailure) {
         unmounts.add(1, ordering: .relaxed)
         onUnmount.withLock { $0 }()
         usleep(50_000)

@@ -130,6 +130,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
         _ name: EntryName, to directory: BackingDirectory, _ newName: EntryName, mode: RenameMode
     ) throws(Errno) {
         guard let directory = directory as? MemoryDirectory, directory.store === store else { throw .EXDEV }
+        if mode.leavesWhiteout { throw .EINVAL }
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.rename, number)
             let (moved, kind) = try state.find(name, in: number)

@@ -30,7 +30,10 @@ import VolumeFormat
         #expect(try again.node("d/a").protectionClass == nil)
         #expect(try again.volume.protectionClass(of: again.node("d/a")) == .complete)
         try again.volume.removeXattr(again.node("d"), Array("user.protection".utf8))
+        #expect(try again.getClass("d") == "complete")
+        try again.setClass("d", "inherit")
         #expect(throws: VolumeError.noAttribute) { try again.getClass("d") }
+        #expect(throws: VolumeError.invalid) { try again.setClass("d/a", "inherit") }
         #expect(throws: VolumeError.invalid) { try again.setClass("d", "complete\n") }
         #expect(throws: VolumeError.notSupported) { try again.setClass("d/a", "completeWhenUserInactive") }
     }

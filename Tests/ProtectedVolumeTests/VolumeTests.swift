@@ -42,7 +42,7 @@ import VolumeFormat
         try it.write("f", "content")
         let node = try it.node("f")
         it.volume.trueSizes.withLock {
-            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.number + 1)
+            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.serial + 1)
         }
         try it.volume.withContent(node, writable: true) { (_) throws(VolumeError) in
             #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: true) }
@@ -219,8 +219,7 @@ import VolumeFormat
             try it.volume.setXattr(node, Array("user.empty".utf8), value: [], mode: .set)
             #expect(try it.volume.getXattr(node, Array("user.empty".utf8)) == [])
             let names = try it.volume.listXattr(node).map { String(decoding: $0, as: UTF8.self) }.sorted()
-            let own = path == "f" ? ["user.protection"] : []
-            #expect(names == ["user.comment", "user.empty"] + own)
+            #expect(names == ["user.comment", "user.empty"])
             let (directory, entry) = try it.backing(path)
             for stored in try directory.node(entry).attributeNames() {
                 #expect(String(decoding: stored, as: UTF8.self).hasPrefix("user.pfs."))

@@ -67,12 +67,7 @@ extension Volume {
         }
         var result: [[UInt8]] = []
         let protection = NameCipher.bytes(of: AttributeName.protection)
-        // It is listed, too, if its value is not known because a newer version has set it.
-        if node.kind == .file {
-            result.append(protection)
-        } else if let record = try record(of: node), record.defaultClass != nil || record.known == .names {
-            result.append(protection)
-        }
+        if try listsProtection(of: node) { result.append(protection) }
         let object = try backing(node)
         let all = try below { () throws(Errno) in try object.attributeNames() }
         var id: ObjectID?

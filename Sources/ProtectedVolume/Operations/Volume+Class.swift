@@ -70,6 +70,35 @@ extension Volume {
         return try FileContent.header(in: content, backing: file)
     }
 
+    /// Whether a listing names the class, so that copies carry it: someone has chosen it, or a copy without it may get a weaker
+    /// one. What cannot be read is listed, so that a copy fails and does not weaken.
+    func listsProtection(of node: Node) throws(VolumeError) -> Bool {
+        guard node.kind == .directory else { return (try? listsClass(ofFile: node)) ?? true }
+        guard let record = try record(of: node) else { return false }
+        if record.known == .names { return true }
+        guard let own = record.defaultClass else { return false }
+        guard node !== root, let parent = node.state.withLock({ $0.place?.parent }),
+            (try? self.record(of: parent))?.defaultClass == own
+        else { return true }
+        return (try? own.isStronger(than: leastDefault())) ?? true
+    }
+
+    private func listsClass(ofFile node: Node) throws(VolumeError) -> Bool {
+        let header = try header(of: node)
+        if header?.flags.contains(.explicit) == true { return true }
+        var own = header?.protectionClass
+        if own == nil { own = try protectionClass(of: node) }
+        guard let own else { return false }
+        return try own.isStronger(than: leastDefault())
+    }
+
+    /// The weakest class that a new file gets without a directory's default. Another mount may have another option than this.
+    private func leastDefault() throws(VolumeError) -> ProtectionClass {
+        if let stored = try record(of: root)?.defaultClass { return stored }
+        let usual = ProtectionClass.volumeDefault
+        return options.defaultClass.isStronger(than: usual) ? usual : options.defaultClass
+    }
+
     func ownValue(_ attribute: OwnAttribute, of node: Node) throws(VolumeError) -> [UInt8] {
         switch attribute {
         case .protection:
@@ -101,6 +130,9 @@ extension Volume {
         let wanted: ProtectionClass
         switch ProtectionClass.request(value) {
         case .known(let known): wanted = known
+        case .inherit:
+            guard node.kind == .directory else { throw .invalid }
+            return try setDefault(nil, of: node, mode: mode)
         case .reserved: throw .notSupported
         case .invalid: throw .invalid
         }
@@ -147,11 +179,12 @@ extension Volume {
     func removeOwn(_ attribute: OwnAttribute, of node: Node) throws(VolumeError) {
         guard case .protection = attribute else { throw .noAttribute }
         switch node.kind {
+        // A copying program removes what its source does not have. That changes no class, and must not fail.
         case .directory:
             guard try defaultClass(node) != nil else { throw .noAttribute }
-            try setDefault(nil, of: node, mode: .set)
+            _ = try recordForCreating(in: node)
         case .file:
-            // This does not change the class and must not fail. EXPLICIT is cleared if the key is available.
+            // EXPLICIT is cleared if the key is available.
             do throws(VolumeError) {
                 try withContent(node, writable: true) { (content) throws(VolumeError) in
                     try content.removeExplicit()

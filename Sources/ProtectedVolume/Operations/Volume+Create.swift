@@ -28,6 +28,28 @@ extension Volume {
         return (Entry(node: entry.node, attributes: attributes(entry.node, status)), content)
     }
 
+    /// Creates a regular file without a name (O_TMPFILE). It has the class of new files in `parent`, and is gone when its last
+    /// handle is closed, or after a crash, unless `link` gives it a name. The caller releases it as after `create`.
+    package func createNameless(
+        in parent: Node, mode: UInt32, caller: Caller
+    ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
+        try requireWritable()
+        let protectionClass = try classForNewFile(in: parent)
+        try requireKey(forNew: protectionClass)
+        let directory = try directory(parent)
+        let bits = self.mode(mode, for: caller, in: parent, directory)
+        let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
+        let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
+        try own(file, mode: bits, isDirectory: false, caller: caller, in: directory)
+        let made = try FileContent.create(new, in: content, backing: file)
+        let status = try below { () throws(Errno) in try file.status() }
+        let node = nodes.rememberNameless(status)
+        node.remember(class: protectionClass)
+        attachNew(made, to: node)
+        wipeIfClosed(made)
+        return (Entry(node: node, attributes: attributes(node, status)), made)
+    }
+
     /// If a lock came during the creation, it has not visited this content. No other thread has it open yet.
     private func wipeIfClosed(_ content: FileContent) {
         let protectionClass = content.protectionClass
@@ -84,7 +106,7 @@ extension Volume {
             contents.families.next = nil
         }
         parent.directory?.setNeedsSync()
-        directories.insert(made, for: entry.node.number)
+        directories.insert(made, for: entry.node.serial)
         noteChange(entry.node)
         return entry
     }
@@ -116,14 +138,6 @@ extension Volume {
             try? opened?.unlink(BackingName.record)
             try? directory.removeDirectory(temporary)
             throw error
-        }
-    }
-
-    /// Renames to a name that must be free. For a repair, whose changes of directories are not noted.
-    func renameNew(_ name: EntryName, to newName: EntryName, _ directory: BackingDirectory) throws(VolumeError) {
-        try below { () throws(Errno) in
-            try directory.rename(name, to: directory, newName, mode: .noReplace)
-            if !directory.syncsWhole { try directory.synchronize() }
         }
     }
 
@@ -199,6 +213,9 @@ extension Volume {
         guard node.kind != .directory else { throw .refused(.EPERM) }
         let (directory, encoded) = try prepare(name, in: parent)
         defer { noteChange(parent) }
+        if let content = node.state.withLock({ $0.isUnlinked ? $0.content : nil }) {
+            return try nameFirst(node, content, name, encoded, in: parent, directory)
+        }
         // A page 0 that waits is written before the file gets a second name.
         if let content = node.state.withLock({ $0.content }) { try content.flushHeader() }
         try making(encoded, in: parent, directory) { () throws(VolumeError) in
@@ -208,6 +225,27 @@ extension Volume {
         }
         let status = try below { () throws(Errno) in try directory.status(of: encoded.entry) }
         return try entry(status, in: parent, encoded.entry)
+    }
+
+    /// Gives a file that was made without a name its first one, and the class of a new file of that name if it is stronger.
+    private func nameFirst(
+        _ node: Node, _ content: FileContent, _ name: [UInt8], _ encoded: EncodedName, in parent: Node,
+        _ directory: BackingDirectory
+    ) throws(VolumeError) -> Entry {
+        guard try status(of: encoded.entry, in: directory) == nil else { throw .exists }
+        let wanted = try classForNewFile(name, encoded.entry, in: parent, directory)
+        if !content.header.flags.contains(.explicit), wanted.isStronger(than: content.protectionClass) {
+            try content.changeClass(to: wanted, explicit: false)
+            node.remember(class: wanted)
+        }
+        try content.flushHeader()
+        try making(encoded, in: parent, directory) { () throws(VolumeError) in
+            try below { () throws(Errno) in try content.backing.link(to: directory, encoded.entry) }
+        }
+        let status = try below { () throws(Errno) in try content.backing.status() }
+        nodes.named(node, at: Place(parent: parent, name: encoded.entry))
+        noteChange(node)
+        return Entry(node: node, attributes: attributes(node, status))
     }
 
     /// Begins every creation: requires a directory with a record, and encodes the name there.

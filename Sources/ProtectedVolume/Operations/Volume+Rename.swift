@@ -30,7 +30,8 @@ extension Volume {
     /// - Returns: the known nodes whose names have changed.
     @discardableResult
     package func rename(
-        _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode
+        _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode,
+        caller: Caller? = nil
     ) throws(VolumeError) -> [Node] {
         try requireWritable()
         let newID = try idForCreating(in: newParent)
@@ -55,13 +56,17 @@ extension Volume {
             name: encoded, status: status, target: target)
         switch mode {
         case .exchange: try exchange(move)
-        case .noReplace:
+        case .noReplace, .whiteoutNoReplace:
             guard target == nil else { throw .exists }
-            try placeFree(move, mode: .noReplace)
-        case .replace:
+            try placeFree(move, mode: mode)
+        case .replace, .whiteout:
             // The names belong to one inode. POSIX keeps both.
             if let target, InodeKey(target) == InodeKey(status) { return [] }
-            try replace(move)
+            try replace(move, mode: mode)
+        }
+        if mode.leavesWhiteout, let caller, let whiteout = try? directory.node(source.name.entry) {
+            // The store has given it to the daemon. Its mode is 0.
+            try? own(whiteout, mode: 0, isDirectory: false, caller: caller, in: directory)
         }
         return [status, target].compactMap { $0.flatMap { nodes.known(InodeKey($0)) } }
     }
@@ -94,8 +99,8 @@ extension Volume {
         }
     }
 
-    private func replace(_ move: ResolvedRename) throws(VolumeError) {
-        guard let target = move.target else { return try placeFree(move, mode: .replace) }
+    private func replace(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
+        guard let target = move.target else { return try placeFree(move, mode: mode) }
         if target.kind == .directory {
             guard move.isDirectory else { throw .refused(.EISDIR) }
             let child = try below { () throws(Errno) in try move.newDirectory.openDirectory(move.name.entry) }
@@ -103,7 +108,7 @@ extension Volume {
             try holdingStructure(move) { () throws(VolumeError) in
                 try withRecordAside(of: move.name.entry, child, in: move.newParent, move.newDirectory) {
                     () throws(VolumeError) in
-                    try place(move, mode: .replace, replaced: (target, child))
+                    try place(move, mode: mode, replaced: (target, child))
                 }
             }
             return
@@ -115,7 +120,7 @@ extension Volume {
             let pin = nodes.known(InodeKey(target)).flatMap { _ in
                 pins.pin { () throws(Errno) in try move.newDirectory.node(move.name.entry) }
             }
-            try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: .replace) }
+            try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
             if let node = nodes.known(InodeKey(target)) {
                 nodes.unlinked(node, at: move.newPlace, pin: pin, isLast: target.links <= 1)
             }
@@ -148,7 +153,10 @@ extension Volume {
                 if move.isDirectory { node.directory?.setNeedsSync() }
             }
         }
-        if let companion = Self.companionName(of: move.source.name.entry) { try? move.directory.unlink(companion) }
+        // A whiteout has the old name, and its companion.
+        if !mode.leavesWhiteout, let companion = Self.companionName(of: move.source.name.entry) {
+            try? move.directory.unlink(companion)
+        }
         if move.isDirectory { move.newParent.directory?.setNeedsSync() }
     }
 
@@ -160,7 +168,7 @@ extension Volume {
         if move.name.companion != nil || replacesDirectory, !needed.contains(where: { $0 === move.newParent }) {
             needed.append(move.newParent)
         }
-        let locks = needed.sorted { $0.number < $1.number }.compactMap { $0.directory?.structure }
+        let locks = needed.sorted { $0.serial < $1.serial }.compactMap { $0.directory?.structure }
         switch locks.count {
         case 0: try body()
         case 1: try locks[0].withLock { (_) throws(VolumeError) in try body() }

@@ -53,6 +53,8 @@ package final class Volume: Sendable {
     let pins: PinCount
     /// What was changed and not synced; nil if syncfs(2) of the store makes everything durable.
     let unsynced: UnsyncedNodes?
+    /// The directories in which existing files were opened for writing.
+    let changesExpected = Lock(ExpectedChanges())
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
     let rootDirectory: BackingDirectory
@@ -64,6 +66,8 @@ package final class Volume: Sendable {
     let opened = Lock<[UInt64: Node]>([:])
     /// The files whose backing length does not give their size.
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
+    /// The store's inodes and their directories; nil until a file handle needs them.
+    let inodeIndex = Lock<InodeIndex?>(nil)
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
     /// The limit of names remembered there. Further names are not reported.
@@ -114,7 +118,8 @@ package final class Volume: Sendable {
             }
         let epochs = EpochLog(
             endedBadly: (known?.openEpochs ?? []).filter { !mounted.contains($0) }, tolerance: tolerance,
-            record: state.map(EpochRecord.init) ?? .none())
+            record: state.map { EpochRecord($0, listsChanges: tolerance != .everything && directory.keepsIdentity) }
+                ?? .none())
         try self.init(
             directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }
@@ -147,7 +152,7 @@ package final class Volume: Sendable {
         unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes()
         nodes = NodeTable(
             root: Node(
-                number: 1, kind: .directory, key: InodeKey(status), place: nil,
+                number: .root, serial: 0, kind: .directory, key: InodeKey(status), place: nil,
                 nodesWithCachedPages: NodesWithCachedPages()))
         // The volume was mounted with a passphrase or without device key, so no unlock will follow.
         if keys.state == .unlocked { takeLateRecords() }
@@ -178,11 +183,14 @@ package final class Volume: Sendable {
     /// Takes `count` lookups back.
     package func forget(_ node: Node, count: UInt64) {
         nodes.forget(node, count: count)
-        if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
+        if node.kind == .directory, !nodes.knows(node) { directories.remove(node.serial) }
     }
 
     /// The nodes of classes A and B that may have pages in the kernel's cache. A lock visits them all.
     package var nodesWithCachedPages: [Node] { nodes.withCachedPages.all.compactMap { nodes.node($0) } }
+
+    /// The numbers of the regular files that the kernel knows now.
+    package var knownFiles: [UInt64] { nodes.files }
 
     /// The number of nodes that the kernel knows now.
     package var knownNodeCount: Int { nodes.count }

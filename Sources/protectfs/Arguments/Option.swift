@@ -41,7 +41,10 @@ struct Value: Sendable {
     /// The name of a slot.
     static let label = Value(name: "NAME", kind: .text)
     /// A protection class.
-    static let protectionClass = Value(name: "CLASS", kind: .words(ProtectionClass.allCases.map(\.canonicalName)))
+    static let protectionClass = Value(name: "CLASS", kind: .words(classes))
+    /// The same, or the word that takes a directory's default away.
+    static let classOrInherit = Value(name: "CLASS", kind: .words(classes + ["\(ProtectionClass.inherit)"]))
+    private static let classes = ProtectionClass.allCases.map(\.canonicalName)
 }
 
 /// One option of a command.

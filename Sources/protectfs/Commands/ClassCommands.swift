@@ -18,12 +18,13 @@ extension Command {
         run: ClassCommands.get)
 
     static let classSet = Command(
-        "class set", .classes, [Operand("CLASS", Value.protectionClass.kind), .paths],
+        "class set", .classes, [Operand("CLASS", Value.classOrInherit.kind), .paths],
         "Sets the class of files, and the class that directories give to new entries.",
         details: """
             CLASS is complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D): as a name, a
             short name (unless-open, until-first-unlock), a letter, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
-            default class of the volume. Setting a stronger class re-encrypts the file, so that no old copy of its header opens it. The
+            default class of the volume. The word inherit takes the default of directories away: new files in them then get the
+            default of the volume; files keep their class. Setting a stronger class re-encrypts the file, so that no old copy of its header opens it. The
             command warns if new files beside a file get another class.
             """,
         options: [
@@ -233,6 +234,7 @@ enum ClassCommands {
 
     static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
+        if word == HostPath("\(ProtectionClass.inherit)") { return try takeDefaults(arguments) }
         guard let wanted = ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) else {
             throw ErrorMessages.unknownClass(word)
         }
@@ -262,19 +264,31 @@ enum ClassCommands {
         }
     }
 
+    /// Takes the default of directories away: `class set inherit`.
+    private static func takeDefaults(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let isRecursive = arguments.has("recursive")
+        return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, _) throws(CommandFailure) in
+            guard entry.isDirectory else {
+                if isRecursive { return }
+                throw .init(.usage, "\(entry.path): only a directory inherits the default of the volume")
+            }
+            try write(Array("\(ProtectionClass.inherit)".utf8), entry.path)
+        }
+    }
+
+    private static func write(_ value: [UInt8], _ path: HostPath) throws(CommandFailure) {
+        do throws(SystemError) {
+            try ExtendedAttribute.write(AttributeName.protection.description, of: path, value)
+        } catch {
+            throw explain(error, path)
+        }
+    }
+
     private static func set(_ wanted: ProtectionClass, _ entry: Entry, _ arguments: Arguments) throws(CommandFailure) {
         let isTightening = entry.protectionClass.map { wanted.isStronger(than: $0) } ?? false
         let reencrypts =
             !entry.isDirectory && !arguments.has("wrap-only") && (isTightening || arguments.has("reencrypt"))
-        guard reencrypts else {
-            do throws(SystemError) {
-                try ExtendedAttribute.write(
-                    AttributeName.protection.description, of: entry.path, Array(wanted.canonicalName.utf8))
-            } catch {
-                throw explain(error, entry.path)
-            }
-            return
-        }
+        guard reencrypts else { return try write(Array(wanted.canonicalName.utf8), entry.path) }
         let (mount, below) = try MountLookup.containing(entry.path)
         let client = try DaemonConnection.connect(mount, mount.mountPoint)
         let progress = Progress()

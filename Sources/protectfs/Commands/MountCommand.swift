@@ -89,25 +89,52 @@ extension Command {
         "unmount", .mounting, [.mountPoint], "Unmounts a volume.",
         details: """
             The command returns when everything is on disk and the daemon has ended. It also removes a mount whose daemon has
-            died.
+            died. If the volume is also mounted elsewhere, such as in a container, the volume is locked at once, the command names
+            the processes, and the mount ends there \(UseElsewhere.grace) s later.
             """,
-        examples: [.init("protectfs unmount ~/documents", "Unmount a volume.")], usesKeys: false,
+        options: [
+            Option(
+                "force",
+                help:
+                    "end the mount at once, even if programs use it here or elsewhere; what they have written is stored as far as possible"
+            )
+        ],
+        examples: [
+            .init("protectfs unmount ~/documents", "Unmount a volume."),
+            .init("protectfs unmount --force ~/documents", "End a mount that programs still use."),
+        ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
-            return try unmount(path, try MountLookup.at(path))
+            return try unmount(path, try MountLookup.at(path), isForced: arguments.has("force"))
         })
 
-    private static func unmount(_ path: HostPath, _ entry: MountEntry) throws(CommandFailure) -> ExitCode {
+    /// Waits until the daemon has ended, and says what it waits for.
+    private static func waitForEnd(
+        _ watch: borrowing ProcessWatch, _ path: HostPath, _ entry: MountEntry, isForced: Bool
+    ) -> Bool {
+        if watch.waitForEnd(seconds: 2) { return true }
+        let place = UseElsewhere(entry)
+        if !isForced, !place.isEmpty {
+            Output.note(
+                "protectfs: \(path): unmounted here and locked, but still mounted \(place.words); it ends there in \(UseElsewhere.grace) s"
+            )
+        }
+        return watch.waitForEnd(seconds: 600)
+    }
+
+    private static func unmount(
+        _ path: HostPath, _ entry: MountEntry, isForced: Bool
+    ) throws(CommandFailure) -> ExitCode {
         do throws(CommandFailure) {
             let client = try DaemonConnection.connect(entry, path)
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
             let session = (try? client.info()).map(MountSession.init)
             let watch = try? ProcessWatch(process)
-            try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
+            try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount(isForced: isForced) }
             // When the process has ended, the epoch is closed and everything is on disk.
             let isGone: Bool
             switch consume watch {
-            case .some(let watch): isGone = watch.waitForEnd(seconds: 600)
+            case .some(let watch): isGone = waitForEnd(watch, path, entry, isForced: isForced)
             case .none: isGone = true
             }
             guard isGone else {

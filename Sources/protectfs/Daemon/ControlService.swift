@@ -74,8 +74,8 @@ private final class MountHandler: ControlHandler {
         do throws(CommandFailure) { return try mount.unlock(credential) } catch { throw Self.failure(error) }
     }
 
-    func unmount() throws(ControlFailure) {
-        do throws(CommandFailure) { try mount.unmount() } catch { throw Self.failure(error) }
+    func unmount(isForced: Bool) throws(ControlFailure) {
+        do throws(CommandFailure) { try mount.unmount(isForced: isForced) } catch { throw Self.failure(error) }
     }
 
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {

@@ -8,8 +8,23 @@ import ProtectedVolume
 import VolumeFormat
 
 extension RunningMount {
-    /// Unmounts. Fails if the mount is in use.
-    func unmount() throws(CommandFailure) {
+    /// Unmounts. Fails if the mount is in use, unless it is forced. If the file system is mounted elsewhere too, it ends there
+    /// after a grace, or at once if forced.
+    func unmount(isForced: Bool = false) throws(CommandFailure) {
+        // A mount that is not the last one is removed without a write-back.
+        if !isForced, !UseElsewhere(entry).isEmpty {
+            try? Descriptor(opening: point.path, O_RDONLY | O_DIRECTORY).syncFileSystem()
+        }
+        do throws(CommandFailure) {
+            try removeMount()
+        } catch {
+            guard isForced, error.code == .busy else { throw error }
+            Self.detach(point.path)
+        }
+        beginEndingElsewhere(isForced: isForced)
+    }
+
+    private func removeMount() throws(CommandFailure) {
         var reason: Int32 = 0
         // A file just closed, or the daemon's own helper, may hold the mount for a moment.
         for _ in 0..<20 {
@@ -79,7 +94,42 @@ extension RunningMount {
         guard table.last(where: { $0.mountPoint == point.path })?.device == entry.device else { return false }
         guard attempts > 0 else { return (try? unmount()) != nil }
         frontend.settle()
-        return Self.tryUnmount(point.path) == 0
+        guard Self.tryUnmount(point.path) == 0 else { return false }
+        beginEndingElsewhere(isForced: false)
+        return true
+    }
+
+    /// The mount point is free. The session ends by itself, unless the file system is still mounted elsewhere or open.
+    private func beginEndingElsewhere(isForced: Bool) {
+        let thread = BackgroundThread(name: "pfs-ending") { [self] in endElsewhere(isForced: isForced) }
+        if thread == nil { endElsewhere(isForced: isForced) }
+    }
+
+    /// Locks at once if the session does not end by itself, and ends the connection after the grace. What was synced is in the
+    /// store; what was only written is written back first, as far as the store takes it in time.
+    private func endElsewhere(isForced: Bool) {
+        guard !hasEnded(within: isForced ? 0 : 1) else { return }
+        let place = UseElsewhere(entry).words
+        let time = isForced ? "now" : "in \(UseElsewhere.grace) s"
+        log.write("unmounted, but still mounted or open \(place): locking; it ends there \(time)", .warning)
+        lockForGood()
+        guard isForced || !hasEnded(within: UseElsewhere.grace) else { return }
+        serving.withReadLock {
+            guard $0 else { return }
+            frontend.writeBack(seconds: isForced ? 5 : 60)
+            guard (try? abortFile?.write("1\n")) == nil else { return }
+            frontend.leave()
+        }
+    }
+
+    /// Whether the session ends within some seconds.
+    private func hasEnded(within seconds: Int32) -> Bool {
+        let deadline = monotonicNanoseconds() + UInt64(seconds) * 1_000_000_000
+        while serving.withReadLock({ $0 }) {
+            if monotonicNanoseconds() >= deadline { return false }
+            usleep(20_000)
+        }
+        return true
     }
 
     /// Locks without grace, and stays locked until the end.

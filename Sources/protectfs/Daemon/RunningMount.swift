@@ -31,6 +31,8 @@ final class RunningMount: Sendable {
     let damage: DamageCount
     /// The mount's line in the mount table.
     let entry: MountEntry
+    /// Ends the connection (fusectl). Opened while the mount exists, because its number is given to another one later.
+    let abortFile: Descriptor?
     /// Whether the session still serves. A lock or unmount that the socket did not ask for holds the shared side, so that the
     /// session is not freed meanwhile.
     let serving = RWLock(true)
@@ -75,6 +77,8 @@ final class RunningMount: Sendable {
                 throw .init(.failure, "\(request.mountPoint): the system reported success, but the mount is missing")
             }
             self.entry = entry
+            let control = HostPath("/sys/fs/fuse/connections/\(entry.minor)/abort")
+            abortFile = try? Descriptor(opening: control, O_WRONLY)
             var statistics = statvfs()
             guard unsafe point.path.withCString({ unsafe statvfs($0, &statistics) }) == 0 else {
                 throw .init(
@@ -144,12 +148,10 @@ final class RunningMount: Sendable {
         events.end()
         idleLock?.join()
         frontend.close()
-        // An aborted connection leaves a dead mount in the table. Another mount may be at its path by now.
-        if MountLookup.all().contains(where: { $0.device == entry.device && $0.mountPoint == point.path }),
-            MountLookup.isDead(entry)
-        {
+        // An aborted connection leaves dead mounts in the table. Another mount may be at their paths by now.
+        for left in MountLookup.all() where left.device == entry.device && MountLookup.isDead(left) {
             log.write("the connection was aborted: removing the mount", .warning)
-            Self.detach(point.path)
+            Self.detach(left.mountPoint)
         }
         var code = ExitCode.success
         do throws(VolumeError) {
@@ -161,7 +163,7 @@ final class RunningMount: Sendable {
                     "everything is on disk, but the session could not be closed: \(reason). \(MountSession.consequence)",
                     .error)
             } else {
-                log.write("closing the volume failed: \(reason); fsck is needed. \(MountSession.consequence)", .error)
+                log.write("closing the volume failed: \(reason). \(MountSession.consequence)", .error)
             }
             code = .failure
         }

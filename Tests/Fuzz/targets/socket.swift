@@ -18,7 +18,7 @@ private final class Handler: ControlHandler {
         }
         return .again
     }
-    func unmount() throws(ControlFailure) { throw ControlFailure(code: "no") }
+    func unmount(isForced: Bool) throws(ControlFailure) { throw ControlFailure(code: "no") }
     func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
         check(!request.path.isEmpty && request.path.first != 0x2f, "a path leaves the mount")
         _ = progress(ClassProgress(done: 1, total: 2))

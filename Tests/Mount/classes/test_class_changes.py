@@ -200,7 +200,9 @@ def test_directory_defaults(environment):
         os.setxattr, directory, "user.protection", b"none", os.XATTR_CREATE))
     environment.cell("[existing files keep theirs]", CLASSES["A"], get_class(os.path.join(directory, "A")))
     os.removexattr(directory, "user.protection")
-    environment.cell("[removed]", "ENODATA", outcome(get_class, directory))
+    environment.cell("[removexattr changes no default]", CLASSES["D"], get_class(directory))
+    set_class(directory, "inherit")
+    environment.cell("[inherit]", "ENODATA", outcome(get_class, directory))
     write_file(os.path.join(directory, "none"), CONTENT)
     environment.cell("[file takes the mount's]", CLASSES["C"], get_class(os.path.join(directory, "none")))
     # Any class in any state.

@@ -91,9 +91,10 @@ def test_completions(environment):
         environment.cell(f"bash: {command['name']}", sorted(f"--{option['name']}" for option in command["options"]),
                          sorted(offered))
     classes, passwords = list(harness.CLASSES.values()), os.path.join("/etc", "passwd")
+    defaults = sorted(classes + ["inherit"])
     for words, wanted in (
-            (["class", ""], ["get", "set", "list"]), (["class", "set", ""], classes),
-            (["class", "set", "-R", ""], classes), (["class", "set", "none", "/etc/passw"], [passwords]),
+            (["class", ""], ["get", "set", "list"]), (["class", "set", ""], defaults),
+            (["class", "set", "-R", ""], defaults), (["class", "set", "none", "/etc/passw"], [passwords]),
             (["secret", "set", "--class", ""], classes), (["init", "--cipher", "=", "aes"], ["aes-256-gcm"]),
             (["init", "--device-key", "/etc/passw"], [passwords]), (["wait", "--timeout", ""], [""]),
             (["mount", "-o", "ro,allow"], ["ro,allow_other"]), (["help", "recovery", ""], ["new", "use"]),

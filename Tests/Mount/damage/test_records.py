@@ -66,7 +66,7 @@ def test_nothing_is_created(environment):
     for name in ("empty", "full", "broken", "inherits"):
         os.mkdir(mount / name)
         set_class(mount / name, "A")
-    os.removexattr(mount / "inherits", "user.protection")
+    set_class(mount / "inherits", "inherit")
     write_file(mount / "full/file", b"content")
     os.mkdir(mount / "full/directory")
     write_file(mount / "plain", b"plain")

@@ -124,7 +124,7 @@ def test_default_of_the_root(environment):
     mount.lock()
     environment.cell("root's A", [f"atomic: {writing(A)}"], said("atomic", mount / "none/new"))
     environment.cell("own D", ["atomic: ok"], said("atomic", mount / "own/new"))
-    os.removexattr(mount.path, "user.protection")
+    set_class(mount.path, "inherit")
     mount = environment.remount(mount, unlock=False)
     environment.cell("root without", [f"atomic: {writing(C)}"], said("atomic", mount / "none/new"))
 

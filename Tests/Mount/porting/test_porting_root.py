@@ -56,7 +56,7 @@ def test_volume_default(environment):
     environment.cell("[status of the next mount]", CLASSES["B"], again.status()["defaultClass"])
     write_file(again / "old/inner/later", CONTENT)
     environment.cell("[in the next mount, at BFU]", CLASSES["B"], get_class(again / "old/inner/later"))
-    os.removexattr(again.path, "user.protection")
+    set_class(again.path, "inherit")
     environment.cell("[status when taken away]", CLASSES["D"], again.status()["defaultClass"])
     write_file(again / "old/inner/last", CONTENT)
     environment.cell("[taken away: the option's]", CLASSES["D"], get_class(again / "old/inner/last"))

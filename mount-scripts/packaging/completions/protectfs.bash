@@ -1,7 +1,7 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
 _protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed help version"
-_protectfs_mount_options="ro rw allow_other default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none shared strict recover no_family_class idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_options="ro rw allow_other default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none default_class=inherit shared strict recover no_family_class idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 
 # Sets what may follow the word $1.
 _protectfs_subcommands() {
@@ -34,14 +34,14 @@ _protectfs_command() {
     "info") options="--json --device-key --previous-keybag" operands="directory" ;;
     "erase") options="--json --yes --device-key" operands="directory" ;;
     "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
-    "unmount") options="" operands="mountPoint" ;;
+    "unmount") options="--force" operands="mountPoint" ;;
     "status") options="--json" operands="mountPoint" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
     "lock") options="--grace --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
     "class get") options="--json" operands="path…" ;;
-    "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none path…" ;;
+    "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none,inherit path…" ;;
     "class list") options="--recursive --json" operands="path…" ;;
     "secret set") options="--class --attribute --internet --file --line --new" operands="mountPoint text" ;;
     "secret get") options="--attribute --internet" operands="mountPoint text" ;;
@@ -55,7 +55,7 @@ _protectfs_command() {
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --recovery-file --device-key --accept-keybag" operands="directory path" ;;
-    "fsck") options="--json --no-unlock --read-only --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
+    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
