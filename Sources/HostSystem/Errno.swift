@@ -82,6 +82,7 @@ extension Errno {
     /// Too big to represent.
     public static let EOVERFLOW = Errno(rawValue: Glibc.EOVERFLOW)
     /// Not supported.
+    public static let ENOTTY = Errno(rawValue: Glibc.ENOTTY)
     public static let EOPNOTSUPP = Errno(rawValue: Glibc.EOPNOTSUPP)
     /// Stale handle.
     public static let ESTALE = Errno(rawValue: Glibc.ESTALE)

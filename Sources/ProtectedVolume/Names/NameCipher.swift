@@ -79,16 +79,20 @@ struct NameCipher: Sendable {
         guard name.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
         let encoding = seal(
             name, object: object, ivKey: keys.attributeNameIV, cipherKey: keys.attributeNameCipher)
-        return Self.bytes(of: AttributeName.encryptedPrefix) + encoding
+        return Self.bytes(of: Self.prefix(of: object)) + encoding
     }
 
     /// Decrypts and verifies the backing name of an attribute; nil if it is not an attribute of this object.
     func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
-        let prefix = AttributeName.encryptedPrefix.utf8CodeUnitCount
-        guard backingName.span.hasText(AttributeName.encryptedPrefix) else { return nil }
+        let prefix = Self.prefix(of: object)
+        guard backingName.span.hasText(prefix) else { return nil }
         return open(
-            Array(backingName.dropFirst(prefix)), object: object, ivKey: keys.attributeNameIV,
+            Array(backingName.dropFirst(prefix.utf8CodeUnitCount)), object: object, ivKey: keys.attributeNameIV,
             cipherKey: keys.attributeNameCipher)
+    }
+
+    private static func prefix(of object: ObjectID) -> StaticString {
+        object == .absent ? AttributeName.encryptedTrustedPrefix : AttributeName.encryptedPrefix
     }
 
     /// The stored form of a value, bound to object and name.

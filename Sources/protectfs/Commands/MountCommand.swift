@@ -46,6 +46,7 @@ extension Command {
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
             }
             let request = try MountRequest(arguments)
+            if request.options.isRemount { return try Remount.run(request) }
             if arguments.has("started-by-mount") {
                 let connectionGuard = ConnectionGuard()
                 let credential = try DaemonStart.receive()
