@@ -112,12 +112,14 @@ open class BackingNode: @unchecked Sendable {
     public final func setFlags(_ flags: InodeFlags) throws(Errno) { try object.setFlags(flags) }
     /// `BackingObject.openFile`.
     public final func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { try object.openFile(access) }
+
+    /// Reads a file or a directory so that its access time moves, as the store's own options decide. Everything else leaves
+    /// access times alone, where the store allows it.
+    open func touchAccessTime() {}
 }
 
 /// An open regular file. Thread-safe, because every call has its own offset. The last reference closes the handle.
 open class BackingFile: BackingNode, @unchecked Sendable {
-    /// From now on reads through this handle do not change the access time, if the store allows it.
-    open func leaveAccessTime() {}
     /// Fills `buffer` from `offset`. Continues after short reads and EINTR.
     /// - Returns: the number of bytes read. It is less than the buffer's length only at the end of the file.
     open func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }

@@ -17,14 +17,12 @@ extension HostDirectory {
     /// The directory's identity. It remains the same when the directory is moved, or unmounted and mounted again. A
     /// copy made by `cp -a` has another identity.
     public func identity() throws(Errno) -> DirectoryIdentity {
-        var seconds: Int64 = 0
-        var nanoseconds: UInt32 = 0
-        unsafe pfs_born(host.number, &seconds, &nanoseconds)
+        let status = try status()
         // ext2–4, Btrfs (with the subvolume), F2FS, bcachefs and ZFS. On others the ID depends on the device number.
         let stored: [Int64] = [0xEF53, 0x9123_683E, 0xF2F5_2010, 0xCA45_1A4E, 0x2FC1_2FC1]
         let isStored = stored.contains(pfs_filesystem_type(host.number))
         return DirectoryIdentity(
-            inode: try status().inode, born: Timestamp(seconds: seconds, nanoseconds: Int64(nanoseconds)),
+            inode: status.inode, born: status.born ?? Timestamp(seconds: 0, nanoseconds: 0),
             fileSystem: isStored ? pfs_filesystem_number(host.number) : 0)
     }
 }

@@ -97,7 +97,10 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
         do throws(Errno) {
-            let file = HostFile(try open(name.terminated, access.flags | pfs_O_NOFOLLOW, for: fileUse))
+            let file = HostFile(
+                try leavingAccessTime { (noTime) throws(Errno) in
+                    try open(name.terminated, access.flags | pfs_O_NOFOLLOW | noTime, for: fileUse)
+                })
             try checkIsFile(file.status().kind)
             return file
         } catch {
@@ -118,7 +121,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {
-        let flags = FileAccess.readWrite.flags | O_CREAT | O_EXCL | pfs_O_NOFOLLOW
+        let flags = FileAccess.readWrite.flags | O_CREAT | O_EXCL | pfs_O_NOFOLLOW | pfs_O_NOATIME
         return try writing { () throws(Errno) in
             HostFile(try open(name.terminated, flags, for: fileUse, mode: mode & 0o7777))
         }
@@ -166,19 +169,24 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func list(from cookie: UInt64, _ body: (ListedObject, UInt64) -> Bool) throws(Errno) {
         // The listing needs its own descriptor, because the descriptor's offset is the position in the listing.
-        try Self.list(try open(dot, Self.flags, permission: 0o500), from: cookie, body)
+        let listing = try leavingAccessTime { (noTime) throws(Errno) in
+            try open(dot, Self.flags | noTime, permission: 0o500)
+        }
+        try Self.list(listing, from: cookie, body)
+    }
+
+    public override func touchAccessTime() {
+        do throws(Errno) {
+            try Self.list(try open(dot, Self.flags, permission: 0o500), from: 0) { _, _ in false }
+        } catch {
+            // The time stays, as on a store that cannot be written.
+        }
     }
 
     // MARK: Entries by name
 
     public override func status(of name: EntryName) throws(Errno) -> Status {
-        var result = stat()
-        _ = try retrying {
-            unsafe withCString(name.terminated) {
-                unsafe fstatat(host.number, $0, &result, pfs_AT_SYMLINK_NOFOLLOW)
-            }
-        }
-        return Status(result)
+        try HostObject.status(name.terminated, in: host.number)
     }
 
     // MARK: Changing entries

@@ -61,8 +61,13 @@ final class HostObject: BackingObject, @unchecked Sendable {
     var magicPath: String { "/proc/self/fd/\(number)" }
 
     override func status() throws(Errno) -> Status {
-        var result = stat()
-        _ = try retrying { unsafe fstat(number, &result) }
+        try Self.status([0], in: number)
+    }
+
+    /// The status of an entry of `directory`; of `directory` itself if the name is empty. `name` ends in a zero byte.
+    static func status(_ name: [UInt8], in directory: Int32) throws(Errno) -> Status {
+        var result = pfs_status()
+        _ = try retryingShim { unsafe withCString(name) { unsafe pfs_status(directory, $0, &result) } }
         return Status(result)
     }
 
@@ -153,7 +158,9 @@ final class HostObject: BackingObject, @unchecked Sendable {
         try checkIsFile(status().kind)
         return try withOwnerAccess(access.permission) { () throws(Errno) in
             let number = try counting(.file) { () throws(Errno) in
-                try retrying { unsafe open(magicPath, access.flags) }
+                try leavingAccessTime { (noTime) throws(Errno) in
+                    try retrying { unsafe open(magicPath, access.flags | noTime) }
+                }
             }
             return HostFile(HostObject(taking: number, quota: quota))
         }
@@ -179,6 +186,17 @@ final class HostObject: BackingObject, @unchecked Sendable {
                 return try body()
             }
         }
+    }
+}
+
+/// Opens with O_NOATIME, so that what the daemon reads for itself leaves the access time. The kernel refuses that for an object of
+/// another owner, and it is opened without then.
+func leavingAccessTime<Result: ~Copyable>(_ open: (Int32) throws(Errno) -> Result) throws(Errno) -> Result {
+    do throws(Errno) {
+        return try open(pfs_O_NOATIME)
+    } catch {
+        guard error == .EPERM else { throw error }
+        return try open(0)
     }
 }
 
@@ -255,18 +273,17 @@ extension timespec {
 }
 
 extension Status {
-    init(_ from: stat) {
+    init(_ from: pfs_status) {
         self.init(
-            device: UInt64(from.st_dev), inode: UInt64(from.st_ino), mode: from.st_mode, links: UInt64(from.st_nlink),
-            owner: from.st_uid, group: from.st_gid, specialDevice: UInt64(from.st_rdev),
-            size: UInt64(clamping: from.st_size), blocks: UInt64(clamping: from.st_blocks),
-            blockSize: UInt64(clamping: from.st_blksize), accessed: Timestamp(from.st_atim),
-            modified: Timestamp(from.st_mtim), changed: Timestamp(from.st_ctim))
+            device: from.device, inode: from.inode, mode: from.mode, links: UInt64(from.links), owner: from.owner,
+            group: from.group, specialDevice: from.special_device, size: from.size, blocks: from.blocks,
+            blockSize: UInt64(from.block_size), accessed: Timestamp(from.accessed), modified: Timestamp(from.modified),
+            changed: Timestamp(from.changed), born: from.has_born != 0 ? Timestamp(from.born) : nil)
     }
 }
 
 extension Timestamp {
-    init(_ from: timespec) {
-        self.init(seconds: Int64(from.tv_sec), nanoseconds: Int64(from.tv_nsec))
+    init(_ from: pfs_time) {
+        self.init(seconds: from.seconds, nanoseconds: Int64(from.nanoseconds))
     }
 }

@@ -52,7 +52,7 @@ public enum TimeChange: Hashable, Sendable {
     case set(Timestamp)
 }
 
-/// The status of an object (stat(2)).
+/// The status of an object (statx(2)).
 public struct Status: Hashable, Sendable {
     /// `st_dev`.
     public var device: UInt64
@@ -80,12 +80,15 @@ public struct Status: Hashable, Sendable {
     public var modified: Timestamp
     /// Last change of the inode.
     public var changed: Timestamp
+    /// When the object was made; nil if the file system does not say. With the inode number it tells an object from later
+    /// ones that get its number.
+    public var born: Timestamp?
 
     /// Makes a status from its values.
     package init(
         device: UInt64, inode: UInt64, mode: UInt32, links: UInt64, owner: UInt32, group: UInt32,
         specialDevice: UInt64, size: UInt64, blocks: UInt64, blockSize: UInt64, accessed: Timestamp,
-        modified: Timestamp, changed: Timestamp
+        modified: Timestamp, changed: Timestamp, born: Timestamp? = nil
     ) {
         self.device = device
         self.inode = inode
@@ -100,6 +103,7 @@ public struct Status: Hashable, Sendable {
         self.accessed = accessed
         self.modified = modified
         self.changed = changed
+        self.born = born
     }
 
     /// The object's type.
@@ -166,4 +170,18 @@ public enum ListedObject: Hashable, Sendable {
     case parent
     /// Every other entry.
     case entry(DirectoryEntry)
+}
+
+extension Status {
+    /// Whether an access moves the access time under `relatime`: nothing was read since the last change, or for a day.
+    public func accessTimeIsDue(at now: Int64) -> Bool {
+        !(modified < accessed) || !(changed < accessed) || now - accessed.seconds >= 86_400
+    }
+}
+
+extension Timestamp: Comparable {
+    /// Whether the left time is earlier.
+    public static func < (one: Timestamp, other: Timestamp) -> Bool {
+        (one.seconds, one.nanoseconds) < (other.seconds, other.nanoseconds)
+    }
 }

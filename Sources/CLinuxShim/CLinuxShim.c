@@ -116,13 +116,32 @@ uint64_t pfs_filesystem_number(int32_t fd) {
     return (uint64_t)(uint32_t)status.f_fsid.__val[1] << 32 | (uint32_t)status.f_fsid.__val[0];
 }
 
-void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds) {
+static struct pfs_time time_of(struct statx_timestamp time) {
+    return (struct pfs_time){.seconds = time.tv_sec, .nanoseconds = time.tv_nsec};
+}
+
+int32_t pfs_status(int32_t fd, const char *name, struct pfs_status *status) {
     struct statx found;
-    *seconds = 0;
-    *nanoseconds = 0;
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &found) < 0 || !(found.stx_mask & STATX_BTIME)) return;
-    *seconds = found.stx_btime.tv_sec;
-    *nanoseconds = found.stx_btime.tv_nsec;
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH;
+    if (statx(fd, name, flags, STATX_BASIC_STATS | STATX_BTIME, &found) < 0) return -errno;
+    *status = (struct pfs_status){
+        .device = makedev(found.stx_dev_major, found.stx_dev_minor),
+        .inode = found.stx_ino,
+        .special_device = makedev(found.stx_rdev_major, found.stx_rdev_minor),
+        .size = found.stx_size,
+        .blocks = found.stx_blocks,
+        .mode = found.stx_mode,
+        .links = found.stx_nlink,
+        .owner = found.stx_uid,
+        .group = found.stx_gid,
+        .block_size = found.stx_blksize,
+        .accessed = time_of(found.stx_atime),
+        .modified = time_of(found.stx_mtime),
+        .changed = time_of(found.stx_ctime),
+        .born = time_of(found.stx_btime),
+        .has_born = (found.stx_mask & STATX_BTIME) != 0,
+    };
+    return 0;
 }
 
 uint64_t pfs_makedev(uint32_t major, uint32_t minor) { return makedev(major, minor); }

@@ -274,9 +274,11 @@ private func installWakeSignal() {
 extension RequestedCapabilities {
     /// Asks for the wishes that the kernel offers, and for nothing that libfuse would add itself.
     func apply(to connection: inout fuse_conn_info) {
+        // Without ASYNC_DIO: after a direct write that goes on when the call has returned, the kernel does not drop the pages
+        // that were read meanwhile (`fuse_aio_complete`), and they show the old content for good.
         var want =
-            FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS
-            | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR
+            FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
+            | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_IOCTL_DIR
         if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
         if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }

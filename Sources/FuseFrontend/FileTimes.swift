@@ -135,6 +135,7 @@ final class FileTimes: Sendable {
         _ changes: inout AttributeChanges, for node: Node, _ file: OpenFile?, from thread: Int32
     ) throws(VolumeError) {
         let isKernelsOwn = settle(node.number, thread)
+        if calls.helper.isHelper(thread) { changes.accessed = nil }
         guard changes.modified != nil else { return }
         let files = [file].compactMap { $0 } + notedFiles(node.number)
         if isKernelsOwn, files.contains(where: { $0.time.isUntold }) {

@@ -64,8 +64,9 @@ struct MountClient: Sendable {
         _ = try? node(at: path).status()
     }
 
-    /// Sets the modification time that the kernel keeps of the file at `path`.
+    /// Sets the modification time that the kernel keeps of the file at `path`. The access time goes with it, and is not stored:
+    /// inotify(7) tells of both times as IN_ATTRIB, but of a modification time alone as IN_MODIFY, as of another write.
     func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
-        try node(at: path).setTimes(accessed: .keep, modified: .set(time))
+        try node(at: path).setTimes(accessed: .set(time), modified: .set(time))
     }
 }

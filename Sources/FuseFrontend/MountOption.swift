@@ -48,6 +48,16 @@ package struct MountOption: Sendable {
         }
     }
 
+    /// A word about access times. The kernel only shows it, because it leaves the times of a FUSE file system to the daemon; and
+    /// libfuse knows but two of the words.
+    private static func accessTimes(_ name: String, _ files: AccessTimes, _ meaning: String) -> MountOption {
+        flag(name, meaning) { options in
+            options.volume.accessTimes = files
+            options.volume.directoryAccessTimes = files
+            options.kernelOptions.append(files == .never ? "noatime" : "atime")
+        }
+    }
+
     private static func ignored(_ name: String, value: String? = nil) -> MountOption {
         MountOption(name: name, value: value, use: .ignored, meaning: "") { _, _ in }
     }
@@ -55,7 +65,19 @@ package struct MountOption: Sendable {
     /// All words. Those that begin with `x-` are accepted too, and have no effect.
     package static let all: [MountOption] = own + passedOn + withoutEffect
 
-    private static let own: [MountOption] = [
+    private static let own: [MountOption] =
+        ofVolume + [
+            accessTimes("noatime", .never, "move no access times"),
+            accessTimes(
+                "relatime", .relative,
+                "move the access time at the first read after a change, and once a day (default)"),
+            accessTimes("atime", .relative, "the same as relatime"),
+            accessTimes(
+                "strictatime", .always, "move the access time at every read that the kernel's cache does not answer"),
+            flag("nodiratime", "move no access times of directories") { $0.volume.directoryAccessTimes = .never },
+        ]
+
+    private static let ofVolume: [MountOption] = [
         flag("ro", "write nothing; several read-only mounts of one volume can exist at the same time") {
             $0.volume.isReadOnly = true
         },
@@ -67,9 +89,10 @@ package struct MountOption: Sendable {
         flag("allow_dev", "let device nodes work, as dev does; mount(8) does not pass dev on to helpers") {
             $0.kernelOptions.append("dev")
         },
-        flag("allow_suid", "obey set-user-ID and set-group-ID bits, as suid does; mount(8) does not pass suid on to helpers") {
-            $0.kernelOptions.append("suid")
-        },
+        flag(
+            "allow_suid",
+            "obey set-user-ID and set-group-ID bits, as suid does; mount(8) does not pass suid on to helpers"
+        ) { $0.kernelOptions.append("suid") },
         flag(
             "remount",
             "change ro, rw, nodev, nosuid, noexec and their opposites of the mount that is there; needs root, and rw needs a daemon that was not started read-only"
@@ -120,10 +143,7 @@ package struct MountOption: Sendable {
         },
     ]
 
-    private static let passedOn = [
-        "noatime", "atime", "nodiratime", "relatime", "strictatime", "nodev", "dev", "nosuid", "suid", "noexec", "exec",
-        "sync", "dirsync",
-    ].map(kernel)
+    private static let passedOn = ["nodev", "dev", "nosuid", "suid", "noexec", "exec", "sync", "dirsync"].map(kernel)
 
     private static let withoutEffect =
         [

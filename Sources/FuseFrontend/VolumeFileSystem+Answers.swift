@@ -13,6 +13,14 @@ enum OpenFlags {
     static let readOnly: Int32 = 0
     static let writeOnly: Int32 = 1
     static let truncate: Int32 = 0o1000
+    /// O_NOATIME.
+    static let leavesAccessTime: Int32 = 0o1000000
+
+    /// Whether a READ through a handle with these flags is a program's. A handle that cannot read sends READ to fill a page before
+    /// a write.
+    static func isAccess(_ flags: Int32) -> Bool {
+        flags & accessMode != writeOnly && flags & leavesAccessTime == 0
+    }
 }
 
 extension FuseBridge.Entry {
@@ -79,6 +87,13 @@ extension VolumeFileSystem {
         return node
     }
 
+    /// Looks a name up. `.` and `..` come for file handles only: the object with that number, and its directory.
+    func entry(_ number: NodeID, _ name: [UInt8]) throws(VolumeError) -> ProtectedVolume.Entry {
+        if name == Array(".".utf8) { return try volume.object(number) }
+        if name == Array("..".utf8) { return try volume.parent(of: node(number)) }
+        return try volume.lookup(name, in: node(number))
+    }
+
     /// Whether handles of `node` are closed now. An unread class counts as class A.
     func isClosed(_ node: Node) -> Bool {
         guard node.kind == .file else { return false }
@@ -120,7 +135,7 @@ extension VolumeFileSystem {
 
     func shown(_ entry: ProtectedVolume.Entry, afterChange: Bool = false) -> FuseBridge.Entry {
         FuseBridge.Entry(
-            node: entry.node.number, generation: 0, attributes: shown(entry.attributes),
+            node: entry.node.number, generation: UInt64(entry.node.generation), attributes: shown(entry.attributes),
             attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout)
     }
 

@@ -30,6 +30,12 @@ extension VolumeFileSystem {
         return handle
     }
 
+    /// Takes an open for reading for an access if the kernel may answer reads from its cache, of which nobody tells us.
+    func noteCachedAccess(_ node: Node, _ content: FileContent, _ flags: Int32, _ request: borrowing Request) {
+        guard node.mayHavePages, OpenFlags.isAccess(flags), !calls.isOwn(request.process) else { return }
+        if content.noteAccess() { calls.invalidateAttributes(node.number) }
+    }
+
     /// Ends a handle, releases the content, and queues that pages of a closed class are dropped.
     func close(_ handle: Handle, _ number: NodeID) {
         if handle.isFlushers { return closeFlushers(number) }
@@ -63,21 +69,49 @@ extension VolumeFileSystem {
         if let size = changes.size { change.size = UInt64(clamping: max(0, size)) }
         change.accessed = TimeChange(changes.accessed)
         change.modified = TimeChange(changes.modified)
-        if changes.owner != nil || changes.group != nil || (changes.size != nil && request.user != 0) {
-            if node.kind == .file {
-                let current = try volume.attributes(of: node).mode
-                let cleared = Self.withoutSetID(changes.mode ?? current)
-                if changes.mode == nil, cleared != current { change.mode = cleared }
-                try? volume.removeXattr(node, Array("security.capability".utf8))
-            }
+        let changesOwner = changes.owner != nil || changes.group != nil
+        if node.kind == .file, changesOwner || (changes.size != nil && request.user != 0) {
+            let now = try volume.attributes(of: node)
+            let cleared = now.mode & ~setIDToClear(now, for: request, isChangeOfOwner: changesOwner)
+            if changes.mode == nil, cleared != now.mode { change.mode = cleared }
+            try? volume.removeXattr(node, Array("security.capability".utf8))
         }
         if changes.mode != nil { file?.state.withLock { $0.isFreeOfPrivileges = false } }
         return try volume.setAttributes(of: node, change)
     }
 
-    private static func withoutSetID(_ mode: UInt32) -> UInt32 {
-        // A set-group bit without execution means mandatory locking, and stays.
-        mode & groupExecutes != 0 ? mode & ~(setUser | setGroup) : mode & ~setUser
+    /// The set-ID bits of a file that a change of its content takes away, as the kernel decides for its own file systems
+    /// (`setattr_should_drop_suidgid`). Root keeps them, as with CAP_FSETID, except at a change of owner.
+    ///
+    /// A set-group bit without execution does not run as the group. Members of the group keep it.
+    func setIDToClear(
+        _ now: ProtectedVolume.Attributes, for request: borrowing Request, isChangeOfOwner: Bool = false
+    ) -> UInt32 {
+        guard request.user != 0 || isChangeOfOwner else { return 0 }
+        if now.mode & Self.setGroup == 0 { return now.mode & Self.setUser }
+        let runs = now.mode & Self.groupExecutes != 0
+        return now.mode & (runs || isStranger(to: now, request) ? Self.setUser | Self.setGroup : Self.setUser)
+    }
+
+    /// The same for a file whose attributes are not known. 0 if they cannot be read.
+    func setIDToClear(_ node: Node, for request: borrowing Request) -> UInt32 {
+        guard let now = try? volume.attributes(of: node) else { return 0 }
+        return setIDToClear(now, for: request)
+    }
+
+    /// Clears the set-group bit after the caller has set the access ACL, unless the caller belongs to the group, as
+    /// `posix_acl_update_mode` does. libfuse 3.14 does not pass on the kernel's flag for it.
+    func clearSetGroup(of node: Node, for request: borrowing Request) throws(VolumeError) {
+        let now = try volume.attributes(of: node)
+        guard now.mode & Self.setGroup != 0, isStranger(to: now, request) else { return }
+        var change = AttributeChange()
+        change.mode = now.mode & ~Self.setGroup
+        _ = try volume.setAttributes(of: node, change)
+    }
+
+    /// Whether the caller neither is root nor belongs to the group that the mount shows.
+    private func isStranger(to now: ProtectedVolume.Attributes, _ request: borrowing Request) -> Bool {
+        request.user != 0 && !request.belongs(to: options.group ?? now.group)
     }
 
     /// Whether plaintext of `file` is wiped from the request's buffer at once, because its class leaves memory at a lock.
@@ -90,19 +124,19 @@ extension VolumeFileSystem {
 
     /// Clears set-ID bits and capabilities after a write. Under KILLPRIV_V2 the kernel leaves this to the daemon.
     ///
-    /// libfuse 3.14 does not show the kernel's flag for it. Root keeps set-ID bits, as with CAP_FSETID.
-    func clearPrivileges(_ file: OpenFile, spareSetID: Bool) {
+    /// libfuse 3.14 does not show the kernel's flag for it.
+    func clearPrivileges(_ file: OpenFile, for request: borrowing Request) {
         guard !file.state.withLock({ $0.isFreeOfPrivileges }) else { return }
-        guard let current = try? volume.attributes(of: file.node).mode else { return }
-        let cleared = Self.withoutSetID(current)
-        if cleared != current, !spareSetID {
+        guard let now = try? volume.attributes(of: file.node) else { return }
+        let cleared = now.mode & ~setIDToClear(now, for: request)
+        if cleared != now.mode {
             var change = AttributeChange()
             change.mode = cleared
             _ = try? volume.setAttributes(of: file.node, change)
             calls.invalidateAttributes(file.node.number)
         }
         try? volume.removeXattr(file.node, Array("security.capability".utf8))
-        file.state.withLock { $0.isFreeOfPrivileges = cleared == current || !spareSetID }
+        file.state.withLock { $0.isFreeOfPrivileges = cleared & (Self.setUser | Self.setGroup) == 0 }
     }
 
     // MARK: refusals

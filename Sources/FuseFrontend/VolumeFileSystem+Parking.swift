@@ -25,13 +25,16 @@ extension VolumeFileSystem {
 
     /// Puts a read aside until its turn at the file comes. It has the same place in the queue as a read that waits in a worker.
     func park(
-        _ file: OpenFile, at offset: UInt64, count: Int, _ request: borrowing Request, _ reply: consuming Reply
+        _ file: OpenFile, at offset: UInt64, count: Int, _ handle: HandleInfo, _ request: borrowing Request,
+        _ reply: consuming Reply
     ) {
+        let isAccess = OpenFlags.isAccess(handle.flags)
         let parked = ParkedReply(reply)
         let process = request.process
         file.content.park(at: offset, count: count) { [self] turn in
             readers.add { [self] buffer in
                 finish(turn, of: file, at: offset, count: count, process, parked, &buffer)
+                if isAccess { file.content.noteAccess() }
                 return count
             }
         }

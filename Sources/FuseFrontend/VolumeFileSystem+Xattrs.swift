@@ -18,6 +18,7 @@ extension VolumeFileSystem {
             let node = try node(number)
             files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
             try volume.setXattr(node, copyBytes(name), value: value, mode: mode)
+            if name.equals(AttributeName.accessACL) { try clearSetGroup(of: node, for: request) }
             wipeRequestData(count)
             times.namesChanged(of: node, by: request.process)
             evictIfOvertaken(node)

@@ -48,8 +48,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            let entry = try volume.lookup(copyBytes(name), in: node(parent))
-            answer(entry, reply)
+            answer(try entry(parent, copyBytes(name)), reply)
         } catch {
             if error == .noEntry, negativeTimeout > 0 {
                 _ = reply.entry(.missing(timeout: negativeTimeout))
@@ -208,6 +207,13 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         removeAttribute(request, node, copyBytes(name), reply)
     }
 
+    override func ioctl(
+        _ request: borrowing Request, node: NodeID, command: UInt32, input: Span<UInt8>, room: Int,
+        _ reply: consuming Reply
+    ) {
+        changeFlags(request, node, command: command, input, room: room, reply)
+    }
+
     // MARK: files
 
     override func open(
@@ -218,10 +224,12 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             if flags & OpenFlags.truncate == 0 { times.clearError(of: node, for: request.process) }
             let isWritable = flags & OpenFlags.accessMode != OpenFlags.readOnly
             if calls.flusher.isOwn(request.process) { return openForWriteBack(node, request, reply) }
+            let truncates = flags & OpenFlags.truncate != 0
             let content = try volume.open(
-                node, writable: isWritable, truncate: flags & OpenFlags.truncate != 0,
-                clearsSetID: request.user != 0)
+                node, writable: isWritable, truncate: truncates,
+                clearing: truncates ? setIDToClear(node, for: request) : 0)
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
+            if !isWritable { noteCachedAccess(node, content, flags, request) }
             let handle = opened(node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, request)
             if !reply.opened(handle.reply(keepCache: !isShared)) { close(handle, number) }
         } catch {
@@ -260,8 +268,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let use = idleClock.begin(file.node)
             if handle.isReadPage { file.node.notePages() }
             guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
-                return park(file, at: offset, count: count, request, reply)
+                return park(file, at: offset, count: count, handle, request, reply)
             }
+            if OpenFlags.isAccess(handle.flags) { file.content.noteAccess() }
             reply.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
             // A lock of the volume waits for a class A request until here.
@@ -288,7 +297,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 try file.content.write(data, at: offset, access: .write)
                 // With write-back the kernel moves the time for cached writes, but never for direct ones.
                 if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
-                clearPrivileges(file, spareSetID: request.user == 0)
+                clearPrivileges(file, for: request)
             }
             use.end()
             let count = data.count
@@ -325,7 +334,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             guard let kind = AllocationMode(flags: mode) else { throw .notSupported }
             try file.content.allocate(kind, at: offset, length: length)
-            clearPrivileges(file, spareSetID: request.user == 0)
+            clearPrivileges(file, for: request)
             reply.success()
         } catch {
             reply.error(refusal(error, number, request, "allocate space in"))
@@ -354,7 +363,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 from: source.content, at: offset, to: destination.content, at: targetOffset,
                 count: min(length, UInt64(Int32.max)))
             if Handle(number: targetHandle.handle).isDirect { times.directWrite(to: destination) }
-            clearPrivileges(destination, spareSetID: request.user == 0)
+            if OpenFlags.isAccess(handle.flags), source.content.noteAccess() { calls.invalidateAttributes(number) }
+            clearPrivileges(destination, for: request)
             reply.written(Int(count))
         } catch {
             let isSource = !Access.isAllowed(

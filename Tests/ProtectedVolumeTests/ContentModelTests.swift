@@ -82,16 +82,24 @@ import VolumeFormat
         for index in range.clamped(to: 0..<model.count) { model[index] = 0 }
     }
 
-    /// Holes have only zeros, and lseek finds all data.
+    /// Holes have only zeros, lseek finds all data, and borders are those of blocks.
     private func checkSeek(_ content: FileContent, _ model: [UInt8], from position: Int) throws {
         guard position < model.count else {
             #expect(throws: VolumeError.refused(.ENXIO)) { try content.seek(.data, from: UInt64(position)) }
             return
         }
-        let data = Int(try content.seek(.data, from: UInt64(position)))
-        #expect(model[position..<data].allSatisfy { $0 == 0 })
         let hole = Int(try content.seek(.hole, from: UInt64(position)))
         #expect(hole >= position && hole <= model.count)
+        #expect(hole == position || hole == model.count || hole % 4096 == 0)
+        do throws(VolumeError) {
+            let data = Int(try content.seek(.data, from: UInt64(position)))
+            #expect(model[position..<data].allSatisfy { $0 == 0 })
+            #expect(data == position || data % 4096 == 0)
+            #expect((data == position) != (hole == position))
+        } catch {
+            #expect(error == .refused(.ENXIO) && hole == position)
+            #expect(model[position...].allSatisfy { $0 == 0 })
+        }
     }
 
     @Test(arguments: CipherSuite.allCases)

@@ -42,7 +42,7 @@ import VolumeFormat
         try it.write("f", "content")
         let node = try it.node("f")
         it.volume.trueSizes.withLock {
-            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.number + 1)
+            $0[node.key] = TrueSize(length: 0, size: 7, firstTruthful: node.serial + 1)
         }
         try it.volume.withContent(node, writable: true) { (_) throws(VolumeError) in
             #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: true) }

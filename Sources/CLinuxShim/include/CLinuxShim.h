@@ -75,8 +75,20 @@ extern const int64_t pfs_INODE_INLINE;
 int64_t pfs_filesystem_type(int32_t fd);
 /* The f_fsid of fstatfs(2) as one number; 0 if the call fails. */
 uint64_t pfs_filesystem_number(int32_t fd);
-/* When the object was made (statx(2)); zeros if the file system does not say. */
-void pfs_born(int32_t fd, int64_t *seconds, uint32_t *nanoseconds);
+/* A time of statx(2). */
+struct pfs_time {
+    int64_t seconds;
+    uint32_t nanoseconds;
+};
+/* The status of an object by statx(2), which one call gives with the time of making. */
+struct pfs_status {
+    uint64_t device, inode, special_device, size, blocks;
+    uint32_t mode, links, owner, group, block_size;
+    struct pfs_time accessed, modified, changed, born;
+    int32_t has_born;
+};
+/* statx(2) of an entry, of the object of fd if name is empty. It does not follow symlinks. */
+int32_t pfs_status(int32_t fd, const char *name, struct pfs_status *status);
 /* makedev(3), major(3) and minor(3) are macros. */
 uint64_t pfs_makedev(uint32_t major, uint32_t minor);
 uint32_t pfs_major(uint64_t device);

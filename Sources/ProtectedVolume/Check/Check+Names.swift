@@ -108,7 +108,10 @@ extension Check {
                     } catch { if error != .EEXIST { throw error } }
                 }
             }
-            try volume.renameNew(entry, to: encoded.entry, directory)
+            try volume.below { () throws(Errno) in
+                try directory.rename(entry, to: directory, encoded.entry, mode: .noReplace)
+                try Self.settle(directory)
+            }
         } catch {
             // EEXIST means that an earlier run has used the name for an entry that existed twice.
             if error != .store(.EEXIST), error != .exists { throw error }

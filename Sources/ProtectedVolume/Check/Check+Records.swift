@@ -55,6 +55,7 @@ extension Check {
             do throws(Errno) {
                 try volume.syncNewLinks(in: directory)
                 try directory.rename(temporary, to: directory, BackingName.record)
+                try Self.settle(directory)
             } catch {
                 try? directory.unlink(temporary)
                 throw error

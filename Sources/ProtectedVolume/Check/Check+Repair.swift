@@ -7,6 +7,12 @@ internal import HostSystem
 internal import VolumeFormat
 
 extension Check {
+    /// Makes the names that a repair has changed durable, on a store where the sync at the end of the check does not: a
+    /// repair does not note what it changes, as a mount does.
+    static func settle(_ directory: BackingDirectory) throws(Errno) {
+        if !directory.syncsWhole { try directory.synchronize() }
+    }
+
     // MARK: moving away
 
     /// Moves a leftover away, if the options ask for repair.

@@ -127,7 +127,9 @@ extension Check {
             }
             try content.synchronize(dataOnly: false)
             try volume.making(encoded, in: parent, directory) { () throws(VolumeError) in
-                try volume.renameNew(temporary, to: encoded.entry, directory)
+                try volume.below { () throws(Errno) in
+                    try directory.rename(temporary, to: directory, encoded.entry, mode: .noReplace)
+                }
             }
             try volume.below { () throws(Errno) in try directory.synchronize() }
         } catch {

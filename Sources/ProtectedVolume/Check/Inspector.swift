@@ -160,7 +160,6 @@ package final class Inspector: Sendable {
     }
 
     private func start(of file: BackingFile) throws(VolumeError) -> [UInt8] {
-        file.leaveAccessTime()
         var bytes = [UInt8](repeating: 0, count: FileHeader.length)
         let count: Int
         do throws(Errno) {

@@ -1,4 +1,4 @@
-// Reserves space, punches holes, zeroes ranges, and finds holes.
+// Reserves space, punches holes and zeroes ranges.
 
 internal import BackingStore
 internal import HostSystem
@@ -16,14 +16,6 @@ package enum AllocationMode: Sendable, Equatable {
     case zero
     /// Zeroes a range without changing the size.
     case zeroKeepingSize
-}
-
-/// The target of lseek(2).
-package enum SeekTarget: Sendable, Equatable {
-    /// SEEK_DATA.
-    case data
-    /// SEEK_HOLE.
-    case hole
 }
 
 extension FileContent {
@@ -56,6 +48,7 @@ extension FileContent {
             }
         }
         state.withLock { $0.keptTime.moved() }
+        forgetAccessLook()
     }
 
     /// The number of pages punched in one hold. Freeing them takes the store some time.
@@ -188,40 +181,6 @@ extension FileContent {
                 }
                 page += count
             }
-        }
-    }
-
-    /// Finds data or a hole from `position` on, for lseek(2).
-    /// - Throws: `.refused(.ENXIO)` at or past the end, or if no data follows.
-    package func seek(
-        _ target: SeekTarget, from position: UInt64, access: Operation = .handleSize
-    ) throws(VolumeError) -> UInt64 {
-        try checkIdentity()
-        try judge(access)
-        let now = snapshot
-        guard position < now.size else { throw .refused(.ENXIO) }
-        guard now.header.flags.contains(.holes) else { return target == .data ? position : now.size }
-        let last = lastBlock(size: now.size)
-        let block = geometry.locate(position).block
-        let offset = PageGeometry.offset(ofPage: block)
-        do throws(Errno) {
-            switch target {
-            case .data:
-                if block == 0 || block == last { return position }
-                let page = PageGeometry.pages(backingLength: try backing.nextData(from: offset))
-                // The last page is always data, and no page follows it.
-                return max(position, geometry.start(ofBlock: min(page, last)))
-            case .hole:
-                let from = max(block, 1)
-                guard from < last else { return now.size }
-                let hole = try backing.nextHole(from: PageGeometry.offset(ofPage: from))
-                let page = PageGeometry.pages(coveringLength: hole)
-                return page >= last ? now.size : max(position, geometry.start(ofBlock: page))
-            }
-        } catch {
-            if error == .ENXIO { return target == .data ? max(position, geometry.start(ofBlock: last)) : now.size }
-            if error == .EOPNOTSUPP || error == .EINVAL { return target == .data ? position : now.size }
-            throw .store(error)
         }
     }
 }

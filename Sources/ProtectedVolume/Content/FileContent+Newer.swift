@@ -15,7 +15,6 @@ extension FileContent {
     static func holdsNewerBlock(
         in context: ContentContext, backing: BackingFile, header: FileHeader, mayGoOn: () -> Bool
     ) throws(VolumeError) -> Bool {
-        backing.leaveAccessTime()
         let status: Status
         do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
         let pages = min(PageGeometry.pages(backingLength: status.size), PageGeometry.maximumPages)

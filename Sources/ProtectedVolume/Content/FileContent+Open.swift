@@ -35,7 +35,6 @@ extension FileContent {
     /// The header of a file that is not open. Checks its MAC, which needs no key of the file. Nil if the header was
     /// never written (rule R0): the file is empty and has its parent's default class.
     package static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
-        backing.leaveAccessTime()
         let length: UInt64
         do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 1) {
@@ -53,7 +52,6 @@ extension FileContent {
     static func verifiedHeader(
         in context: ContentContext, backing: BackingFile, isReplaced: Bool = false
     ) throws(VolumeError) -> FileHeader? {
-        backing.leaveAccessTime()
         let status: Status
         do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {

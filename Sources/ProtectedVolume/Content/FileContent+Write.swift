@@ -51,6 +51,7 @@ extension FileContent {
             try writeStep(data.extracting(done..<done + count), at: offset + UInt64(done), access)
             done += count
         }
+        forgetAccessLook()
         state.withLock { state in
             // A program's write changes the time. A write from the page cache keeps the time that was set last.
             switch access {

@@ -4,6 +4,7 @@ package import BackingStore
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit
+internal import Synchronization
 package import VolumeFormat
 
 /// The content of one open inode. All handles of the inode share one object. Thread-safe.
@@ -23,6 +24,8 @@ package final class FileContent: Sendable {
     let ranges: RangeLock
     let state: Lock<FileState>
     let grown = Condition()
+    /// When the access time was last found new enough (CLOCK_MONOTONIC); 0 after a change. See `noteAccess`.
+    let accessLook = Atomic<UInt64>(0)
     let fileKeys: FileKeys
 
     init(context: ContentContext, backing: BackingFile, inode: UInt64, keys: FileKeys, state: FileState) {

@@ -2,6 +2,16 @@
 
 package import VolumeFormat
 
+/// Which reads move an access time. The store's own options limit it: a store with `noatime` keeps none.
+package enum AccessTimes: Sendable, Equatable {
+    /// None (`noatime`).
+    case never
+    /// The first one after a change, and one a day (`relatime`).
+    case relative
+    /// Every one that reaches the daemon (`strictatime`).
+    case always
+}
+
 /// The options of a volume, as `-o` sets them.
 package struct VolumeOptions: Sendable, Equatable {
     /// Nothing is written to the backing store.
@@ -14,6 +24,10 @@ package struct VolumeOptions: Sendable, Equatable {
     package var isStrict = false
     /// Crash damage is tolerated in every file.
     package var recovers = false
+    /// Which reads move access times.
+    package var accessTimes = AccessTimes.relative
+    /// The same for listings of directories.
+    package var directoryAccessTimes = AccessTimes.relative
     /// A new file takes the strongest class of its name's family and of the last file that had its name.
     package var keepsFamilyClass = true
 

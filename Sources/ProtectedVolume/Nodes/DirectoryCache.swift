@@ -3,7 +3,7 @@
 internal import BackingStore
 internal import HostSystem
 
-/// Open directories by node number; the least recently used go first.
+/// Open directories by their nodes' serial numbers; the least recently used go first.
 final class DirectoryCache: Sendable {
     private struct Slot {
         let directory: BackingDirectory
@@ -23,28 +23,28 @@ final class DirectoryCache: Sendable {
         self.capacity = max(capacity, 4)
     }
 
-    func directory(_ number: UInt64) -> BackingDirectory? {
+    func directory(_ serial: UInt64) -> BackingDirectory? {
         contents.withLock { contents in
             contents.clock += 1
-            contents.slots[number]?.used = contents.clock
-            return contents.slots[number]?.directory
+            contents.slots[serial]?.used = contents.clock
+            return contents.slots[serial]?.directory
         }
     }
 
-    func insert(_ directory: BackingDirectory, for number: UInt64) {
+    func insert(_ directory: BackingDirectory, for serial: UInt64) {
         // Descriptors close outside of the lock, when `evicted` ends.
         let evicted = contents.withLock { contents -> [Slot] in
             var evicted: [Slot] = []
-            if contents.slots.count >= capacity, contents.slots[number] == nil {
+            if contents.slots.count >= capacity, contents.slots[serial] == nil {
                 // Evicts a quarter at once, so that one pass over the slots pays for many insertions.
                 let oldest = contents.slots.sorted { $0.value.used < $1.value.used }.prefix(capacity / 4 + 1)
-                for (number, slot) in oldest {
-                    contents.slots[number] = nil
+                for (serial, slot) in oldest {
+                    contents.slots[serial] = nil
                     evicted.append(slot)
                 }
             }
             contents.clock += 1
-            if let old = contents.slots.updateValue(Slot(directory: directory, used: contents.clock), forKey: number) {
+            if let old = contents.slots.updateValue(Slot(directory: directory, used: contents.clock), forKey: serial) {
                 evicted.append(old)
             }
             return evicted
@@ -52,8 +52,8 @@ final class DirectoryCache: Sendable {
         _ = evicted
     }
 
-    func remove(_ number: UInt64) {
-        let removed = contents.withLock { $0.slots.removeValue(forKey: number) }
+    func remove(_ serial: UInt64) {
+        let removed = contents.withLock { $0.slots.removeValue(forKey: serial) }
         _ = removed
     }
 

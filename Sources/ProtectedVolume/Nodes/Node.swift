@@ -40,8 +40,13 @@ extension Place {
 ///
 /// Holds no descriptor unless its last name is gone. Identity never changes; everything else is guarded by `state`.
 package final class Node: Sendable {
-    /// The node's number; 1 for the root. A mount never reuses a number, so the FUSE generation is always 0.
+    /// The number by which the kernel knows the node; 1 for the root. No other node has it before the kernel forgets this
+    /// one.
     package let number: UInt64
+    /// Tells the node from later ones with its number, in file handles.
+    package let generation: UInt32
+    /// Counts the nodes of a mount; later ones have higher numbers.
+    let serial: UInt64
     /// The kind of object.
     package let kind: NodeKind
     let key: InodeKey
@@ -52,8 +57,13 @@ package final class Node: Sendable {
     let classAndPages: Atomic<UInt8>
     let nodesWithCachedPages: NodesWithCachedPages
 
-    init(number: UInt64, kind: NodeKind, key: InodeKey, place: Place?, nodesWithCachedPages: NodesWithCachedPages) {
-        self.number = number
+    init(
+        number: NodeNumber, serial: UInt64, kind: NodeKind, key: InodeKey, place: Place?,
+        nodesWithCachedPages: NodesWithCachedPages
+    ) {
+        self.number = number.number
+        generation = number.generation
+        self.serial = serial
         self.kind = kind
         self.key = key
         directory = kind == .directory ? DirectoryState() : nil

@@ -1,8 +1,8 @@
 // The nodes that the kernel knows, by number and by backing inode, with their reference counts.
 //
-// Lock order (outermost first), for Nodes and Operations: directories' `structure` locks (smaller node number first) → a
-// file's opening stripe → KeyRing's state lock → NodeTable → Node.state → DirectoryState.contents, DirectoryCache,
-// Volume.opened. Only `structure` locks and stripes are held across the backing store's I/O. A thread must not take the
+// Lock order (outermost first), for Nodes and Operations: the inode index → directories' `structure` locks (smaller serial
+// number first) → a file's opening stripe → KeyRing's state lock → NodeTable → Node.state → DirectoryState.contents,
+// DirectoryCache, Volume.opened. Only the first three are held across the backing store's I/O. A thread must not take the
 // KeyRing's state lock while it holds an inner one: the thread that has the exclusive side visits the nodes to wipe keys.
 
 internal import BackingStore
@@ -21,10 +21,19 @@ final class NodeTable: Sendable {
     private struct Contents {
         var byNumber: [UInt64: Slot] = [:]
         var byInode: [InodeKey: UInt64] = [:]
-        var nextNumber: UInt64 = 2
+        var nextSerial: UInt64 = 1
+
+        /// Whether the node is known. Another node may have its number by now.
+        func knows(_ node: Node) -> Bool { byNumber[node.number]?.node === node }
+
+        mutating func hold(_ node: Node) {
+            if knows(node) { byNumber[node.number]?.holds += 1 }
+        }
     }
 
     private let contents = Lock(Contents())
+    /// The generation of counted numbers. It makes handles of other mounts stale.
+    private let generation = UInt32.random(in: .min ... .max)
     let root: Node
     /// The nodes whose cached pages a lock drops.
     let withCachedPages: NodesWithCachedPages
@@ -38,8 +47,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// The number that the next new node gets; later ones are higher.
-    var nextNumber: UInt64 { contents.withLock { $0.nextNumber } }
+    /// The serial number that the next new node gets; later ones are higher.
+    var nextSerial: UInt64 { contents.withLock { $0.nextSerial } }
 
     func node(_ number: UInt64) -> Node? {
         contents.withLock { $0.byNumber[number]?.node }
@@ -59,25 +68,33 @@ final class NodeTable: Sendable {
                 }
                 contents.byInode[key] = nil
             }
-            let node = Node(
-                number: contents.nextNumber, kind: kind, key: key, place: place, nodesWithCachedPages: withCachedPages)
-            contents.nextNumber += 1
-            contents.byNumber[node.number] = Slot(node: node, lookups: 1)
+            let node = make(status, kind: kind, at: place, in: &contents)
             contents.byInode[key] = node.number
-            contents.byNumber[place.parent.number]?.holds += 1
+            contents.hold(place.parent)
             return node
         }
+    }
+
+    /// Makes a node with one lookup.
+    private func make(_ status: Status, kind: NodeKind, at place: Place?, in contents: inout Contents) -> Node {
+        let serial = contents.nextSerial
+        var number = NodeNumber(serial: serial, ofMount: generation)
+        if let lasting = NodeNumber(lasting: status, on: root.key.device), contents.byNumber[lasting.number] == nil {
+            number = lasting
+        }
+        let node = Node(
+            number: number, serial: serial, kind: kind, key: InodeKey(status), place: place,
+            nodesWithCachedPages: withCachedPages)
+        contents.nextSerial += 1
+        contents.byNumber[node.number] = Slot(node: node, lookups: 1)
+        return node
     }
 
     /// Makes the node of a regular file that was made without a name, and counts one lookup.
     func rememberNameless(_ status: Status) -> Node {
         contents.withLock { contents in
-            let node = Node(
-                number: contents.nextNumber, kind: .file, key: InodeKey(status), place: nil,
-                nodesWithCachedPages: withCachedPages)
+            let node = make(status, kind: .file, at: nil, in: &contents)
             node.state.withLock { $0.isUnlinked = true }
-            contents.nextNumber += 1
-            contents.byNumber[node.number] = Slot(node: node, lookups: 1)
             return node
         }
     }
@@ -89,6 +106,15 @@ final class NodeTable: Sendable {
             contents.byInode[node.key] = node.number
             node.state.withLock { $0.isUnlinked = false }
             add(place, to: node, in: &contents)
+        }
+    }
+
+    /// Counts one more lookup of a node; false if the kernel has forgotten it.
+    func countLookup(_ node: Node) -> Bool {
+        contents.withLock { contents in
+            guard contents.knows(node) else { return false }
+            contents.byNumber[node.number]?.lookups += 1
+            return true
         }
     }
 
@@ -107,13 +133,13 @@ final class NodeTable: Sendable {
                 return old
             }
             add(place, to: node, in: &contents)
-            for place in old { drop(place.parent.number, in: &contents, by: 1, lookups: 0) }
+            for place in old { drop(place.parent, in: &contents, by: 1, lookups: 0) }
         }
     }
 
     /// Adds a place. A node that is no longer in the table, but whose request still runs, does not hold its directory.
     private func add(_ place: Place, to node: Node, in contents: inout Contents) {
-        if contents.byNumber[node.number] != nil { contents.byNumber[place.parent.number]?.holds += 1 }
+        if contents.knows(node) { contents.hold(place.parent) }
         let pin = node.state.withLock { state in
             if state.place == nil { state.place = place } else { state.otherPlaces.append(place) }
             var pin: UnlinkedInodeHandle?
@@ -134,9 +160,7 @@ final class NodeTable: Sendable {
             state.otherPlaces.remove(at: index)
             return true
         }
-        if isRemoved, contents.byNumber[node.number] != nil {
-            drop(place.parent.number, in: &contents, by: 1, lookups: 0)
-        }
+        if isRemoved, contents.knows(node) { drop(place.parent, in: &contents, by: 1, lookups: 0) }
     }
 
     /// Records that the name at `old` is now at `new`.
@@ -199,20 +223,21 @@ final class NodeTable: Sendable {
 
     /// Keeps the node in the table while its content is open.
     func hold(_ node: Node) {
-        contents.withLock { $0.byNumber[node.number]?.holds += 1 }
+        contents.withLock { $0.hold(node) }
     }
 
     func unhold(_ node: Node) {
-        contents.withLock { drop(node.number, in: &$0, by: 1, lookups: 0) }
+        contents.withLock { drop(node, in: &$0, by: 1, lookups: 0) }
     }
 
     func forget(_ node: Node, count: UInt64) {
-        contents.withLock { drop(node.number, in: &$0, by: 0, lookups: count) }
+        contents.withLock { drop(node, in: &$0, by: 0, lookups: count) }
     }
 
     /// Subtracts from a node's counts. Removes the node when they reach 0, and then its directories in the same way.
-    private func drop(_ number: UInt64, in contents: inout Contents, by holds: Int, lookups: UInt64) {
-        guard var slot = contents.byNumber[number] else { return }
+    private func drop(_ node: Node, in contents: inout Contents, by holds: Int, lookups: UInt64) {
+        let number = node.number
+        guard var slot = contents.byNumber[number], slot.node === node else { return }
         slot.holds -= min(holds, slot.holds)
         slot.lookups -= min(lookups, slot.lookups)
         guard slot.holds == 0, slot.lookups == 0, slot.node !== root else {
@@ -220,13 +245,14 @@ final class NodeTable: Sendable {
             return
         }
         contents.byNumber[number] = nil
-        if slot.node.mayHavePages { withCachedPages.remove(number) }
-        if contents.byInode[slot.node.key] == number { contents.byInode[slot.node.key] = nil }
+        if node.mayHavePages { withCachedPages.remove(number) }
+        if contents.byInode[node.key] == number { contents.byInode[node.key] = nil }
         // The depth of a path bounds this recursion.
-        for place in slot.node.state.withLock({ $0.allPlaces }) {
-            drop(place.parent.number, in: &contents, by: 1, lookups: 0)
-        }
+        for place in node.state.withLock({ $0.allPlaces }) { drop(place.parent, in: &contents, by: 1, lookups: 0) }
     }
+
+    /// Whether the kernel knows the node, or something holds it.
+    func knows(_ node: Node) -> Bool { contents.withLock { $0.knows(node) } }
 
     var count: Int { contents.withLock { $0.byNumber.count } }
 

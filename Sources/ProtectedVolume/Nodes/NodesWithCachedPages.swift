@@ -32,7 +32,7 @@ extension Node {
     static let pagesBit: UInt8 = 0x80
 
     /// Whether the kernel's page cache may hold pages of the file.
-    var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
+    package var mayHavePages: Bool { classAndPages.load(ordering: .acquiring) & Self.pagesBit != 0 }
 
     /// Notes that the page cache may hold pages of the file from now on. A cached handle was opened, or a page was read for
     /// the cache.

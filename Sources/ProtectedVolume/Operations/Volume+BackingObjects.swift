@@ -8,7 +8,7 @@ extension Volume {
     /// The backing directory of a directory's node.
     func directory(_ node: Node) throws(VolumeError) -> BackingDirectory {
         if node === root { return rootDirectory }
-        if let directory = directories.directory(node.number) { return directory }
+        if let directory = directories.directory(node.serial) { return directory }
         guard node.kind == .directory else { throw .refused(.ENOTDIR) }
         for attempt in 0..<3 {
             do throws(VolumeError) {
@@ -36,13 +36,13 @@ extension Volume {
             }
             chain.append((current, place.name))
             current = place.parent
-            directory = current === root ? rootDirectory : directories.directory(current.number)
+            directory = current === root ? rootDirectory : directories.directory(current.serial)
         }
         var opened = directory ?? rootDirectory
         for (node, name) in chain.reversed() {
             opened = try subdirectory(of: opened, name)
             guard try InodeKey(below { () throws(Errno) in try opened.status() }) == node.key else { throw .stale }
-            directories.insert(opened, for: node.number)
+            directories.insert(opened, for: node.serial)
         }
         return opened
     }

@@ -106,7 +106,7 @@ extension Volume {
             contents.families.next = nil
         }
         parent.directory?.setNeedsSync()
-        directories.insert(made, for: entry.node.number)
+        directories.insert(made, for: entry.node.serial)
         noteChange(entry.node)
         return entry
     }
@@ -138,14 +138,6 @@ extension Volume {
             try? opened?.unlink(BackingName.record)
             try? directory.removeDirectory(temporary)
             throw error
-        }
-    }
-
-    /// Renames to a name that must be free. For a repair, whose changes of directories are not noted.
-    func renameNew(_ name: EntryName, to newName: EntryName, _ directory: BackingDirectory) throws(VolumeError) {
-        try below { () throws(Errno) in
-            try directory.rename(name, to: directory, newName, mode: .noReplace)
-            if !directory.syncsWhole { try directory.synchronize() }
         }
     }
 

@@ -10,10 +10,10 @@ extension Volume {
     ///
     /// - Parameters:
     ///   - truncate: whether the file is emptied (O_TRUNC).
-    ///   - clearsSetID: whether emptying it clears set-ID bits, as for all users except root.
+    ///   - setID: the set-ID bits that emptying it clears.
     /// - Throws: `.locked` if the class is closed, even if the file is open elsewhere.
     package func open(
-        _ node: Node, writable: Bool, truncate: Bool = false, clearsSetID: Bool = true
+        _ node: Node, writable: Bool, truncate: Bool = false, clearing setID: UInt32 = 0
     ) throws(VolumeError) -> FileContent {
         if writable || truncate { try requireWritable() }
         let content = try retain(node, writable: writable)
@@ -26,7 +26,7 @@ extension Volume {
         forgetLastSeen(node)
         do throws(VolumeError) {
             try content.truncate(to: 0, access: .open)
-            try? clearPrivileges(of: node, setID: clearsSetID)
+            try? clearPrivileges(of: node, setID: setID)
             return content
         } catch {
             release(node, writable: writable)

@@ -54,6 +54,19 @@ extension Volume {
             }
         }
         if let failure { throw failure }
+        if cookie == 0 { noteAccess(to: directory) }
+    }
+
+    /// Moves the access time of a directory that was listed, if the mount's options say so.
+    private func noteAccess(to directory: BackingDirectory) {
+        guard !options.isReadOnly else { return }
+        switch options.directoryAccessTimes {
+        case .never: return
+        case .always: break
+        case .relative:
+            guard let status = try? directory.status(), status.accessTimeIsDue(at: WallClock.seconds) else { return }
+        }
+        directory.touchAccessTime()
     }
 
     /// Reports a name once per mount, up to a limit.

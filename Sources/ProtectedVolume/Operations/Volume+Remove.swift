@@ -55,7 +55,7 @@ extension Volume {
         guard let node = nodes.known(InodeKey(status)) else { return }
         let pin = pins.pin { () throws(Errno) in handle }
         nodes.unlinked(node, at: place, pin: pin, isLast: true)
-        directories.remove(node.number)
+        directories.remove(node.serial)
     }
 
     /// Runs `remove`, which removes the directory `name` from the store, while the directory's record is set aside in

@@ -168,7 +168,7 @@ extension Volume {
         if move.name.companion != nil || replacesDirectory, !needed.contains(where: { $0 === move.newParent }) {
             needed.append(move.newParent)
         }
-        let locks = needed.sorted { $0.number < $1.number }.compactMap { $0.directory?.structure }
+        let locks = needed.sorted { $0.serial < $1.serial }.compactMap { $0.directory?.structure }
         switch locks.count {
         case 0: try body()
         case 1: try locks[0].withLock { (_) throws(VolumeError) in try body() }

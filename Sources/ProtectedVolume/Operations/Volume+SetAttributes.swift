@@ -23,7 +23,7 @@ extension Volume {
                 if change.changesTime { try object.setTimes(accessed: change.accessed, modified: change.modified) }
             }
             if change.mode != nil { node.state.withLock { $0.mayHavePrivileges = nil } }
-            if change.owner != nil || change.group != nil { try? clearPrivileges(of: node, setID: true) }
+            if change.owner != nil || change.group != nil { try? clearPrivileges(of: node, setID: 0o4000) }
         }
         let status = try status(node)
         noteLastSeen(node, status)
@@ -41,12 +41,24 @@ extension Volume {
             }
         }
         // Set-ID bits depend on the calling user, which only our caller knows.
-        try? clearPrivileges(of: node, setID: false)
+        try? clearPrivileges(of: node, setID: 0)
     }
 
-    /// The space and limits of the store.
+    /// The pages that a new file and its directory may use besides those of its content.
+    private static let pagesBesideContent: UInt64 = 16
+
+    /// The space and limits of the store, in bytes of content: of each page a part is not content.
     package func statistics() throws(VolumeError) -> StoreStatistics {
         var result = try below { () throws(Errno) in try rootDirectory.statistics() }
+        let unit = max(1, result.fragmentSize)
+        let beside = Self.pagesBesideContent * UInt64(PageGeometry.pageSize) / unit
+        let capacity = UInt64(content.geometry.laterCapacity)
+        func holding(_ blocks: UInt64) -> UInt64 {
+            UInt64(PageGeometry.pageSize).dividingFullWidth(blocks.multipliedFullWidth(by: capacity)).quotient
+        }
+        result.blocks = holding(result.blocks)
+        result.blocksFree = holding(result.blocksFree - min(result.blocksFree, beside))
+        result.blocksAvailable = holding(result.blocksAvailable - min(result.blocksAvailable, beside))
         result.nameLength = UInt64(NameLimits.longest)
         return result
     }
@@ -71,21 +83,18 @@ extension Volume {
     /// Whether a write may have set-ID bits or capabilities to clear; true if that is not known.
     private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
-    /// Clears file capabilities and, with `setID`, set-ID bits, as a write, truncation or change of owner does.
-    package func clearPrivileges(of node: Node, setID: Bool) throws(VolumeError) {
+    /// Clears file capabilities and these set-ID bits, as a write, truncation or change of owner does.
+    package func clearPrivileges(of node: Node, setID bits: UInt32) throws(VolumeError) {
         guard node.kind == .file, mayHavePrivileges(node) else { return }
         let object = try backing(node)
         let mode = try below { () throws(Errno) in try object.status() }.mode
-        let setGroup = mode & 0o2010 == 0o2010 ? UInt32(0o2000) : 0
-        if setID, mode & 0o4000 | setGroup != 0 {
-            try below { () throws(Errno) in try object.setMode(mode & 0o7777 & ~(0o4000 | setGroup)) }
-        }
+        if mode & bits != 0 { try below { () throws(Errno) in try object.setMode(mode & 0o7777 & ~bits) } }
         do throws(VolumeError) {
             try removeAttribute(NameCipher.bytes(of: "security.capability"), of: node, object)
         } catch {
             guard error == .noAttribute || error == .notSupported else { throw error }
         }
-        let keepsBits = !setID && mode & 0o6000 != 0
+        let keepsBits = mode & ~bits & 0o6000 != 0
         node.state.withLock { $0.mayHavePrivileges = keepsBits ? nil : false }
     }
 }

@@ -10,7 +10,7 @@ struct TrueSize: Sendable {
     var length: UInt64
     /// The size according to the last block.
     var size: UInt64
-    /// Nodes from this number on had the true size from the beginning.
+    /// Nodes from this serial number on had the true size from the beginning.
     var firstTruthful: UInt64
 }
 
@@ -22,7 +22,7 @@ extension Volume {
         guard !options.isShared, let status = try? opened.backing.status() else { return }
         let size = opened.size
         guard content.geometry.size(backingLength: status.size) != size else { return }
-        let next = nodes.nextNumber
+        let next = nodes.nextSerial
         trueSizes.withLock { sizes in
             if let known = sizes[node.key], known.length == status.size, known.size == size { return }
             sizes[node.key] = TrueSize(length: status.size, size: size, firstTruthful: next)
@@ -41,7 +41,7 @@ extension Volume {
     /// up again and make another inode. ESTALE from an open causes that, unnoticed by the program.
     func showedWrongSize(_ node: Node) -> Bool {
         trueSizes.withLock { sizes in
-            sizes[node.key].map { node.number < $0.firstTruthful } ?? false
+            sizes[node.key].map { node.serial < $0.firstTruthful } ?? false
         }
     }
 

@@ -45,6 +45,7 @@ final class UnsyncedNodes: Sendable {
 extension Volume {
     /// Notes that a file or directory was changed. Call it after the change, without a lock.
     func noteChange(_ node: Node) {
+        content(of: node)?.forgetAccessLook()
         guard let unsynced, node.kind == .file || node.kind == .directory else { return }
         nodes.hold(node)
         if !unsynced.insert(node) { nodes.unhold(node) }

@@ -64,6 +64,8 @@ package final class Volume: Sendable {
     let opened = Lock<[UInt64: Node]>([:])
     /// The files whose backing length does not give their size.
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
+    /// The store's inodes and their directories; nil until a file handle needs them.
+    let inodeIndex = Lock<InodeIndex?>(nil)
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
     /// The limit of names remembered there. Further names are not reported.
@@ -147,7 +149,7 @@ package final class Volume: Sendable {
         unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes()
         nodes = NodeTable(
             root: Node(
-                number: 1, kind: .directory, key: InodeKey(status), place: nil,
+                number: .root, serial: 0, kind: .directory, key: InodeKey(status), place: nil,
                 nodesWithCachedPages: NodesWithCachedPages()))
         // The volume was mounted with a passphrase or without device key, so no unlock will follow.
         if keys.state == .unlocked { takeLateRecords() }
@@ -178,7 +180,7 @@ package final class Volume: Sendable {
     /// Takes `count` lookups back.
     package func forget(_ node: Node, count: UInt64) {
         nodes.forget(node, count: count)
-        if node.kind == .directory, nodes.node(node.number) == nil { directories.remove(node.number) }
+        if node.kind == .directory, !nodes.knows(node) { directories.remove(node.serial) }
     }
 
     /// The nodes of classes A and B that may have pages in the kernel's cache. A lock visits them all.

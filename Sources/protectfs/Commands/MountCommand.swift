@@ -1,6 +1,7 @@
 // `protectfs mount` and `protectfs unmount`.
 
 import Control
+import FuseFrontend
 import Glibc
 import HostSystem
 import Keybag

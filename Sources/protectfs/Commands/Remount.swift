@@ -1,6 +1,8 @@
 // `protectfs mount -o remount,…`, for mount(8): changes the kernel's flags of a mount that exists.
 
 import Control
+import FuseFrontend
+import Glibc
 import HostSystem
 
 /// A change of the flags of a mount.
@@ -13,7 +15,8 @@ enum Remount {
             let status = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }
             guard !status.isReadOnly else {
                 throw .init(
-                    .failure, "\(path): was mounted read-only, so its daemon writes nothing; unmount it and mount it again")
+                    .failure,
+                    "\(path): was mounted read-only, so its daemon writes nothing; unmount it and mount it again")
             }
         }
         // The kernel forgets each flag that is not given again.

@@ -7,8 +7,8 @@ import os
 import harness
 import reader
 import states
-from harness import Skip, protectfs, read_file, write_file
-from state_refusals import WAY_OUT, named, seen
+from harness import protectfs, read_file, write_file
+from state_refusals import WAY_OUT, fill, named, seen, small_directory
 from users import OrdinaryUser
 
 FAILURE, DAMAGED, UNSUPPORTED = 1, 4, 5
@@ -257,31 +257,20 @@ def test_directory_that_cannot_be_written(environment):
 def test_full_directory(environment):
     """On a full file system the mount is refused, names the state file, and leaves it whole."""
     volume = seen(environment)
-    place = states.directory(volume)
-    content = {name: read_file(os.path.join(place, name)) for name in os.listdir(place)}
-    if harness.run("mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", place, ok=False).returncode != 0:
-        raise Skip("tmpfs cannot be mounted here")
-    try:
-        for name, data in content.items():
-            states.put(os.path.join(place, name), data)
+    with small_directory(volume) as place:
         file = states.path(volume)
-        whole = states.read(file)
-        with contextlib.suppress(OSError), open(os.path.join(place, "ballast"), "wb") as ballast:
-            while True:
-                ballast.write(bytes(4096))
-                ballast.flush()
+        whole, names = states.read(file), set(os.listdir(place))
+        fill(place)
         done = environment.mount(volume, ok=False).result
         environment.cell("refused", (FAILURE, []),
                          (done.returncode, named(done.stderr, file, "cannot be written", "No space left", "make room", "-o recover")))
-        environment.cell("whole, and nothing left behind", (whole, set(content) | {"ballast"}),
+        environment.cell("whole, and nothing left behind", (whole, names | {"ballast"}),
                          (states.read(file), set(os.listdir(place))))
         mount = environment.mount(volume, options=["ro"])
         environment.cell("reading works", b"kept", read_file(mount / "kept"))
         mount.unmount()
         os.unlink(os.path.join(place, "ballast"))
         opens(environment, volume, "with room again")
-    finally:
-        harness.run("umount", "-l", place, ok=False)
 
 
 def test_unreadable_by_error(environment):

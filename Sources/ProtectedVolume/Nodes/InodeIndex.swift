@@ -1,0 +1,65 @@
+// The directories of all inodes of a volume, to find the object of a file handle that the kernel has forgotten.
+
+internal import BackingStore
+internal import HostSystem
+internal import VolumeFormat
+
+/// Where each inode of the store has a name: 16 bytes for each name. A moment's picture, so whatever it says is tested.
+struct InodeIndex: Sendable {
+    private struct Name {
+        var inode: UInt64
+        var directory: UInt64
+    }
+
+    /// Deeper directories are left out, as each level takes a descriptor while the index is made.
+    private static let deepest = 256
+
+    /// Sorted by inode.
+    private var names: [Name] = []
+    private let root: UInt64
+
+    /// Lists the whole tree below `directory`. A directory that cannot be listed is left out.
+    init(of directory: BackingDirectory, inode: UInt64) {
+        root = inode
+        collect(directory, inode, depth: 0)
+        names.sort { $0.inode < $1.inode }
+    }
+
+    private mutating func collect(_ directory: BackingDirectory, _ inode: UInt64, depth: Int) {
+        var below: [DirectoryEntry] = []
+        try? directory.forEachEntry { entry in
+            guard !ReservedName.kind(of: entry.name.bytes.span).isHidden else { return true }
+            names.append(Name(inode: entry.inode, directory: inode))
+            if entry.kind == .directory || entry.kind == .unknown { below.append(entry) }
+            return true
+        }
+        guard depth < Self.deepest else { return }
+        for entry in below {
+            if let opened = try? directory.openDirectory(entry.name) { collect(opened, entry.inode, depth: depth + 1) }
+        }
+    }
+
+    /// The directories that have a name for an inode.
+    private func directories(of inode: UInt64) -> [UInt64] {
+        var (low, high) = (0, names.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if names[middle].inode < inode { low = middle + 1 } else { high = middle }
+        }
+        return names[low...].prefix { $0.inode == inode }.map(\.directory)
+    }
+
+    /// The inodes from the root (not included) down to `inode`, once for each directory that has it.
+    func paths(to inode: UInt64) -> [[UInt64]] {
+        directories(of: inode).compactMap { directory in
+            var path = [inode]
+            var current = directory
+            while current != root {
+                guard path.count <= Self.deepest + 1, let above = directories(of: current).first else { return nil }
+                path.append(current)
+                current = above
+            }
+            return path.reversed()
+        }
+    }
+}
