@@ -65,6 +65,11 @@ open class BackingObject: @unchecked Sendable {
     /// The names of all extended attributes.
     open func attributeNames() throws(Errno) -> [[UInt8]] { throw .ENOSYS }
 
+    /// The flags of chattr(1), for a handle that is open; ENOTTY if the store has none.
+    open func flags() throws(Errno) -> InodeFlags { throw .ENOTTY }
+    /// Sets the flags. The others stay as they are.
+    open func setFlags(_ flags: InodeFlags) throws(Errno) { throw .ENOTTY }
+
     /// A file handle on the object. Works also after unlinking.
     ///
     /// - Throws: EISDIR for a directory, ELOOP for a symlink, ENXIO for a FIFO, socket or device.
@@ -101,6 +106,10 @@ open class BackingNode: @unchecked Sendable {
     public final func removeAttribute(_ name: [UInt8]) throws(Errno) { try object.removeAttribute(name) }
     /// `BackingObject.attributeNames`.
     public final func attributeNames() throws(Errno) -> [[UInt8]] { try object.attributeNames() }
+    /// `BackingObject.flags`.
+    public final func flags() throws(Errno) -> InodeFlags { try object.flags() }
+    /// `BackingObject.setFlags`.
+    public final func setFlags(_ flags: InodeFlags) throws(Errno) { try object.setFlags(flags) }
     /// `BackingObject.openFile`.
     public final func openFile(_ access: FileAccess) throws(Errno) -> BackingFile { try object.openFile(access) }
 

@@ -106,9 +106,20 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
             try checkIsFile(file.status().kind)
             return file
         } catch {
+            if error == .EPERM, access == .readWrite { return try openImmutable(name) }
             guard error == .EACCES else { throw error }
             return try object(name).openFile(access)
         }
+    }
+
+    /// Opens an immutable file for the handles that only read and share it. The kernel refuses writes to it all the same.
+    private func openImmutable(_ name: EntryName) throws(Errno) -> BackingFile {
+        let reader = try open(name.terminated, FileAccess.readOnly.flags | pfs_O_NOFOLLOW, for: fileUse)
+        let flags = try reader.flags().intersection(.settable)
+        guard flags.contains(.immutable) else { throw .EPERM }
+        try reader.setFlags(flags.subtracting(.immutable))
+        defer { try? reader.setFlags(flags) }
+        return HostFile(try open(name.terminated, FileAccess.readWrite.flags | pfs_O_NOFOLLOW, for: fileUse))
     }
 
     public override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {

@@ -107,6 +107,15 @@ final class HostObject: BackingObject, @unchecked Sendable {
         }
     }
 
+    override func flags() throws(Errno) -> InodeFlags {
+        InodeFlags(rawValue: UInt32(truncatingIfNeeded: try retryingShim { pfs_inode_flags(number) }))
+    }
+
+    override func setFlags(_ flags: InodeFlags) throws(Errno) {
+        let others = try self.flags().subtracting(.settable)
+        _ = try retryingShim { pfs_set_inode_flags(number, others.union(flags).rawValue) }
+    }
+
     override func attributeNames() throws(Errno) -> [[UInt8]] {
         let list = try unsafe growing { (list: UnsafeMutableRawPointer, room: Int) in
             let list = unsafe list.assumingMemoryBound(to: CChar.self)

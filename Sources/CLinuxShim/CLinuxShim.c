@@ -101,6 +101,10 @@ int64_t pfs_inode_flags(int32_t fd) {
     return ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ? -errno : (int64_t)flags;
 }
 
+int32_t pfs_set_inode_flags(int32_t fd, uint32_t flags) {
+    return (int32_t)result(ioctl(fd, FS_IOC_SETFLAGS, &flags));
+}
+
 int64_t pfs_filesystem_type(int32_t fd) {
     struct statfs status;
     return fstatfs(fd, &status) < 0 ? -errno : (int64_t)status.f_type;

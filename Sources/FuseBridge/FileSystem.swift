@@ -142,6 +142,13 @@ open class FileSystem {
     open func removeXattr(_ request: borrowing Request, node: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }
+    /// `input` is the argument, and the answer has `room` bytes.
+    open func ioctl(
+        _ request: borrowing Request, node: NodeID, command: UInt32, input: Span<UInt8>, room: Int,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
     open func access(_ request: borrowing Request, node: NodeID, mask: Int32, _ reply: consuming Reply) {
         reply.error(noSystemCall)
     }

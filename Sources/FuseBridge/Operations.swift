@@ -147,6 +147,14 @@ private func addAttributeOperations(_ table: inout fuse_lowlevel_ops) {
     unsafe table.listxattr = { request, node, size in
         unsafe fileSystem(of: request!).listXattr(Request(request!), node: node, size: size, Reply(request!))
     }
+    unsafe table.ioctl = { request, node, command, _, _, _, input, count, room in
+        let system = unsafe fileSystem(of: request!)
+        // The bytes are in the request's buffer. Without any there may be no pointer.
+        let bytes = unsafe UnsafeRawBufferPointer(start: input, count: unsafe input == nil ? 0 : count)
+        unsafe system.ioctl(
+            Request(request!), node: node, command: UInt32(truncatingIfNeeded: command),
+            input: Span<UInt8>(_unsafeBytes: bytes), room: room, Reply(request!))
+    }
     unsafe table.removexattr = { request, node, name in
         let system = unsafe fileSystem(of: request!)
         unsafe system.removeXattr(

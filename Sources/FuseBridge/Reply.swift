@@ -101,6 +101,15 @@ internal import HostSystem
         discard self
     }
 
+    /// Answers IOCTL.
+    public consuming func ioctl(_ bytes: Span<UInt8>) {
+        let request = unsafe self.request
+        unsafe bytes.withUnsafeBytes { buffer in
+            _ = unsafe fuse_reply_ioctl(request, 0, buffer.baseAddress, buffer.count)
+        }
+        discard self
+    }
+
     /// Answers STATFS.
     public consuming func status(_ status: FileSystemStatus) {
         var buffer = status.statvfs

@@ -283,7 +283,7 @@ extension RequestedCapabilities {
     func apply(to connection: inout fuse_conn_info) {
         var want =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
-            | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT
+            | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_IOCTL_DIR
         if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
         if asynchronousDirectIO { want |= FUSE_CAP_ASYNC_DIO }
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA

@@ -86,6 +86,17 @@ package struct MountOption: Sendable {
             "allow_other",
             "let other users use the mount, by its permissions; ordinary users need user_allow_other in /etc/fuse.conf"
         ) { $0.allowsOther = true },
+        flag("allow_dev", "let device nodes work, as dev does; mount(8) does not pass dev on to helpers") {
+            $0.kernelOptions.append("dev")
+        },
+        flag(
+            "allow_suid",
+            "obey set-user-ID and set-group-ID bits, as suid does; mount(8) does not pass suid on to helpers"
+        ) { $0.kernelOptions.append("suid") },
+        flag(
+            "remount",
+            "change ro, rw, nodev, nosuid, noexec and their opposites of the mount that is there; needs root, and rw needs a daemon that was not started read-only"
+        ) { $0.isRemount = true },
         valued(
             "default_class", "CLASS",
             "the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)"

@@ -27,6 +27,8 @@ package struct MountOptions: Sendable, Equatable {
     package var mask: UInt32?
     /// Words that the kernel gets unchanged: `noatime`, `nodev` …
     package var kernelOptions: [String] = []
+    /// The words are for a mount that exists.
+    package var isRemount = false
     /// The log may hold names of files and programs. Not an option of `-o`: fstab is not the place to ask for it.
     package var logsNames = false
 

@@ -207,6 +207,13 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         removeAttribute(request, node, copyBytes(name), reply)
     }
 
+    override func ioctl(
+        _ request: borrowing Request, node: NodeID, command: UInt32, input: Span<UInt8>, room: Int,
+        _ reply: consuming Reply
+    ) {
+        changeFlags(request, node, command: command, input, room: room, reply)
+    }
+
     // MARK: files
 
     override func open(

@@ -81,6 +81,8 @@ extension Errno {
     public static let ENODATA = Errno(rawValue: Glibc.ENODATA)
     /// Too big to represent.
     public static let EOVERFLOW = Errno(rawValue: Glibc.EOVERFLOW)
+    /// Not a request that the object knows.
+    public static let ENOTTY = Errno(rawValue: Glibc.ENOTTY)
     /// Not supported.
     public static let EOPNOTSUPP = Errno(rawValue: Glibc.EOPNOTSUPP)
     /// Stale handle.

@@ -101,6 +101,20 @@ package enum MountTable {
         }
     }
 
+    /// Changes the flags of a mount and of its file system to exactly `words` (mount(2), MS_REMOUNT). Words without a flag do
+    /// not count.
+    package static func remount(_ path: HostPath, _ words: Set<String>) throws(SystemError) {
+        let known: [String: Int] = [
+            "ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC, "noatime": MS_NOATIME,
+            "nodiratime": MS_NODIRATIME, "relatime": MS_RELATIME, "strictatime": MS_STRICTATIME,
+            "sync": MS_SYNCHRONOUS, "dirsync": MS_DIRSYNC,
+        ]
+        let flags = words.compactMap { known[$0] }.reduce(MS_REMOUNT, |)
+        guard unsafe path.withCString({ unsafe mount("none", $0, nil, UInt(flags), nil) }) == 0 else {
+            throw .last("mount", path.description)
+        }
+    }
+
     /// Parses mountinfo and skips lines that it does not understand.
     static func parse(_ bytes: [UInt8]) -> [MountEntry] {
         bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in

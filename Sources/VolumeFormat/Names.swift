@@ -145,6 +145,8 @@ package enum AttributeName {
     package static let ownPrefix: StaticString = "user.protectfs."
     /// Prefix of encrypted attributes in the backing store.
     package static let encryptedPrefix: StaticString = "user.pfs."
+    /// The same of symlinks and special files, which cannot have `user.` attributes.
+    package static let encryptedTrustedPrefix: StaticString = "trusted.pfs."
     /// Prefix of names that only an administrator may see.
     package static let trustedPrefix: StaticString = "trusted."
     /// A POSIX ACL, passed to the backing file system.

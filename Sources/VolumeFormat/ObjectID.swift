@@ -8,6 +8,9 @@ package struct ObjectID: Hashable, Sendable {
     private let first: UInt64
     private let second: UInt64
 
+    /// The place of an ID for objects without one: symlinks and special files.
+    package static let absent = ObjectID(InlineArray<16, UInt8>(repeating: 0))
+
     /// The ID with its bytes at `offset`. Traps outside the span.
     package init(_ bytes: Span<UInt8>, at offset: Int = 0) {
         first = bytes.littleEndian(at: offset)

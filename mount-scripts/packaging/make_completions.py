@@ -12,6 +12,8 @@ def files(table):
         words.setdefault(first, []).append(second)
     classes = next(operand["words"] for command in commands if command["name"] == "class set"
                    for operand in command["operands"] if operand["words"])
+    # Not a class: it takes a directory's default away.
+    classes = [word for word in classes if word != "inherit"]
     options = [dict(option, words=classes if option["value"] == "CLASS" else []) for option in table["mountOptions"]
                if option["use"] != "ignored"]
     return {"protectfs.bash": bash(commands, words, options), "_protectfs": zsh(commands, words, options),

@@ -67,6 +67,8 @@ extern const uint32_t pfs_EXTENT_SHARED;
 extern const uint32_t pfs_EXTENT_VAGUE;
 /* FS_IOC_GETFLAGS: the flags of chattr(1). */
 int64_t pfs_inode_flags(int32_t fd);
+/* FS_IOC_SETFLAGS. */
+int32_t pfs_set_inode_flags(int32_t fd, uint32_t flags);
 extern const int64_t pfs_INODE_JOURNALLED;
 extern const int64_t pfs_INODE_INLINE;
 /* The f_type of fstatfs(2), with the same width on every architecture. */

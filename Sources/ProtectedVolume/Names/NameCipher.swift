@@ -95,23 +95,28 @@ struct NameCipher: Sendable {
     /// The backing name of an attribute with its namespace.
     func encodeAttribute(_ name: [UInt8], of object: ObjectID) throws(VolumeError) -> [UInt8] {
         guard name.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
-        let prefix = AttributeName.encryptedPrefix.utf8CodeUnitCount
+        let prefix = Self.prefix(of: object)
         var text = EncodedText(repeating: 0)
         var room = text.mutableSpan
-        room.copyText(AttributeName.encryptedPrefix, to: 0)
+        room.copyText(prefix, to: 0)
         let length = seal(
             name.span, object: object, ivKey: keys.attributeNameIV, cipherKey: keys.attributeNameCipher, into: &room,
-            at: prefix)
-        return text.span.extracting(0..<(prefix + length)).copiedBytes()
+            at: prefix.utf8CodeUnitCount)
+        return text.span.extracting(0..<(prefix.utf8CodeUnitCount + length)).copiedBytes()
     }
 
     /// Decrypts and verifies the backing name of an attribute; nil if it is not an attribute of this object.
     func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
-        let prefix = AttributeName.encryptedPrefix.utf8CodeUnitCount
-        guard backingName.span.hasText(AttributeName.encryptedPrefix) else { return nil }
+        let prefix = Self.prefix(of: object)
+        guard backingName.span.hasText(prefix) else { return nil }
         return open(
-            backingName.span.extracting(prefix..<backingName.count), object: object, ivKey: keys.attributeNameIV,
+            backingName.span.extracting(prefix.utf8CodeUnitCount..<backingName.count), object: object,
+            ivKey: keys.attributeNameIV,
             cipherKey: keys.attributeNameCipher)
+    }
+
+    private static func prefix(of object: ObjectID) -> StaticString {
+        object == .absent ? AttributeName.encryptedTrustedPrefix : AttributeName.encryptedPrefix
     }
 
     /// The stored form of a value, bound to object and name.

@@ -59,11 +59,10 @@ extension Volume {
 
     /// The names of all attributes. The volume's own attributes come first.
     package func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
-        guard node.kind != .symlink else { return [] }
         guard node.kind == .file || node.kind == .directory else {
-            // FIFOs, sockets and devices have ACLs and nothing else.
             let object = try backing(node)
-            return try below { () throws(Errno) in try object.attributeNames() }.filter(Self.isACL)
+            let all = try below { () throws(Errno) in try object.attributeNames() }
+            return all.filter(Self.isACL) + all.compactMap { names.decodeAttribute($0, of: .absent) }
         }
         var result: [[UInt8]] = []
         let protection = NameCipher.bytes(of: AttributeName.protection)
@@ -118,6 +117,8 @@ extension Volume {
             try content.flushHeader()
         } else if node.kind == .directory {
             try requireChangeable(node)
+        } else if node.kind != .file {
+            // It has no ID.
         } else if let header = try header(of: node) {
             if header.flags.areReadableOnly { throw newer(.header, inode: node.inode) }
         } else {
@@ -177,25 +178,32 @@ extension Volume {
     }
 
     /// The backing object for an attribute that is stored encrypted. Refuses names and kinds of objects that cannot
-    /// have one.
+    /// have one: only files and directories have others than `trusted.*`.
     private func object(for name: [UInt8], of node: Node) throws(VolumeError) -> BackingNode {
         let bytes = name.span
-        let isKnown = bytes.hasText("user.") || bytes.hasText("trusted.") || bytes.hasText("security.")
-        guard isKnown, node.kind == .file || node.kind == .directory else { throw .notSupported }
+        var isKnown = bytes.hasText(AttributeName.trustedPrefix)
+        if node.kind == .file || node.kind == .directory {
+            isKnown = isKnown || bytes.hasText("user.") || bytes.hasText("security.")
+        }
+        guard isKnown else { throw .notSupported }
         return try backing(node)
     }
 
     private func hasEncrypted(_ object: BackingNode) throws(VolumeError) -> Bool {
         do throws(Errno) {
-            return try object.attributeNames().contains(where: Self.isEncrypted)
+            return try object.attributeNames().contains {
+                Self.isEncrypted($0) || $0.span.hasText(AttributeName.encryptedTrustedPrefix)
+            }
         } catch {
             if error == .EOPNOTSUPP { return false }
             throw .store(error)
         }
     }
 
-    /// The ID that names and values are bound to. It comes from the directory's record or the file's header.
+    /// The ID that names and values are bound to. It comes from the directory's record or the file's header. Other objects have
+    /// none: their attributes are bound to each other only.
     func objectID(of node: Node) throws(VolumeError) -> ObjectID {
+        guard node.kind == .file || node.kind == .directory else { return .absent }
         if node.kind == .directory {
             guard let id = try directoryID(node) else { throw damaged(.missingRecord, node) }
             return id

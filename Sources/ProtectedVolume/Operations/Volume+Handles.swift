@@ -160,6 +160,7 @@ extension Volume {
     /// Refuses a handle for writing on a file that can only be read.
     private func requireChangeable(_ content: FileContent, of node: Node) throws(VolumeError) {
         if node.state.withLock({ $0.isReadOnlyBelow }) { throw .readOnly }
+        if (try? content.backing.flags())?.contains(.immutable) == true { throw .refused(.EPERM) }
         try content.requireChangeable()
     }
 
@@ -217,8 +218,9 @@ extension Volume {
             case .store(.EMFILE), .store(.ENFILE):
                 directories.removeAll()
                 return (try openBackingOnce(node, access), options.isReadOnly)
-            case .store(.EROFS) where access == .readWrite:
-                // The store has become read-only under the mount, for example after an error. Its files stay readable.
+            case .store(.EROFS) where access == .readWrite, .store(.EPERM) where access == .readWrite:
+                // The store has become read-only under the mount, for example after an error, or the file is immutable in a
+                // way that this daemon cannot change. Files stay readable.
                 return (try openBackingOnce(node, .readOnly), true)
             default: throw error
             }

@@ -1,6 +1,7 @@
 // `protectfs mount` and `protectfs unmount`.
 
 import Control
+import FuseFrontend
 import Glibc
 import HostSystem
 import Keybag
@@ -46,6 +47,7 @@ extension Command {
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
             }
             let request = try MountRequest(arguments)
+            if request.options.isRemount { return try Remount.run(request) }
             if arguments.has("started-by-mount") {
                 let connectionGuard = ConnectionGuard()
                 let credential = try DaemonStart.receive()

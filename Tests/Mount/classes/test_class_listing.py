@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import stat
 
+from checks import errors
 from harness import CLASSES, Skip, get_class, make_file, outcome, read_file, run, set_class, write_file
 from processes import as_user
 
@@ -208,3 +210,40 @@ def test_trusted_names(environment):
         for words in (["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"], ["unshare", "--user", "--map-root-user"]):
             found = run(*words, "python3", "-c", f"import os; print(sorted(os.listxattr({path!r})))", ok=False)
             environment.cell(f"[{what}: {words[0]}]", "['user.two']", found.stdout.strip() or found.stderr)
+
+
+def test_trusted_of_other_objects(environment):
+    """Symbolic links and special files have `trusted.*` and nothing else, as on the file system below."""
+    if os.geteuid() != 0:
+        raise Skip("needs root, to set trusted attributes")
+    mount = environment.mount()
+    below = environment.new_path("below")
+    os.mkdir(below)
+    results = {}
+    for place in (below, mount.path):
+        seen = results[place] = {}
+        os.symlink("target", os.path.join(place, "symlink"))
+        os.mkfifo(os.path.join(place, "fifo"))
+        os.mknod(os.path.join(place, "device"), 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        for name in ("symlink", "fifo", "device"):
+            path = os.path.join(place, name)
+            more = {"follow_symlinks": False}
+            for key in ("trusted.one", "trusted.two", "user.one"):
+                seen[name, key] = outcome(lambda: os.setxattr(path, key, key.encode(), **more))
+            seen[name, "create"] = outcome(lambda: os.setxattr(path, "trusted.one", b"x", os.XATTR_CREATE, **more))
+            seen[name, "missing"] = outcome(lambda: os.getxattr(path, "trusted.none", **more))
+            seen[name, "removed"] = outcome(lambda: os.removexattr(path, "trusted.two", **more))
+            os.rename(path, path + ".moved")
+            seen[name, "list"] = os.listxattr(path + ".moved", **more)
+            seen[name, "value"] = outcome(lambda: same(b"trusted.one", os.getxattr(path + ".moved", "trusted.one", **more)))
+    if results[below]["symlink", "trusted.one"] != "works":
+        raise Skip("the file system of the tests has no trusted attributes")
+    for key, expected in results[below].items():
+        environment.cell(f"[{key}]", expected, results[mount.path][key])
+    mount = environment.remount(mount)
+    environment.cell("[after a remount]", b"trusted.one", os.getxattr(mount / "symlink.moved", "trusted.one", follow_symlinks=False))
+    stored = [name for directory, _, files in os.walk(mount.volume.path) for file in files
+              for name in os.listxattr(os.path.join(directory, file), follow_symlinks=False)]
+    environment.cell("[no name is in the clear]", [], [name for name in stored if "one" in name or "pfs" not in name])
+    mount.unmount()
+    environment.cell("[errors]", [], errors(mount.volume))

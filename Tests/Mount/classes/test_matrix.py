@@ -1,6 +1,5 @@
 """The class × state table: every cell, through system calls on a mount."""
 
-import errno
 import json
 import os
 
@@ -142,18 +141,6 @@ def test_before_first_unlock_with_xchacha(environment):
     mount = environment.remount(mount, unlock=False)
     started += cells(mount, "BFU", "BD", True)
     judge(environment, "BFU", started, mount.unlock)
-
-
-def test_unnamed_files(environment):
-    """libfuse 3.14 has no call for O_TMPFILE: programs are told so and make a named file instead."""
-    mount = environment.mount()
-    try:
-        os.close(os.open(mount.path, os.O_TMPFILE | os.O_RDWR, 0o600))
-        result = "works"
-    except OSError as error:
-        result = errno.errorcode[error.errno]
-    environment.cell("[O_TMPFILE]", "EOPNOTSUPP", result.replace("ENOTSUP", "EOPNOTSUPP"))
-    environment.cell("[nothing is left]", [], os.listdir(mount.path))
 
 
 def test_locked_shared(environment):

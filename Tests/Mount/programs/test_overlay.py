@@ -97,6 +97,7 @@ def worked(base):
     write_file(at("made/file"), b"made")
     os.rename(at("made"), at("renamed"))
     os.link(at("renamed/file"), at("hard link"))
+    os.lchown(at("link"), 12, 34)
     seen.append(tree(merged))
     run("rm", "-r", at("again"))
     os.mkdir(at("again"))

@@ -1,7 +1,7 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
 _protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed help version"
-_protectfs_mount_options="ro rw allow_other default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none default_class=inherit shared strict recover no_family_class idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none shared strict recover no_family_class idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 
 # Sets what may follow the word $1.
 _protectfs_subcommands() {
@@ -55,7 +55,7 @@ _protectfs_command() {
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --recovery-file --device-key --accept-keybag" operands="directory path" ;;
-    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
+    "fsck") options="--json --no-unlock --read-only --repair --quarantine --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
