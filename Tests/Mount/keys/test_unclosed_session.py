@@ -6,36 +6,10 @@ import os
 import harness
 import states
 from foreground import Foreground
-from harness import Skip, protectfs, read_file, write_file
-from state_refusals import seen
+from harness import protectfs, read_file, write_file
+from state_refusals import fill, read_only, seen, small_directory
 
 FAILURE = 1
-
-
-@contextlib.contextmanager
-def small_directory(volume):
-    """The directory of state files on a file system of its own; gives its path."""
-    place = states.directory(volume)
-    content = {name: read_file(os.path.join(place, name)) for name in os.listdir(place)}
-    if harness.run("mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", place, ok=False).returncode != 0:
-        raise Skip("tmpfs cannot be mounted here")
-    try:
-        for name, data in content.items():
-            states.put(os.path.join(place, name), data)
-        yield place
-    finally:
-        harness.run("umount", "-l", place, ok=False)
-
-
-def fill(place):
-    with contextlib.suppress(OSError), open(os.path.join(place, "ballast"), "wb") as ballast:
-        while True:
-            ballast.write(bytes(4096))
-            ballast.flush()
-
-
-def read_only(place):
-    harness.run("mount", "-o", "remount,ro", place)
 
 
 def writable(place):

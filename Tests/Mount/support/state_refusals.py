@@ -1,6 +1,11 @@
 """Volumes whose state file is then changed, and what a refusal because of it must say."""
 
-from harness import set_class, write_file
+import contextlib
+import os
+
+import harness
+import states
+from harness import Skip, read_file, set_class, write_file
 
 WAY_OUT = "protectfs fsck --forget-state"
 
@@ -19,3 +24,29 @@ def seen(environment):
     set_class(mount / "kept", "A")
     mount.unmount()
     return volume
+
+
+@contextlib.contextmanager
+def small_directory(volume):
+    """The directory of state files on a file system of its own; gives its path."""
+    place = states.directory(volume)
+    content = {name: read_file(os.path.join(place, name)) for name in os.listdir(place)}
+    if harness.run("mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", place, ok=False).returncode != 0:
+        raise Skip("tmpfs cannot be mounted here")
+    try:
+        for name, data in content.items():
+            states.put(os.path.join(place, name), data)
+        yield place
+    finally:
+        harness.run("umount", "-l", place, ok=False)
+
+
+def fill(place):
+    with contextlib.suppress(OSError), open(os.path.join(place, "ballast"), "wb") as ballast:
+        while True:
+            ballast.write(bytes(4096))
+            ballast.flush()
+
+
+def read_only(place):
+    harness.run("mount", "-o", "remount,ro", place)
