@@ -7,9 +7,9 @@ internal import VolumeFormat
 
 extension Check {
     /// Checks a directory's record, names and crash leftovers, and queues its entries.
-    func look(atDirectory place: Place?, _ paths: ObjectPaths, _ above: Visit?) {
+    func look(atDirectory place: Place?, _ paths: ObjectPaths, _ above: Visit?, walked: [UInt8]) {
         do throws(VolumeError) {
-            let visit = try enter(place, above, paths)
+            let visit = try enter(place, above, paths, walked: walked)
             let node = visit.node
             count { $0.directories += 1 }
             advance(Self.objectWeight)
@@ -186,7 +186,7 @@ extension Check {
                     found(.staging, .note, paths)
                     if try !holdsNewer(place.name, status, in: directory), tidy(place.name, directory, paths) { return }
                 }
-                return add(.directory(place, paths, visit))
+                return add(.directory(place, paths, visit, walked: visit.place(of: entry)))
             }
             if kind == .file, status.links > 1 {
                 if hasBeenSeen(status) { return advance(weight(of: status)) }
@@ -204,7 +204,9 @@ extension Check {
             let node = try volume.entry(status, in: parent, place.name).node
             defer { volume.forget(node, count: 1) }
             switch kind {
-            case .file: look(atFile: node, place, status, paths)
+            case .file:
+                let isRead = visit.isSettled && recorder?.hasRead(paths.backing, status) ?? false
+                look(atFile: node, place, status, paths, isRead: isRead)
             case .symlink:
                 count { $0.symlinks += 1 }
                 advance(weight(of: status))

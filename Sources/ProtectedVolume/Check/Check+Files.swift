@@ -7,21 +7,21 @@ internal import SodiumKit
 internal import VolumeFormat
 
 extension Check {
-    /// The limit of blocks reported for one file.
-    private static var mostBlocks: Int { 64 }
-
     /// What the check of one file's content has found.
     private struct Outcome {
         /// The number of errors reported.
         var errors = 0
         /// The number of errors that are read errors of the store.
         var unread = 0
+        /// Whether the content could not be read, mended or synced for another reason.
+        var hasFailed = false
         /// Whether a newer version has made a part of the file. Only that version can mend or salvage it.
         var isNewer = false
     }
 
     /// Checks one file; a hard-linked file once.
-    func look(atFile node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths) {
+    /// - Parameter isRead: whether an interrupted check has read its blocks, and nothing has changed since.
+    func look(atFile node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths, isRead: Bool) {
         count { summary in
             summary.files += 1
             summary.opened += 1
@@ -54,7 +54,11 @@ extension Check {
         }
         do throws(VolumeError) {
             try volume.withContent(node, writable: mends && !paths.isKept) { (content) throws(VolumeError) in
-                try checkContent(content, paths, &advanced, &outcome)
+                if isRead, !hasEvidence(content.inode) {
+                    count(readBefore: content.size)
+                } else {
+                    try checkContent(content, paths, &advanced, &outcome)
+                }
             }
         } catch {
             switch error {
@@ -66,9 +70,13 @@ extension Check {
                 outcome.isNewer = true
             default:
                 found(error, paths)
+                outcome.hasFailed = true
                 if Self.isOfContent(error) { outcome.errors = 1 }
                 if case .store = error { outcome.unread = 1 }
             }
+        }
+        if outcome.errors > 0 || outcome.hasFailed || outcome.isNewer || hasEvidence(node.inode) {
+            recorder?.note(findingIn: paths.backing)
         }
         outcome.errors += tellCrashEvidence(of: node, paths, isNewer: outcome.isNewer)
         if outcome.errors > 0, repairs, !outcome.isNewer, !paths.isKept, !hasNewerAttribute(node) {
@@ -86,32 +94,15 @@ extension Check {
     ) throws(VolumeError) {
         if let scope, scope.readsByEnds, !content.needsRepair { return }
         state.withLock { $0.summary.read += 1 }
-        var offset: UInt64 = 0
-        var buffer = try Self.buffer()
-        while offset < content.size {
-            guard mayGoOn() else { return }
-            let data = content.skippingHoles(from: offset)
-            if data > offset {
-                advance(data - offset)
-                advanced += data - offset
-                offset = data
-                continue
-            }
-            do throws(VolumeError) {
-                let count = try Self.verify(content, at: offset, FileContent.largestRequest, &buffer)
-                guard count > 0 else { break }
-                offset += UInt64(count)
-                advance(UInt64(count))
-                advanced += UInt64(count)
-                self.count(bytes: UInt64(count))
-            } catch {
-                guard Self.isOfContent(error) || error == .newer(.block) else { throw error }
-                offset = locate(content, from: offset, &outcome, &buffer, paths)
-                if outcome.errors >= Self.mostBlocks { break }
-            }
-        }
+        let reading = ContentReading(content, behind: paths.backing)
+        if reading.isLong { ask(toHelp: reading) }
+        reading.read(for: self)
+        let found = reading.finish()
+        advanced = found.advanced
+        report(found.places, paths, &outcome)
+        if let failure = found.failure { throw failure }
         guard mends, !paths.isKept, outcome.errors == 0, !outcome.isNewer, content.needsRepair else { return }
-        if offset >= content.size, !content.isUnmended, !hasEvidence(content.inode) {
+        if found.isWhole, !content.isUnmended, !hasEvidence(content.inode) {
             // It only might have been damaged. It reads the same once its epoch is closed, so only what was read must be durable.
             // On a store that keeps order the end of the check syncs all of it.
             if volume.content.cutNeedsSync { try content.synchronize(dataOnly: false) }
@@ -126,59 +117,26 @@ extension Check {
         state.withLock { $0.evidence[inode]?.isEmpty == false }
     }
 
+    /// Reports blocks that do not verify, in order.
+    private func report(_ places: [ContentReading.Place], _ paths: ObjectPaths, _ outcome: inout Outcome) {
+        for place in places {
+            if case .newer = place.error {
+                // One of them is enough, because all of the file is left alone.
+                if !outcome.isNewer { found(place.error, paths, page: place.block) }
+                outcome.isNewer = true
+            } else if outcome.errors < ContentReading.mostBlocks {
+                outcome.errors += 1
+                found(place.error, paths, page: place.block)
+                if case .store = place.error { outcome.unread += 1 }
+            }
+        }
+    }
+
     /// Whether an error means damage of some bytes, so that others of the file can be read.
-    private static func isOfContent(_ error: VolumeError) -> Bool {
+    static func isOfContent(_ error: VolumeError) -> Bool {
         switch error {
         case .damaged, .store(.EIO): true
         default: false
-        }
-    }
-
-    /// Checks block by block through a megabyte that does not verify. Returns the position at which to continue.
-    private func locate(
-        _ content: FileContent, from offset: UInt64, _ outcome: inout Outcome, _ buffer: inout LockedBuffer,
-        _ paths: ObjectPaths
-    ) -> UInt64 {
-        let geometry = volume.content.geometry
-        let end = min(offset + UInt64(FileContent.largestRequest), content.size)
-        var position = offset
-        while position < end {
-            let (block, inBlock) = geometry.locate(position)
-            let rest = geometry.capacity(ofBlock: block) - inBlock
-            do throws(VolumeError) {
-                _ = try Self.verify(content, at: position, rest, &buffer)
-            } catch {
-                if case .newer = error {
-                    // One of them is enough, because all of the file is left alone.
-                    if !outcome.isNewer { found(error, paths, page: block) }
-                    outcome.isNewer = true
-                } else if outcome.errors < Self.mostBlocks {
-                    outcome.errors += 1
-                    found(error, paths, page: block)
-                    if case .store = error { outcome.unread += 1 }
-                }
-            }
-            position += UInt64(rest)
-        }
-        return position
-    }
-
-    private static func buffer() throws(VolumeError) -> LockedBuffer {
-        do throws(SodiumError) {
-            return try BufferPool.shared.take(
-                atLeast: FileContent.bufferLength(count: FileContent.largestRequest))
-        } catch { throw .store(.ENOMEM) }
-    }
-
-    private static func verify(
-        _ content: FileContent, at offset: UInt64, _ count: Int, _ buffer: inout LockedBuffer
-    ) throws(VolumeError) -> Int {
-        try buffer.withMutableBytes(count: FileContent.bufferLength(count: count)) {
-            (bytes: inout MutableSpan<UInt8>) throws(VolumeError) in
-            let result = try content.read(into: &bytes, at: offset, count: count)
-            let read = result.range.count
-            result.finish()
-            return read
         }
     }
 
@@ -189,7 +147,7 @@ extension Check {
         var errors = 0
         let evidence = state.withLock { $0.evidence.removeValue(forKey: node.inode) ?? [] }
         if isNewer { return 0 }
-        for one in Set(evidence) {
+        for one in Set(evidence).sorted(by: { ($0.page, $0.kind.rawValue) < ($1.page, $1.kind.rawValue) }) {
             switch one.kind {
             // What mending itself does. Without mending the same places are reported.
             case .repaired, .madeSparse: break

@@ -12,6 +12,11 @@ final class Visit: Sendable {
     /// The directory above, which is known as long as this one. Nil for the root.
     private let above: Visit?
     private let shown: Lock<ObjectPaths>
+    /// Its place in the order of the walk: the names as they were listed, which a repair may have changed.
+    let place: [UInt8]
+    /// Whether it and the directories above have not changed since an interrupted check began. The root's own changes do not
+    /// count, because nothing can be moved with it.
+    let isSettled: Bool
 
     /// The directory's paths, for its entries.
     var paths: ObjectPaths {
@@ -20,11 +25,21 @@ final class Visit: Sendable {
     }
 
     /// Takes over a lookup of `node`, unless that is the root.
-    init(_ node: Node, _ volume: Volume, _ above: Visit?, _ paths: ObjectPaths) {
+    init(
+        _ node: Node, _ volume: Volume, _ above: Visit?, _ paths: ObjectPaths, place: [UInt8] = [],
+        isSettled: Bool = true
+    ) {
+        self.place = place
+        self.isSettled = isSettled
         self.node = node
         self.volume = volume
         self.above = above
         shown = Lock(paths)
+    }
+
+    /// The place of an entry in the order of the walk.
+    func place(of entry: EntryName) -> [UInt8] {
+        place.isEmpty ? Array(entry.bytes) : place + [UInt8(ascii: "/")] + Array(entry.bytes)
     }
 
     deinit {
@@ -40,11 +55,17 @@ extension Check {
     /// The number of hard-linked files that are remembered. Further ones are checked under each name.
     private static var mostLinks: Int { 262_144 }
 
-    func enter(_ place: Place?, _ above: Visit?, _ paths: ObjectPaths) throws(VolumeError) -> Visit {
+    /// - Parameter walked: the directory's place in the order of the walk.
+    func enter(
+        _ place: Place?, _ above: Visit?, _ paths: ObjectPaths, walked: [UInt8] = []
+    ) throws(VolumeError) -> Visit {
         guard let place else { return Visit(volume.root, volume, nil, paths) }
         let directory = try volume.directory(place.parent)
         guard let status = try volume.status(of: place.name, in: directory) else { throw .noEntry }
-        return Visit(try volume.entry(status, in: place.parent, place.name).node, volume, above, paths)
+        let isSettled = above?.isSettled ?? true && recorder?.isSettled(status) ?? false
+        return Visit(
+            try volume.entry(status, in: place.parent, place.name).node, volume, above, paths, place: walked,
+            isSettled: isSettled)
     }
 
     /// Queues the names of a directory that follow `name`, in the order of their bytes.

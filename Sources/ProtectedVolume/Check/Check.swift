@@ -15,11 +15,13 @@ internal import VolumeFormat
 package final class Check: Sendable {
     /// An item of the queue.
     enum Item: Sendable {
-        case directory(Place?, ObjectPaths, Visit?)
+        case directory(Place?, ObjectPaths, Visit?, walked: [UInt8])
         /// The names of a directory behind one, in the order of their bytes.
         case names(Visit, after: EntryName?)
         /// A part of these names. The rest goes back to the queue.
         case entries(Visit, ArraySlice<EntryName>)
+        /// A long file, which the worker that has it shares with others.
+        case content(ContentReading)
     }
 
     /// What leaves a check in the order of the tree.
@@ -58,14 +60,19 @@ package final class Check: Sendable {
     let scope: QuickScope?
     let state: Lock<Progress>
     let seen: SeenIDs
+    /// Nil if the check cannot be continued after an interruption.
+    let recorder: CheckRecorder?
     private let queue: CheckQueue<Item, Report>
     private let tell: @Sendable (CheckProgress) -> Void
     /// What this worker has found in its item, and the work that it has found.
     private let taken = Lock<(reports: [Report], items: [Item])>(([], []))
+    /// The number of its item.
+    private let current = Lock<CheckQueue<Item, Report>.Number>(0)
 
     private init(
         _ volume: Volume, _ state: Lock<Progress>, _ options: CheckOptions, _ scope: QuickScope?, _ seen: SeenIDs,
-        _ quarantine: Quarantine, _ queue: CheckQueue<Item, Report>, tell: @escaping @Sendable (CheckProgress) -> Void
+        _ quarantine: Quarantine, _ recorder: CheckRecorder?, _ queue: CheckQueue<Item, Report>,
+        tell: @escaping @Sendable (CheckProgress) -> Void
     ) {
         self.volume = volume
         self.state = state
@@ -74,12 +81,13 @@ package final class Check: Sendable {
         self.scope = scope
         self.seen = seen
         self.quarantine = quarantine
+        self.recorder = recorder
         self.queue = queue
     }
 
     /// The same check for another worker.
     private func another() -> Check {
-        Check(volume, state, options, scope, seen, quarantine, queue, tell: tell)
+        Check(volume, state, options, scope, seen, quarantine, recorder, queue, tell: tell)
     }
 
     /// Checks the volume in `directory`.
@@ -124,22 +132,28 @@ package final class Check: Sendable {
         }
         if let scope { options.decided(scope.reach) }
         if scope?.reach == .nothing { return state.withLock { $0.summary } }
-        let queue = CheckQueue<Item, Report>(.directory(nil, ObjectPaths(), nil)) { found in
+        let queue = CheckQueue<Item, Report>(.directory(nil, ObjectPaths(), nil, walked: [])) { found in
             switch found {
             case .finding(let finding): report(finding)
             case .repair(let repair): repaired(repair)
             }
         }
+        var recorder: CheckRecorder?
+        var unrecorded: CheckUnrecorded?
+        do throws(CheckUnrecorded) { recorder = try .make(volume, states, options) } catch { unrecorded = error }
+        if options.resumes { options.begins(recorder?.start ?? .failure(.unrecorded(unrecorded ?? .noState))) }
         let check = Check(
             volume, state, options, scope, SeenIDs(room: options.idsInMemory, scratch: options.scratch),
-            Quarantine(root: volume.rootDirectory), queue, tell: progress)
+            Quarantine(root: volume.rootDirectory), recorder, queue, tell: progress)
         // Measures in parallel with the workers, until they end. They use every thread of the shared pool, so this
         // needs its own queue.
         let measuring = DispatchGroup()
         if options.measures { DispatchQueue(label: "measure").async(group: measuring) { check.measure() } }
         DispatchQueue.concurrentPerform(iterations: max(options.threads, 1)) { _ in check.another().work() }
         measuring.wait()
-        let summary = try check.finish(states)
+        var summary = try check.finish(states)
+        if let recorder { unrecorded = recorder.end(isInterrupted: summary.isInterrupted) }
+        if summary.isInterrupted { summary.unrecorded = unrecorded }
         for found in check.taken.withLock({ $0.reports }) {
             if case .finding(let finding) = found { report(finding) }
         }
@@ -154,16 +168,19 @@ package final class Check: Sendable {
     /// Processes items until the queue is empty and no worker can add one.
     private func work() {
         while let (number, item) = queue.next() {
+            current.withLock { $0 = number }
             // After an interruption the rest of the queue is dropped.
             if mayGoOn() {
                 switch item {
-                case .directory(let place, let paths, let above): look(atDirectory: place, paths, above)
+                case .directory(let place, let paths, let above, let walked):
+                    look(atDirectory: place, paths, above, walked: walked)
                 case .names(let visit, let name): list(visit, after: name)
                 case .entries(let visit, let names):
                     let (some, rest) = part(of: names)
                     // Another worker continues with them now.
                     if !rest.isEmpty { queue.add(.entries(visit, rest), behind: number) }
                     look(at: some, in: visit)
+                case .content(let reading): reading.read(for: self)
                 }
             }
             let taken = taken.withLock { taken in
@@ -171,12 +188,28 @@ package final class Check: Sendable {
                 return taken
             }
             queue.end(number, taken.reports, taken.items)
+            recorder?.writeIfDue { place }
+        }
+    }
+
+    /// The first place that is not done.
+    private var place: WalkPlace {
+        switch queue.first {
+        case .directory(_, _, _, let walked): WalkPlace(path: walked)
+        case .names(let visit, let name):
+            name.map { WalkPlace.behind(visit.place(of: $0)) } ?? WalkPlace(path: visit.place)
+        case .entries(let visit, let names): WalkPlace(path: names.first.map(visit.place) ?? visit.place)
+        // Its file is done.
+        case .content(let reading): reading.place
+        case nil: .end
         }
     }
 
     /// False when the check must end.
     func mayGoOn() -> Bool {
         if options.mayGoOn() { return true }
+        // The caller leaves out work, so the record must not advance when its item ends.
+        recorder?.stop { place }
         state.withLock { $0.summary.isInterrupted = true }
         return false
     }
@@ -190,6 +223,12 @@ package final class Check: Sendable {
     /// Queues an item behind this worker's, and behind those queued before.
     func add(_ item: Item) {
         taken.withLock { $0.items.append(item) }
+    }
+
+    /// Lets workers that have nothing before it read parts of a long file. Its own worker waits for them.
+    func ask(toHelp reading: ContentReading) {
+        let number = current.withLock { $0 }
+        for _ in 1..<max(options.threads, 2) { queue.add(.content(reading), behind: number) }
     }
 
     // MARK: reporting
@@ -246,6 +285,14 @@ package final class Check: Sendable {
             return state.progress
         }
         tell(progress)
+    }
+
+    /// Counts a file whose content an interrupted check has verified.
+    func count(readBefore bytes: UInt64) {
+        state.withLock { state in
+            state.summary.filesReadBefore += 1
+            state.summary.bytesReadBefore += bytes
+        }
     }
 
     /// Counts content that verified.

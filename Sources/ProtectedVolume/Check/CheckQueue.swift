@@ -13,8 +13,9 @@ final class CheckQueue<Item: Sendable, Report: Sendable>: Sendable {
     typealias Number = UInt64
 
     private struct Slot: Sendable {
-        /// Nil once a worker has it.
+        /// Nil once it is done.
         var item: Item?
+        var isTaken = false
         var isDone = false
         var reports: [Report] = []
         var before: Number = 0
@@ -52,8 +53,8 @@ final class CheckQueue<Item: Sendable, Report: Sendable>: Sendable {
             var at = state.first
             while at != 0, let slot = state.slots[at] {
                 if slot.isDone, state.waiting >= mostWaiting { return nil }
-                if let item = slot.item {
-                    state.slots[at]?.item = nil
+                if !slot.isTaken, let item = slot.item {
+                    state.slots[at]?.isTaken = true
                     return .some((at, item))
                 }
                 at = slot.behind
@@ -71,8 +72,11 @@ final class CheckQueue<Item: Sendable, Report: Sendable>: Sendable {
     /// Ends an item of a worker.
     /// - Parameter items: more work, in order.
     func end(_ number: Number, _ reports: [Report], _ items: [Item]) {
-        state.withLock { state in
+        // It is released after the lock.
+        let item = state.withLock { state -> Item? in
             for item in items.reversed() { insert(item, behind: number, &state) }
+            let item = state.slots[number]?.item
+            state.slots[number]?.item = nil
             state.slots[number]?.isDone = true
             state.slots[number]?.reports = reports
             state.waiting += reports.count
@@ -83,7 +87,9 @@ final class CheckQueue<Item: Sendable, Report: Sendable>: Sendable {
                 state.waiting -= slot.reports.count
                 remove(state.first, slot, &state)
             }
+            return item
         }
+        withExtendedLifetime(item) {}
         changed.broadcast()
     }
 
@@ -108,6 +114,9 @@ final class CheckQueue<Item: Sendable, Report: Sendable>: Sendable {
         if slot.before == 0 { state.first = slot.behind } else { state.slots[slot.before]?.behind = slot.behind }
         if slot.behind != 0 { state.slots[slot.behind]?.before = slot.before }
     }
+
+    /// The first item that is not done. Everything before it is, and its reports have left. Nil if all are done.
+    var first: Item? { state.withLock { state in state.slots[state.first]?.item } }
 
     /// Whether all items are done.
     var isDone: Bool { state.withLock { $0.first == 0 } }

@@ -165,6 +165,12 @@ package struct CheckSummary: Sendable {
     package var remaining: Int { errors - repaired }
     /// Whether the check ended before it had seen everything.
     package var isInterrupted = false
+    /// Why an interrupted check cannot be continued. Nil if it can.
+    package var unrecorded: CheckUnrecorded?
+    /// Files whose blocks an interrupted check has read, so that this one has not.
+    package var filesReadBefore = 0
+    /// The bytes of their contents.
+    package var bytesReadBefore: UInt64 = 0
     /// Files whose content could not be verified because their class is locked, by class.
     package var unchecked: [ProtectionClass: Int] = [:]
     /// Whether everything was verified.

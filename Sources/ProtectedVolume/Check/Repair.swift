@@ -62,6 +62,15 @@ package struct CheckOptions: Sendable {
     package var namesInMemory = 32768
     /// Measures the volume, for an estimate of the remaining time.
     package var measures = false
+    /// Continues an interrupted check: does not read again what that one has read and nothing has changed.
+    package var resumes = false
+    /// Called before anything is checked if `resumes` is set, with the time when the interrupted check began, or with the reason
+    /// why everything is read.
+    package var begins: @Sendable (Result<Int64, CheckRestart>) -> Void = { _ in }
+    /// Bytes that are the same as long as the store is.
+    package var storeIdentity: [UInt8] = []
+    /// How often the check records how far it has come, in nanoseconds. It also does if it is interrupted.
+    package var recordInterval: UInt64 = 5_000_000_000
     /// Called often, from any thread. If it returns false, the check ends early and leaves a consistent volume.
     package var mayGoOn: @Sendable () -> Bool = { true }
 

@@ -149,18 +149,19 @@ extension FileContent {
         }
     }
 
-    /// The first position from `position` on that may have something to verify. Skips pages without data in the store
-    /// where they may be holes. If they are holes that a crash has left, reports the first one.
-    func skippingHoles(from position: UInt64) -> UInt64 {
+    /// The first block from `block` on that may have something to verify. Skips pages without data in the store where they
+    /// may be holes. If they are holes that a crash has left, reports the first one.
+    /// - Parameter isNext: whether the caller goes on behind `block - 1`, so that holes before it were reported.
+    func skippingHoles(from block: UInt64, isNext: Bool) -> UInt64 {
         let now = snapshot
         let last = lastBlock(size: now.size)
-        guard now.recovery.isTolerant || now.header.flags.contains(.holes) else { return position }
-        let block = geometry.locate(position).block
-        guard block > 0, block < last else { return position }
+        guard now.recovery.isTolerant || now.header.flags.contains(.holes) else { return block }
+        guard block > 0, block < last else { return block }
         let data = nextDataBlock(from: block, below: last)
-        guard data > block else { return position }
-        if !now.header.flags.contains(.holes) { reportEvidence(.zeroPage, page: block) }
-        return geometry.start(ofBlock: data)
+        guard data > block else { return block }
+        let isReported = isNext && block > 1 && nextDataBlock(from: block - 1, below: last) == data
+        if !now.header.flags.contains(.holes), !isReported { reportEvidence(.zeroPage, page: block) }
+        return data
     }
 
     /// Makes the mended blocks durable first. Then page 0 gets this mount's epoch, and crash damage is no longer

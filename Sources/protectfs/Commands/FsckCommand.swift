@@ -44,7 +44,14 @@ extension Command {
             nothing is repaired in the entries of a directory whose record is newer. Objects below such a directory are
             checked. Use that version to repair the volume.
 
-            You can interrupt fsck at any time and run it again. If a sync client copies the volume, let it finish
+            You can interrupt fsck at any time and run it again. --resume continues a check that was interrupted, also by a crash
+            of the machine or of fsck. It walks all names again, but does not read the content of files that the
+            interrupted check has read without a finding and that have not changed since. What was found is reported again. If the
+            volume was mounted and written meanwhile, if the options or the open classes differ, or if the clock went back, it says
+            so and reads everything. Every few seconds fsck records how far it is, in UUID.check beside the state file; -n does so
+            too. Only local stores whose type keeps reliable times of change can be continued.
+
+            If a sync client copies the volume, let it finish
             first: files that it has not copied yet look damaged.
 
             The exit code is a sum: 0 nothing wrong, 1 something was repaired, 4 errors left, 8 the check could not be done or
@@ -56,6 +63,7 @@ extension Command {
             Option("quick", help: "after a crash, read only the files that were being changed"),
             Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
             Option("quarantine", help: "with --repair, move what cannot be decrypted to \(ReservedName.lostAndFound)"),
+            Option("resume", help: "continue the check that was interrupted"),
             Option("forget-state", help: "set aside a state file of this machine that cannot be used"),
             .deviceKey,
         ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag],
@@ -73,6 +81,9 @@ enum Fsck {
         if arguments.has("quarantine"), !arguments.has("repair") {
             throw .init(.usage, "--quarantine needs --repair")
         }
+        if arguments.has("quick"), arguments.has("resume") {
+            throw .init(.usage, "--quick and --resume cannot be used together; a quick check is begun again")
+        }
         if arguments.has("read-only"), arguments.has("repair") {
             throw .init(.usage, "--read-only and --repair cannot be used together")
         }
@@ -88,7 +99,7 @@ enum Fsck {
 
     private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         var isReadOnly = arguments.has("read-only")
-        let report = FsckReport(isJSON: arguments.has("json"), repairs: arguments.has("repair"))
+        let report = FsckReport(arguments)
         let confirmed = try ConfirmedNames(arguments, progress: report.progress)
         let terms = CheckedVolume.Terms(arguments)
         let found = try FoundVolume(path, usePrevious: terms.usePrevious)
@@ -119,6 +130,9 @@ enum Fsck {
         options.repairs = arguments.has("repair")
         options.quarantines = arguments.has("quarantine")
         options.isQuick = arguments.has("quick")
+        options.resumes = arguments.has("resume")
+        options.begins = report.begin
+        options.storeIdentity = access.found.store.identityBytes
         options.isConfirmed = confirmed.isConfirmed
         options.threads = threads
         options.measures = Terminal.isTerminal(2) && !arguments.has("json")

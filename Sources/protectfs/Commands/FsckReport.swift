@@ -11,9 +11,12 @@ import VolumeFormat
 final class FsckReport: Sendable {
     private let isJSON: Bool
     private let repairs: Bool
+    /// The command that continues this check.
+    private let continuation: String
     let progress = Progress()
     private let started = monotonicNanoseconds()
     private let tolerance = Lock(Tolerance.epochs)
+    private let start = Lock<Result<Int64, CheckRestart>?>(nil)
     private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
     /// The error of standard output. Nothing is written after it, but the check continues.
     private let failure = Lock<SystemError?>(nil)
@@ -37,9 +40,16 @@ final class FsckReport: Sendable {
         }
     }
 
-    init(isJSON: Bool, repairs: Bool) {
-        self.isJSON = isJSON
-        self.repairs = repairs
+    init(_ arguments: Arguments) {
+        isJSON = arguments.has("json")
+        repairs = arguments.has("repair")
+        continuation = FsckResumption.command(arguments)
+    }
+
+    /// Says what a check that was asked to continue an earlier one does.
+    func begin(_ start: Result<Int64, CheckRestart>) {
+        self.start.withLock { $0 = start }
+        if !isJSON { write(FsckResumption.text(start)) }
     }
 
     /// Says that this machine tolerates crash damage in every file.
@@ -87,7 +97,7 @@ final class FsckReport: Sendable {
         progress.end()
         if isJSON {
             let (findings, repairs) = kept.withLock { ($0.findings, $0.repairs) }
-            write(Self.json(summary, findings, repairs, tolerance.withLock { $0 }).line + "\n")
+            write(Self.json(summary, findings, repairs, tolerance.withLock { $0 }, start.withLock { $0 }).line + "\n")
         } else {
             write(text(summary))
         }
@@ -172,6 +182,10 @@ final class FsckReport: Sendable {
         var text =
             "\(summary.directories) directories, \(summary.files) files, \(summary.symlinks) symbolic links, \(summary.others) others; "
         text += "\(summary.bytes >> 20) MiB verified.\n"
+        if summary.filesReadBefore > 0 {
+            text += "\(summary.filesReadBefore) files, \(summary.bytesReadBefore >> 20) MiB "
+            text += "were verified before the interruption.\n"
+        }
         text +=
             "\(summary.errors) errors, \(summary.crashes) places of crash damage, \(summary.mended) unfinished files repaired.\n"
         if repairs {
@@ -194,6 +208,7 @@ final class FsckReport: Sendable {
         }
         if summary.isInterrupted {
             text += "Interrupted before everything was checked. Finished repairs are complete.\n"
+            text += FsckResumption.text(summary.unrecorded, continuation)
         }
         if summary.remaining > 0 {
             text +=
@@ -216,7 +231,8 @@ final class FsckReport: Sendable {
     // MARK: JSON
 
     private static func json(
-        _ summary: CheckSummary, _ findings: [Finding], _ repairs: [Repair], _ tolerance: Tolerance
+        _ summary: CheckSummary, _ findings: [Finding], _ repairs: [Repair], _ tolerance: Tolerance,
+        _ start: Result<Int64, CheckRestart>?
     ) -> JSONValue {
         func number(_ value: Int) -> JSONValue { .integer(Int64(value)) }
         return .fields([
@@ -228,7 +244,12 @@ final class FsckReport: Sendable {
             ("repaired", number(summary.repaired)),
             ("salvaged", number(summary.salvaged)), ("tidied", number(summary.tidied)),
             ("remaining", number(summary.remaining)), ("complete", .bool(summary.isComplete)),
-            ("interrupted", .bool(summary.isInterrupted)), ("closedEpochs", .bool(summary.closedEpochs)),
+            ("interrupted", .bool(summary.isInterrupted)),
+            ("resumable", .bool(summary.isInterrupted && summary.unrecorded == nil)),
+            ("notResumable", .optional(summary.unrecorded.map(FsckResumption.word))),
+            ("resumed", .bool((try? start?.get()) != nil)), ("restarted", .optional(FsckResumption.word(start))),
+            ("filesReadBefore", number(summary.filesReadBefore)),
+            ("bytesReadBefore", .unsigned(summary.bytesReadBefore)), ("closedEpochs", .bool(summary.closedEpochs)),
             ("quick", .optional(summary.quick?.rawValue)), ("filesOpened", number(summary.opened)),
             ("filesRead", number(summary.read)),
             ("tolerance", .string(tolerance.rawValue)),

@@ -5,7 +5,7 @@ import ProtectedVolume
 import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
-/// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.lock`, `UUID.keybag.lock`,
+/// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.check`, `UUID.2.check`, `UUID.lock`, `UUID.keybag.lock`,
 /// `UUID.mount.lock`, `UUID.2.mount.lock`, `UUID.changed-EPOCH`, `UUID.2.changed-EPOCH`.
 struct LocalFile {
     /// Its path, without the suffix that `erase` appends while it destroys the file.
@@ -23,8 +23,8 @@ struct LocalFile {
     var isState: Bool { words.contains("state") }
     /// Whether it is a state file that was set aside, so that nothing uses it any more: `UUID.state.forgotten-1`.
     var isSetAside: Bool { isState && words.last != "state" }
-    /// Whether it is a lock, which holds nothing.
-    var isLock: Bool { words.last == "lock" }
+    /// Whether it is a lock, or the record of an interrupted check. Nobody needs one without the other files.
+    var isIncidental: Bool { words.last == "lock" || words.last == "check" }
 
     /// Whether it is a list of changed files without its state file, so that nothing uses it any more.
     var isUselessList: Bool {

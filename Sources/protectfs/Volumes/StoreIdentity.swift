@@ -109,6 +109,9 @@ struct StoreIdentity {
 }
 
 extension StateFileLayout.Store {
+    /// The directory as text that is the same as long as it is this one, wherever its path leads.
+    var identityBytes: [UInt8] { Array("\(inode) \(born) \(fileSystem)".utf8) }
+
     /// A volume's directory as it is now, seen at `path`.
     init(_ directory: HostDirectory, _ path: HostPath) throws(CommandFailure) {
         let identity: DirectoryIdentity

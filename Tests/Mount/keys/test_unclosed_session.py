@@ -7,13 +7,9 @@ import harness
 import states
 from foreground import Foreground
 from harness import protectfs, read_file, write_file
-from state_refusals import fill, seen, small_directory
+from state_refusals import fill, read_only, seen, small_directory
 
 FAILURE = 1
-
-
-def read_only(place):
-    harness.run("mount", "-o", "remount,ro", place)
 
 
 def writable(place):

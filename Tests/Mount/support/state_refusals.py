@@ -47,3 +47,7 @@ def fill(place):
         while True:
             ballast.write(bytes(4096))
             ballast.flush()
+
+
+def read_only(place):
+    harness.run("mount", "-o", "remount,ro", place)

@@ -311,6 +311,7 @@ complete -c protectfs -n '__protectfs_in fsck' -s n -l read-only -d 'change noth
 complete -c protectfs -n '__protectfs_in fsck' -l quick -d 'after a crash, read only the files that were being changed'
 complete -c protectfs -n '__protectfs_in fsck' -l repair -d 'repair what can be repaired, and copy what is readable of damaged files'
 complete -c protectfs -n '__protectfs_in fsck' -l quarantine -d 'with --repair, move what cannot be decrypted to .protectfs.lost+found'
+complete -c protectfs -n '__protectfs_in fsck' -l resume -d 'continue the check that was interrupted'
 complete -c protectfs -n '__protectfs_in fsck' -l forget-state -d 'set aside a state file of this machine that cannot be used'
 complete -c protectfs -n '__protectfs_in fsck' -l device-key -r -F -d 'read the device key from FILE; none uses no device key (default: ~/.local/share/protectfs/UUID.key)'
 complete -c protectfs -n '__protectfs_in fsck' -l accept-name -r -f -d 'with --repair, accept the unverified name PATH; may be given several times'
