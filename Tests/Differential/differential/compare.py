@@ -6,12 +6,11 @@ import stat
 import zlib
 from typing import NamedTuple
 
-from .names import status_fields
+from .names import RECORD, status_fields
 from .tree import name_of
 
 BLOCK = 4096
 RECORDS = b"records"  # a file to which several processes append: its records are compared in any order
-RECORD = 32
 
 
 class Difference(NamedTuple):
@@ -22,6 +21,7 @@ class Difference(NamedTuple):
     there: object  # on ext4
     here: object  # on the mount
     path: bytes = b""
+    fields: dict = {}  # the whole status on ext4, if a field of it differs
 
     def __str__(self):
         place = f" of {short(self.path)}" if self.path else ""
@@ -39,7 +39,7 @@ def compare_answers(step, there, here):
         return []
     name = step.name
     if isinstance(there, dict) and isinstance(here, dict):
-        return [Difference(step, f"{name}: {field}", there.get(field), here.get(field))
+        return [Difference(step, f"{name}: {field}", there.get(field), here.get(field), b"", there)
                 for field in sorted({*there, *here}) if there.get(field) != here.get(field)]
     return [Difference(step, name, there, here)]
 
@@ -54,7 +54,8 @@ def compare_trees(one, other):
             continue
         for field in sorted({*one[path], *other[path]}):
             if one[path].get(field) != other[path].get(field):
-                found.append(Difference(None, f"tree: {field}", one[path].get(field), other[path].get(field), path))
+                found.append(Difference(None, f"tree: {field}", one[path].get(field), other[path].get(field), path,
+                                        one[path]))
     return found
 
 

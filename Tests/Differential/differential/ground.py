@@ -63,6 +63,11 @@ class Ground:
     def remount(self):
         self.mount = self.environment.remount(self.mount, options=self.words)
 
+    def crash(self):
+        """Kills the daemon, and mounts again."""
+        self.mount.crash()
+        self.mount = self.environment.mount(self.mount.volume, path=self.mount.path, options=self.words)
+
     def close(self):
         """Takes all away."""
         os.fchdir(self.outside)

@@ -10,6 +10,7 @@ import time
 from .tree import checked, libc
 
 AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW = -100, 0x1000, 0x100
+RECORD = 32  # bytes
 GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602
 
 
@@ -138,6 +139,15 @@ def many(tree, path, prefix, count):
             os.mknod(name, 0o600 | stat.S_IFREG)
         else:
             os.mkdir(name)
+
+
+def append_record(tree, path, text):
+    """Appends to a file to which other processes append as well."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        return os.write(handle, text.ljust(RECORD))
+    finally:
+        os.close(handle)
 
 
 # Status.

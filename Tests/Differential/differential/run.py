@@ -6,7 +6,7 @@ import time
 
 from . import names, operations
 from .compare import Difference, compare_answers, compare_trees, snapshot
-from .tree import Tree, become, play
+from .tree import Tree, become, checked, libc, play
 
 FUNCTIONS = {name: value for module in (operations, names) for name, value in vars(module).items()
              if callable(value) and getattr(value, "__module__", "") == module.__name__}
@@ -22,32 +22,41 @@ OPENERS = {
 class Run:
     """Two fresh directories, the steps played in them, and what differed."""
 
-    def __init__(self, ground, table, counts):
+    def __init__(self, ground, table, counts, stops=True):
+        self.stops = stops  # at the first difference that the table does not explain
         self.ground, self.table, self.counts = ground, table, counts
         self.differences = []
         self.is_locked = False
+        self.is_together = True  # until a difference after which nothing can be compared
 
     def play(self, steps):
-        """Plays steps until something differs that the tables do not explain, or explain as a fork of the ways."""
-        self.trees = there, here = [Tree(path) for path in self.ground.fresh()]
-        os.umask(0o22)
+        """Plays steps in new directories until something differs, then compares the trees; gives the differences."""
+        paths = self.ground.fresh()
         try:
-            for step in steps:
-                if self.goes_on(step, self.answers(step)) is False:
-                    return self.differences
-            become(0)
-            os.umask(0o22)
-            self.set_locked(False)
-            for difference in compare_trees(snapshot(there), snapshot(here)):
-                self.judge(difference)
+            if self.play_in(paths, steps):
+                become(0)
+                self.set_locked(False)
+                for difference in compare_trees(*map(snapshot, self.trees)):
+                    self.judge(difference)
             return self.differences
         finally:
-            become(0)
-            os.umask(0o22)
-            os.fchdir(self.ground.outside)
-            self.set_locked(False)
-            self.close()
+            self.leave()
             self.ground.clear()
+
+    def play_in(self, paths, steps):
+        """Plays steps until something differs that the tables do not explain, or that ends a comparison; whether all were."""
+        self.trees = [Tree(path) for path in paths]
+        os.umask(0o22)
+        self.is_together = all(self.goes_on(step, self.answers(step)) for step in steps)
+        return self.is_together
+
+    def leave(self):
+        """Closes everything, as root."""
+        become(0)
+        os.umask(0o22)
+        os.fchdir(self.ground.outside)
+        self.set_locked(False)
+        self.close()
 
     def answers(self, step):
         """What both sides answer; None if the step is not one that is compared."""
@@ -83,7 +92,7 @@ class Run:
                 self.counts["explained: " + entry.name] += 1
                 return not entry.forks
         self.differences.append(difference)
-        return False
+        return not self.stops
 
     # Steps that are no calls.
 
@@ -105,8 +114,21 @@ class Run:
     def close(self):
         """Closes what is open, on both sides; what close(2) says is compared."""
         there, here = [tree.close() for tree in self.trees]
-        if there != here:
+        if there != here and self.is_together:
             self.judge(Difference(None, "close at the end", there, here))
+
+    def sync_all(self):
+        """Writes both sides to their disks."""
+        for tree in self.trees:
+            checked(libc.syncfs(tree.top))
+
+    def crash(self):
+        """Syncs, closes everything, and kills the daemon: what was synced is there after it."""
+        self.sync_all()
+        self.close()
+        self.ground.crash()
+        for tree in self.trees:
+            tree.top = os.open(tree.path, os.O_RDONLY | os.O_DIRECTORY)
 
     def lock(self):
         self.set_locked(True)
@@ -141,5 +163,5 @@ def stay_inside(arguments):
             raise ValueError(f"this path leads out: {word!r}")
 
 
-SPECIAL = {name: getattr(Run, name) for name in ("tick", "remount", "lock", "unlock", "relock")}
+SPECIAL = {name: getattr(Run, name) for name in ("tick", "remount", "crash", "sync_all", "lock", "unlock", "relock")}
 __all__ = ["Difference", "FUNCTIONS", "Run", "SPECIAL"]

@@ -13,30 +13,40 @@ from differential.session import Session  # noqa: E402
 MINUTES = {"quick": 0.3, "full": 1, "soak": 60}
 
 
-def differ(environment, letter, **more):
+def session(environment, letter, **more):
     options = {"minutes": MINUTES[environment.mode], "seed": None, "first": 1, "letter": letter, "processes": 1, "steps": 150,
-               "keep": None, "tables": False, **more}
-    environment.cell("", True, Session(environment, types.SimpleNamespace(**options)).run())
+               "keep": None, **more}
+    return Session(environment, types.SimpleNamespace(**options))
 
 
 def test_tables(environment):
     """Each known difference is there still: an entry whose sequence differs no more is to be taken out of known.py."""
     if os.geteuid() != 0:
         raise harness.Skip("some entries need several users")
-    differ(environment, "C", tables=True)
+    environment.cell("", [], session(environment, "C").check_tables())
 
 
 def test_class_c(environment):
-    differ(environment, "C")
+    environment.cell("", [], session(environment, "C").run())
 
 
 def test_class_a(environment):
-    differ(environment, "A")
+    environment.cell("", [], session(environment, "A").run())
 
 
 def test_class_b_across_locks(environment):
-    differ(environment, "B")
+    environment.cell("", [], session(environment, "B").run())
 
 
-for test in (test_class_c, test_class_a, test_class_b_across_locks):
+def test_several_processes(environment):
+    environment.cell("", [], session(environment, "C", processes=3).run())
+
+
+def test_times_and_sizes(environment):
+    """All pairs of changes of a file: what is left of both at once, synced, mounted again, and after a crash."""
+    for letter in ("C",) if environment.mode == "quick" else ("C", "A"):
+        environment.cell(f"[class {letter}]", [], session(environment, letter).play_systematically())
+
+
+for test in (test_class_c, test_class_a, test_class_b_across_locks, test_several_processes):
     test.time_limit = 5000
