@@ -252,7 +252,7 @@ def table():
         (simple("make_link", g.linked_target, fresh), 5), (simple("read_link", g.path), 2), (g.node, 4),
         (simple("names", g.directory, lambda self: self.prefix), 3), (simple("names_open", g.slot), 1), (simple("types", g.directory), 0.5),
         (simple("seek_in_names", g.directory, some(280, 400, 32768)), 0.5), (g.changing, 0.5),
-        (lambda self: self.step("many", self.directory(), self.prefix, self.one((10, 60, 200))), 0.2),
+        (lambda self: self.step("many", self.directory(), self.prefix, 100_000 if not self.often(0.997) else self.one((10, 60, 200))), 0.2),
         (simple("status", g.path, coin), 16), (simple("status_open", g.slot), 10), (simple("is_same", g.path, g.path), 1),
         (simple("may", g.path, some(1, 2, 4, 7)), 3), (simple("limits", g.path), 0.3),
         (simple("change_mode", g.path, some(*MODES)), 6), (simple("change_mode_open", g.slot, some(*MODES)), 2),

@@ -13,7 +13,7 @@ import zlib
 from .tree import checked, libc
 
 FLOCK = "<hh4xqqi4x"  # struct flock
-BUFFER = mmap.mmap(-1, 1 << 20)
+BUFFER = mmap.mmap(-1, 1 << 20, mmap.MAP_PRIVATE)  # each process its own
 # Asynchronous I/O has no function in libc.
 IO_SETUP, IO_GETEVENTS, IO_SUBMIT = (206, 208, 209) if platform.machine() == "x86_64" else (0, 4, 2)
 
@@ -157,7 +157,8 @@ def forget_pages(tree, slot):
 
 def truncate(tree, path, size):
     """Not to the size that the file has: known.py has what differs then."""
-    if os.stat(path).st_size != size:
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != size:
         os.truncate(path, size)
 
 
