@@ -307,8 +307,9 @@ extension Volume {
         state.contents.withLock { $0.syncedChanges = max($0.syncedChanges, changes) }
     }
 
-    /// Syncs a directory, for fsync(2).
+    /// Syncs a directory, for fsync(2). Of a removed one nothing is left to sync.
     package func synchronizeDirectory(_ node: Node) throws(VolumeError) {
+        guard !node.isUnlinked else { return }
         node.directory?.setNeedsSync()
         try synchronize(node, dataOnly: false)
         try synchronizeRecords(node)

@@ -1,0 +1,156 @@
+"""The differences that are known. Each has its reason, and a sequence that shows it: one that is gone is reported.
+
+KNOWN holds what a FUSE file system cannot do otherwise, with the kernel's reason. OPEN holds defects that are to be mended;
+it may only get shorter. MENDED has the sequences of differences that are gone.
+"""
+
+import errno
+import os
+import stat
+from typing import Callable, NamedTuple
+
+from .compare import Difference
+from .tree import Step
+
+
+class Entry(NamedTuple):
+    """A difference that a run goes over. After one that forks, the sides are not comparable any more."""
+
+    name: str
+    reason: str
+    steps: tuple
+    explains: Callable[[Difference], bool]
+    forks: bool = False
+    always: bool = True  # false if it needs a class or a moment, so that its sequence may not show it
+
+
+def listed(value):
+    """Names of attributes, or pairs of name and value, without the class."""
+    return [one for one in value if "user.protection" not in (one, one[0])] if isinstance(value, list) else value
+
+
+def is_class_listed(difference):
+    return "attributes" in difference.what and listed(difference.here) == difference.there
+
+
+def field(name):
+    """Differences of one field of a status, wherever it is seen."""
+    return lambda difference: difference.what.endswith(": " + name)
+
+
+def is_setgid_kept(difference):
+    return field("mode")(difference) and int(difference.here, 8) ^ int(difference.there, 8) == stat.S_ISGID \
+        and int(difference.here, 8) & stat.S_ISGID
+
+
+def is_unaligned(difference):
+    """ext4 refuses and the mount does not."""
+    if difference.what == "asynchronous" and isinstance(difference.there, list):
+        return all(result == -errno.EINVAL for _, result in difference.there)
+    return difference.what in ("write", "read", "write_on", "read_on", "asynchronous", "copy_range", "send_file",
+                               "write_aligned", "read_aligned") and difference.there == "EINVAL"
+
+
+def is_seek(difference):
+    """A place of data or of a hole that is not where blocks of 4,096 bytes have it."""
+    return difference.what == "seek_data"
+
+
+def answers(name, here, there=None):
+    """An operation of which the mount gives that answer, and ext4 another one."""
+    return lambda difference: difference.what == name and difference.here == here and there in (None, difference.there)
+
+
+def is_limit_of_names(difference):
+    return "attribute" in difference.what and difference.here in ("E2BIG", "ERANGE")
+
+
+def is_flags(name):
+    """While locked, the kernel's own open for the ioctl is refused."""
+    return lambda difference: difference.what == name and difference.here in ("ENOTTY", "EACCES")
+
+
+def is_far(step):
+    return any(isinstance(number, int) and number >= 1 << 44 for number in step.arguments)
+
+
+def is_nameless(difference):
+    return "attribute" in difference.what and difference.there == "EINVAL" and b"user." in difference.step.arguments
+
+
+def act(name, *arguments, actor=0):
+    return Step(actor, name, arguments)
+
+
+FILE = act("open_file", 0, b"a", os.O_RDWR | os.O_CREAT, 0o644)
+DIRECT = act("open_file", 0, b"a", os.O_RDWR | os.O_CREAT | os.O_DIRECT, 0o644)
+
+KNOWN = (
+    Entry("unaligned direct I/O", "FUSE has no alignment: fuse_direct_io copies any bytes, and no open flag asks for it",
+          (DIRECT, act("write", 0, 0, 1, 100)), is_unaligned, forks=True),
+    Entry("collapsed and inserted ranges", "fuse_file_fallocate refuses all modes but KEEP_SIZE, PUNCH_HOLE and ZERO_RANGE",
+          (FILE, act("write", 0, 0, 1, 9000), act("allocate", 0, 8, 0, 4096)),
+          lambda difference: difference.what == "allocate" and difference.step.arguments[1] in (8, 32)
+          and difference.here == "EOPNOTSUPP", forks=True),
+    Entry("chown(-1, -1)", "fuse_do_setattr asks to clear the set-id bits only with a new owner or group, and fuse_setattr drops the mode",
+          (FILE, act("change_mode", b"a", 0o4755), act("change_owner", b"a", -1, -1, actor=1)),
+          answers("change_owner", None, "EPERM"), forks=True),
+    Entry("truncate(2) to the size that a file has", "fuse_do_setattr asks for a new time only if the size changes, and keeps its own",
+          (FILE, act("set_times_open", 0, 0, 12345), act("truncate_same", b"a", 0), act("status", b"a")),
+          lambda difference: field("modification time")(difference) and difference.here == 12345),
+    Entry("times of pipes", "what is written to a pipe never reaches FUSE, which keeps no times of special files in the kernel",
+          (act("make_node", b"a", stat.S_IFIFO | 0o644, 0), act("set_times", b"a", 0, 0), act("open_file", 0, b"a", os.O_RDWR, 0),
+           act("write_on", 0, 1, 1), act("status", b"a")),
+          lambda difference: (field("modification time")(difference) or field("change time")(difference)) and
+          stat.S_ISFIFO(int(difference.fields["mode"], 8))),
+    Entry("largest offset", "a FUSE file system's s_maxbytes is MAX_LFS_FILESIZE; ext4's is 16 TiB less a block",
+          (FILE, act("seek", 0, 1 << 62, 0)),
+          lambda difference: difference.what in ("seek", "truncate", "truncate_open", "allocate", "write", "copy_range", "send_file")
+          and difference.there in ("EINVAL", "EFBIG", "EOVERFLOW") and is_far(difference.step), forks=True),
+)
+OPEN = (
+    Entry("asynchronous direct read", "point 1.2: it does not see what the page cache has beyond the range that it flushes",
+          (DIRECT, act("open_file", 1, b"a", os.O_RDWR, 0), act("write", 1, 65536, 1, 1),
+           act("asynchronous", 0, False, ((4096, 1, 4096),))),
+          lambda difference: difference.what == "asynchronous" and not difference.step.arguments[1]),
+    Entry("user.protection listed", "point 1.7: the class is an attribute of every file",
+          (FILE, act("attributes", b"a")), is_class_listed),
+    Entry("trusted attributes listed", "point 1.7",
+          (FILE, act("set_attribute", b"a", b"trusted.t", b""), act("attributes", b"a", actor=1)),
+          lambda difference: difference.what == "attributes" and difference.step.actor and
+          [name for name in difference.here if name[:8] != "trusted." and name != "user.protection"] == difference.there),
+    Entry("access time", "point 1.6", (FILE, act("write", 0, 0, 1, 5), act("tick"), act("read", 0, 0, 5), act("status_open", 0)),
+          field("access time")),
+    Entry("late change time", "points 1.11 and 1.13: a time is set later, through the mount",
+          (DIRECT, act("write_aligned", 0, 0, 1, 4096), act("tick"), act("status_open", 0)),
+          lambda difference: field("change time")(difference) and (difference.there, difference.here) == ("old", "new"),
+          always=False),
+    Entry("setgid kept", "point 1.3", (FILE, act("change_mode", b"a", 0o2666), act("open_file", 1, b"a", os.O_RDWR, 0, actor=1),
+          act("write", 1, 0, 1, 1, actor=1), act("status_open", 0)), is_setgid_kept),
+    Entry("SEEK_DATA and SEEK_HOLE", "point 1.4", (FILE, act("write", 0, 65536, 1, 1), act("seek_data", 0, 0, os.SEEK_DATA)), is_seek),
+    Entry("RENAME_WHITEOUT", "point 1.8", (FILE, act("rename", b"a", b"b", 4)), answers("rename", "EINVAL"), forks=True),
+    Entry("O_TMPFILE", "point 1.8", (act("open_file", 0, b".", os.O_TMPFILE | os.O_RDWR, 0o644),),
+          answers("open_file", "EOPNOTSUPP"), forks=True),
+    Entry("targets of links", "point 1.10", (act("make_link", b"x" * 4000, b"a"),), answers("make_link", "ENAMETOOLONG"), forks=True),
+    Entry("names of attributes", "point 1.10", (act("make_directory", b"a", 0o755),
+          act("set_attribute", b"a", b"user." + b"x" * 250, b"")), is_limit_of_names, forks=True),
+    Entry("attribute without a name", "point 1.10", (FILE, act("get_attribute", b"a", b"user.")), is_nameless, forks=True),
+    Entry("attributes of links and special files", "point 1.8", (act("make_link", b"a", b"b"), act("set_attribute", b"b", b"trusted.t", b"")),
+          lambda difference: "attribute" in difference.what and difference.here == "EOPNOTSUPP", forks=True),
+    Entry("flags of files", "point 1.12", (FILE, act("get_flags", 0)), is_flags("get_flags")),
+    Entry("times of a removed directory", "found by this tester: its own record is removed from it, which moves its time",
+          (act("make_directory", b"a", 0o755), act("open_file", 0, b"a", 0, 0), act("tick"), act("remove_directory", b"a"),
+           act("status_open", 0)),
+          lambda difference: field("modification time")(difference) and difference.here == "new" and
+          difference.fields["links"] == 0 and difference.fields["mode"].startswith("0o4")),
+    Entry("times of a removed file after a direct write", "found by this tester: the helper has no path to set the time through",
+          (DIRECT, act("unlink", b"a"), act("tick"), act("write_aligned", 0, 0, 1, 4096), act("status_open", 0)),
+          lambda difference: (field("modification time")(difference) or field("change time")(difference)) and
+          (difference.there, difference.here) == ("new", "old") and difference.fields["links"] == 0, always=False),
+    Entry("setting flags of files", "point 1.12", (FILE, act("add_flags", 0, 64)), is_flags("add_flags"), forks=True),
+)
+# Differences that this tester has found and that are gone: their sequences must not differ again.
+MENDED = {
+    "sync of a removed directory": (
+        act("make_directory", b"a", 0o755), act("open_file", 0, b"a", 0, 0), act("remove_directory", b"a"), act("sync", 0)),
+}

@@ -1,0 +1,52 @@
+"""Random system calls on a mount and on ext4 side by side, by Tests/Differential; hours with --mode soak."""
+
+import os
+import sys
+import types
+
+import harness
+
+sys.path.append(os.path.join(harness.REPOSITORY, "Tests/Differential"))
+
+from differential.session import Session  # noqa: E402
+
+MINUTES = {"quick": 0.3, "full": 1, "soak": 60}
+
+
+def session(environment, letter, **more):
+    options = {"minutes": MINUTES[environment.mode], "seed": None, "first": 1, "letter": letter, "processes": 1, "steps": 150,
+               "keep": None, **more}
+    return Session(environment, types.SimpleNamespace(**options))
+
+
+def test_tables(environment):
+    """Each known difference is there still: an entry whose sequence differs no more is to be taken out of known.py."""
+    if os.geteuid() != 0:
+        raise harness.Skip("some entries need several users")
+    environment.cell("", [], session(environment, "C").check_tables())
+
+
+def test_class_c(environment):
+    environment.cell("", [], session(environment, "C").run())
+
+
+def test_class_a(environment):
+    environment.cell("", [], session(environment, "A").run())
+
+
+def test_class_b_across_locks(environment):
+    environment.cell("", [], session(environment, "B").run())
+
+
+def test_several_processes(environment):
+    environment.cell("", [], session(environment, "C", processes=3).run())
+
+
+def test_times_and_sizes(environment):
+    """All pairs of changes of a file: what is left of both at once, synced, mounted again, and after a crash."""
+    for letter in ("C",) if environment.mode == "quick" else ("C", "A"):
+        environment.cell(f"[class {letter}]", [], session(environment, letter).play_systematically())
+
+
+for test in (test_class_c, test_class_a, test_class_b_across_locks, test_several_processes):
+    test.time_limit = 5000
