@@ -157,11 +157,12 @@ extension Check {
     }
 
     /// Checks one entry: first its name, then the object.
-    func look(at entry: EntryName, in visit: Visit, _ directory: BackingDirectory) {
+    /// - Parameter known: its status, if it was read just now.
+    func look(at entry: EntryName, _ known: Status?, in visit: Visit, _ directory: BackingDirectory) {
         let (parent, above) = (visit.node, visit.paths)
         var paths = above.appending(Volume.nameShown(for: entry), entry)
         do throws(VolumeError) {
-            guard let status = try volume.status(of: entry, in: directory) else { return }
+            guard let status = known != nil ? known : try volume.status(of: entry, in: directory) else { return }
             let id = try volume.directoryID(parent)
             var place = Place(parent: parent, name: entry)
             let decoded = try volume.below { () throws(Errno) in

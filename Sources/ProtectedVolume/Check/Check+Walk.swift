@@ -127,12 +127,11 @@ extension Check {
             guard mayGoOn() else { return }
             let name = names[index]
             if isReserved(name, in: visit.node, directory, visit.paths) { continue }
-            if names.count > 1, let status = try? directory.status(of: name), status.kind == .regular,
-                status.size >= Self.largeFile
-            {
+            let status = names.count > 1 ? try? directory.status(of: name) : nil
+            if let status, status.kind == .regular, status.size >= Self.largeFile {
                 add(.entries(visit, [name]))
             } else {
-                look(at: name, in: visit, directory)
+                look(at: name, status, in: visit, directory)
             }
             if hasMoreItems, index + 1 < names.endIndex {
                 return add(.entries(visit, names[(index + 1)...]))
