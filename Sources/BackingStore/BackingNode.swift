@@ -172,6 +172,9 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// synchronized itself.
     open var syncsWhole: Bool { true }
 
+    /// True if an object keeps its inode number, and its time of making is on the disk whenever the object is.
+    open var keepsIdentity: Bool { false }
+
     /// Sets a function that closes cached descriptors. The store calls it when descriptors are short.
     open func whenShort(_ reclaim: @escaping @Sendable () -> Void) {}
     /// The same directory, for the volume's own files, which use reserved descriptors.

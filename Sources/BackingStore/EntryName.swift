@@ -6,17 +6,29 @@ public struct EntryName: Hashable, Sendable, CustomStringConvertible {
     /// The bytes and a NUL, for system calls.
     let terminated: [UInt8]
 
-    /// Checks the bytes; nil if they are not a single component.
-    public init?(_ bytes: some Collection<UInt8>) {
-        guard (1...255).contains(bytes.count), !bytes.contains(0), !bytes.contains(UInt8(ascii: "/")) else {
-            return nil
+    /// Checks the bytes; nil if they are not a single component. Takes one allocation, as each looked up name is one.
+    public init?(_ bytes: Span<UInt8>) {
+        guard (1...255).contains(bytes.count) else { return nil }
+        var terminated = [UInt8](repeating: 0, count: bytes.count + 1)
+        var isDots = bytes.count <= 2
+        for index in bytes.indices {
+            let byte = bytes[index]
+            if byte == 0 || byte == UInt8(ascii: "/") { return nil }
+            if byte != UInt8(ascii: ".") { isDots = false }
+            terminated[index] = byte
         }
-        if bytes.allSatisfy({ $0 == UInt8(ascii: ".") }) && bytes.count <= 2 { return nil }
-        var terminated = [UInt8]()
-        terminated.reserveCapacity(bytes.count + 1)
-        terminated.append(contentsOf: bytes)
-        terminated.append(0)
+        if isDots { return nil }
         self.terminated = terminated
+    }
+
+    /// The same for an array.
+    public init?(_ bytes: [UInt8]) {
+        self.init(bytes.span)
+    }
+
+    /// The same for a part of an array.
+    public init?(_ bytes: ArraySlice<UInt8>) {
+        self.init(bytes.span)
     }
 
     /// Checks the UTF-8 of `text`; nil if it is not a single component.

@@ -35,12 +35,9 @@ extension HostDirectory {
             let inode = unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self)
             let next = unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start + 8, as: UInt64.self)
             let kind = records[start + 18]
-            var name: [UInt8] = []
-            for place in (start + 19)..<(start + length) {
-                let byte = records[place]
-                if byte == 0 { break }
-                name.append(byte)
-            }
+            var end = start + 19
+            while end < start + length, records[end] != 0 { end += 1 }
+            let name = records.extracting((start + 19)..<end)
             if let object = object(name, inode, FileKind(rawValue: kind) ?? .unknown), !body(object, next) {
                 return false
             }
@@ -50,10 +47,10 @@ extension HostDirectory {
     }
 
     /// The meaning of a name; nil if a store lists one that no entry can have.
-    private static func object(_ name: [UInt8], _ inode: UInt64, _ kind: FileKind) -> ListedObject? {
+    private static func object(_ name: Span<UInt8>, _ inode: UInt64, _ kind: FileKind) -> ListedObject? {
         let dot = UInt8(ascii: ".")
-        if name == [dot] { return .itself }
-        if name == [dot, dot] { return .parent }
+        if name.count == 1, name[0] == dot { return .itself }
+        if name.count == 2, name[0] == dot, name[1] == dot { return .parent }
         return EntryName(name).map { .entry(DirectoryEntry(name: $0, inode: inode, kind: kind)) }
     }
 }

@@ -48,6 +48,8 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override var keepsNewLinks: Bool { StoreType(of: host).keepsNewLinks }
 
+    public override var keepsIdentity: Bool { StoreType(of: host).keepsIdentity }
+
     public override var syncsWhole: Bool { StoreType(of: host).syncsWhole }
 
     public override func synchronize() throws(Errno) {

@@ -40,6 +40,13 @@ public struct Timestamp: Hashable, Sendable {
         self.seconds = seconds
         self.nanoseconds = nanoseconds
     }
+
+    /// The whole time in nanoseconds, as far as the number can hold it (1677 to 2262).
+    package var nanosecondsSince1970: Int64 {
+        let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
+        let (sum, isAbove) = product.addingReportingOverflow(nanoseconds)
+        return overflow || isAbove ? (seconds < 0 ? .min : .max) : sum
+    }
 }
 
 /// How `setTimes` changes a time (utimensat(2)).

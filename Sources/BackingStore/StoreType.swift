@@ -20,6 +20,8 @@ struct StoreType {
 
     private static let f2fs: Int64 = 0xF2F5_2010
 
+    private static let overlay: Int64 = 0x794C_7630
+
     init(of host: HostObject) { number = pfs_filesystem_type(host.number) }
 
     /// Whether truncations and writes of one file reach the disk in the order of the calls. Types that are not known
@@ -33,4 +35,8 @@ struct StoreType {
     /// Whether syncfs(2) makes everything durable. FUSE does not pass it on, eCryptfs does not sync what is below, and a
     /// network file system does what its client and server have agreed on. So types that are not known are not trusted.
     var syncsWhole: Bool { keepsOrder || Self.otherLocal.contains(number) }
+
+    /// Whether an object keeps its inode number, and has its time of making on the disk as soon as it is there. On overlayfs
+    /// a first write can change the number. Types that are not known are not trusted.
+    var keepsIdentity: Bool { keepsOrder && number != Self.overlay }
 }

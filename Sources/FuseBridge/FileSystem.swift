@@ -181,6 +181,9 @@ private let noSystemCall: Int32 = 38
 public struct RequestedCapabilities: Sendable {
     /// Writes are collected in the page cache, and the kernel owns size and mtime.
     public var writeBackCache = true
+    /// The kernel sends several direct requests of one file at the same time, for a program that does not wait for each. After
+    /// such a write it does not drop the pages that were read meanwhile.
+    public var asynchronousDirectIO = true
     /// The kernel drops cached pages only when it is told to. If off, it also drops them when size or mtime changed below.
     public var explicitInvalidation = true
     /// The kernel reads symlinks once.

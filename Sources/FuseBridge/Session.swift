@@ -174,6 +174,13 @@ public enum SessionError: Error, Equatable {
         return unsafe -fuse_lowlevel_notify_inval_inode(session, node, 0, 0)
     }
 
+    /// The same for the pages that hold `count` bytes at `offset`.
+    @discardableResult
+    public func invalidate(node: NodeID, at offset: UInt64, count: Int) -> Int32 {
+        guard let session = unsafe pointer else { return ENOTCONN }
+        return unsafe -fuse_lowlevel_notify_inval_inode(session, node, off_t(clamping: offset), off_t(count))
+    }
+
     /// Drops the kernel's cached attributes of `node`, but not its pages.
     @discardableResult
     public func invalidateAttributes(node: NodeID) -> Int32 {
@@ -274,12 +281,11 @@ private func installWakeSignal() {
 extension RequestedCapabilities {
     /// Asks for the wishes that the kernel offers, and for nothing that libfuse would add itself.
     func apply(to connection: inout fuse_conn_info) {
-        // Without ASYNC_DIO: after a direct write that goes on when the call has returned, the kernel does not drop the pages
-        // that were read meanwhile (`fuse_aio_complete`), and they show the old content for good.
         var want =
             FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
             | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_IOCTL_DIR
         if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
+        if asynchronousDirectIO { want |= FUSE_CAP_ASYNC_DIO }
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
         if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }
         if noOpendir { want |= FUSE_CAP_NO_OPENDIR_SUPPORT }

@@ -18,6 +18,7 @@ final class DeferredCalls: Sendable {
     private let place: Lock<Session?>
     private let notifier = JobQueue(name: "pfs-notifier")
     private let late = JobQueue(name: "pfs-late")
+    private let pages = JobQueue(name: "pfs-pages")
 
     init(_ volume: Volume, limits: WorkerLimits) {
         self.volume = volume
@@ -43,6 +44,7 @@ final class DeferredCalls: Sendable {
     /// Called when the mount has ended. Waits for the calls that are running.
     func end() {
         notifier.stop()
+        pages.stop()
         helper.end()
         late.stop()
         flusher.end()
@@ -68,6 +70,18 @@ final class DeferredCalls: Sendable {
 
     /// Queues a notification that drops the pages and attributes of an inode after its dirty pages have been written back.
     func invalidate(_ number: UInt64) { evictor.add([number]) }
+
+    /// Whether `dropPages` works.
+    var canDropPages: Bool { pages.canWork }
+
+    /// Queues a notification that drops the pages of a part of a file, and calls `then` after it. It may wait for reads of these
+    /// pages, and for dirty ones to be written back.
+    func dropPages(of number: UInt64, at offset: UInt64, count: Int, then: @escaping @Sendable () -> Void) {
+        pages.add { [self] in
+            session?.invalidate(node: number, at: offset, count: count)
+            then()
+        }
+    }
 
     /// Queues a notification that makes the kernel ask for the attributes of an inode again.
     func invalidateAttributes(_ number: UInt64) {

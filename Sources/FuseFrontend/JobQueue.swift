@@ -30,6 +30,9 @@ final class JobQueue: Sendable {
         return taken ?? nil
     }
 
+    /// Whether jobs are done. If not, no thread could be made.
+    var canWork: Bool { thread != nil }
+
     /// Queues `job`.
     func add(_ job: @escaping @Sendable () -> Void) {
         state.withLock { state in

@@ -2,6 +2,7 @@
 
 internal import HostSystem
 internal import ProtectedVolume
+internal import Synchronization
 internal import VolumeFormat
 
 /// The facts that are encoded in a handle's number, so that no table of handles is needed.
@@ -49,11 +50,23 @@ final class OpenFile: Sendable {
     let content: FileContent
     let state = Lock(State())
     let time = DirectWriteTime()
+    /// The kernel has read or written a page of its cache since the file was opened.
+    private let pagesMoved = Atomic(false)
 
     init(node: Node, content: FileContent) {
         self.node = node
         self.content = content
     }
+
+    /// Called before such a page is read or written.
+    func notePages() {
+        if !pagesMoved.load(ordering: .relaxed) { pagesMoved.store(true, ordering: .releasing) }
+    }
+
+    /// Whether pages of the cache may be older than a direct write that has just ended.
+    ///
+    /// A page that shows something older was read before the write took the lock of its range here, and noted before that.
+    var mayShowOldPages: Bool { pagesMoved.load(ordering: .acquiring) }
 
     var hasWriter: Bool { state.withLock { $0.handles.contains { $0.isWritable } } }
     var hasCachedWriter: Bool { state.withLock { $0.handles.contains { $0.isCachedWritable } } }

@@ -13,6 +13,13 @@ enum OpenFlags {
     static let readOnly: Int32 = 0
     static let writeOnly: Int32 = 1
     static let truncate: Int32 = 0o1000
+    #if arch(arm64) || arch(arm)
+        /// O_DIRECT, which is not the same number everywhere.
+        static let direct: Int32 = 0o200000
+    #else
+        /// O_DIRECT, which is not the same number everywhere.
+        static let direct: Int32 = 0o40000
+    #endif
     /// O_NOATIME.
     static let leavesAccessTime: Int32 = 0o1000000
 
@@ -67,6 +74,7 @@ extension VolumeFileSystem {
     var wishes: RequestedCapabilities {
         var wishes = RequestedCapabilities()
         wishes.maximumWrite = calls.limits.requestSize
+        wishes.asynchronousDirectIO = calls.canDropPages
         guard isShared else { return wishes }
         // Other machines change the volume, so the kernel may neither own size and time nor keep cached data.
         wishes.writeBackCache = false

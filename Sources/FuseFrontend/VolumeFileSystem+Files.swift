@@ -158,6 +158,20 @@ extension VolumeFileSystem {
         }
     }
 
+    /// Answers a write that is done. After a direct one, pages that the kernel has read meanwhile are dropped first: it does so
+    /// itself only if the program waits for the write (`fuse_aio_complete`, Linux 6.18), and the page cache would show the old
+    /// content for good. The answer is parked, because a handler must not notify.
+    func answerWrite(
+        _ file: OpenFile, _ handle: HandleInfo, at offset: UInt64, count: Int, _ reply: consuming Reply
+    ) {
+        let isDirect = Handle(number: handle.handle).isDirect || handle.flags & OpenFlags.direct != 0
+        guard !handle.isWritePage, isDirect, file.mayShowOldPages, calls.canDropPages else {
+            return reply.written(count)
+        }
+        let parked = ParkedReply(reply)
+        calls.dropPages(of: file.node.number, at: offset, count: count) { parked.take()?.written(count) }
+    }
+
     /// A page that the kernel wrote back was refused. If it is of class A and came after a lock, this is logged once, and the
     /// page is dropped.
     func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {

@@ -266,7 +266,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
         do throws(VolumeError) {
             let use = idleClock.begin(file.node)
-            if handle.isReadPage { file.node.notePages() }
+            if handle.isReadPage {
+                file.node.notePages()
+                file.notePages()
+            }
             guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
                 return park(file, at: offset, count: count, handle, request, reply)
             }
@@ -291,6 +294,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             let use = idleClock.begin(file.node)
             if handle.isWritePage {
+                file.notePages()
                 if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
                 try writeBack(file, data, at: offset)
             } else {
@@ -303,7 +307,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let count = data.count
             stored(count)
             if mustNotLinger(file) { wipeRequestData(count) }
-            reply.written(count)
+            answerWrite(file, handle, at: offset, count: count, reply)
         } catch {
             if mustNotLinger(file) { wipeRequestData(data.count) }
             spaceRefused(error, file)

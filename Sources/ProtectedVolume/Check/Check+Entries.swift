@@ -189,7 +189,17 @@ extension Check {
                 return add(.directory(place, paths, visit))
             }
             if kind == .file, status.links > 1 {
-                if hasBeenSeen(status) { return advance(Self.weight(of: status)) }
+                if hasBeenSeen(status) { return advance(weight(of: status)) }
+            }
+            if let scope, kind == .file ? !scope.opens(status) : scope.readsByEnds {
+                count { summary in
+                    switch kind {
+                    case .file: summary.files += 1
+                    case .symlink: summary.symlinks += 1
+                    default: summary.others += 1
+                    }
+                }
+                return advance(weight(of: status))
             }
             let node = try volume.entry(status, in: parent, place.name).node
             defer { volume.forget(node, count: 1) }
@@ -197,11 +207,11 @@ extension Check {
             case .file: look(atFile: node, place, status, paths)
             case .symlink:
                 count { $0.symlinks += 1 }
-                advance(Self.weight(of: status))
+                advance(weight(of: status))
                 look(atLink: node, place, paths)
             default:
                 count { $0.others += 1 }
-                advance(Self.weight(of: status))
+                advance(weight(of: status))
             }
         } catch {
             found(error, paths)

@@ -22,12 +22,15 @@ extension Check {
 
     /// Checks one file; a hard-linked file once.
     func look(atFile node: Node, _ place: Place, _ status: Status, _ paths: ObjectPaths) {
-        count { $0.files += 1 }
+        count { summary in
+            summary.files += 1
+            summary.opened += 1
+        }
         var paths = paths
         var outcome = Outcome()
         var advanced: UInt64 = 0
         defer {
-            advance(max(Self.weight(of: status), advanced) - advanced)
+            advance(max(weight(of: status), advanced) - advanced)
             // Nothing opens it again.
             volume.trueSizes.withLock { _ = $0.removeValue(forKey: node.key) }
         }
@@ -81,6 +84,8 @@ extension Check {
     private func checkContent(
         _ content: FileContent, _ paths: ObjectPaths, _ advanced: inout UInt64, _ outcome: inout Outcome
     ) throws(VolumeError) {
+        if let scope, scope.readsByEnds, !content.needsRepair { return }
+        state.withLock { $0.summary.read += 1 }
         var offset: UInt64 = 0
         var buffer = try Self.buffer()
         while offset < content.size {

@@ -31,7 +31,7 @@ extension Check {
             }
             guard let status = try? directory.status(of: entry.name) else { return true }
             guard status.kind == .directory else {
-                total.add(size: status.kind == .regular ? status.size : 0)
+                total.add(size: weight(of: status) - Self.objectWeight)
                 return true
             }
             guard let below = try? directory.openDirectory(entry.name) else { return true }
@@ -42,9 +42,10 @@ extension Check {
         return goesOn
     }
 
-    /// The weight of an object other than a directory.
-    static func weight(of status: Status) -> UInt64 {
-        objectWeight &+ (status.kind == .regular ? status.size : 0)
+    /// The weight of an object other than a directory. The bytes of files that a quick check will not read do not count.
+    func weight(of status: Status) -> UInt64 {
+        let isRead = status.kind == .regular && scope?.probablyReads(status) ?? true
+        return Self.objectWeight &+ (isRead ? status.size : 0)
     }
 }
 

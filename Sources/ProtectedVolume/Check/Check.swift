@@ -54,6 +54,8 @@ package final class Check: Sendable {
     /// Whether to move away what cannot be decrypted.
     var quarantines: Bool { options.quarantines && repairs }
     let quarantine: Quarantine
+    /// The files that a quick check looks at; nil for a complete one.
+    let scope: QuickScope?
     let state: Lock<Progress>
     let seen: SeenIDs
     private let queue: CheckQueue<Item, Report>
@@ -62,13 +64,14 @@ package final class Check: Sendable {
     private let taken = Lock<(reports: [Report], items: [Item])>(([], []))
 
     private init(
-        _ volume: Volume, _ state: Lock<Progress>, _ options: CheckOptions, _ seen: SeenIDs, _ quarantine: Quarantine,
-        _ queue: CheckQueue<Item, Report>, tell: @escaping @Sendable (CheckProgress) -> Void
+        _ volume: Volume, _ state: Lock<Progress>, _ options: CheckOptions, _ scope: QuickScope?, _ seen: SeenIDs,
+        _ quarantine: Quarantine, _ queue: CheckQueue<Item, Report>, tell: @escaping @Sendable (CheckProgress) -> Void
     ) {
         self.volume = volume
         self.state = state
         self.options = options
         self.tell = tell
+        self.scope = scope
         self.seen = seen
         self.quarantine = quarantine
         self.queue = queue
@@ -76,7 +79,7 @@ package final class Check: Sendable {
 
     /// The same check for another worker.
     private func another() -> Check {
-        Check(volume, state, options, seen, quarantine, queue, tell: tell)
+        Check(volume, state, options, scope, seen, quarantine, queue, tell: tell)
     }
 
     /// Checks the volume in `directory`.
@@ -114,7 +117,13 @@ package final class Check: Sendable {
             default: break
             }
         }
-        state.withLock { $0.owed = volume.late.owedFiles }
+        let scope = options.isQuick ? QuickScope(volume.content.epochs, states, directory) : nil
+        state.withLock { state in
+            state.owed = volume.late.owedFiles
+            state.summary.quick = scope?.reach
+        }
+        if let scope { options.decided(scope.reach) }
+        if scope?.reach == .nothing { return state.withLock { $0.summary } }
         let queue = CheckQueue<Item, Report>(.directory(nil, ObjectPaths(), nil)) { found in
             switch found {
             case .finding(let finding): report(finding)
@@ -122,7 +131,7 @@ package final class Check: Sendable {
             }
         }
         let check = Check(
-            volume, state, options, SeenIDs(room: options.idsInMemory, scratch: options.scratch),
+            volume, state, options, scope, SeenIDs(room: options.idsInMemory, scratch: options.scratch),
             Quarantine(root: volume.rootDirectory), queue, tell: progress)
         // Measures in parallel with the workers, until they end. They use every thread of the shared pool, so this
         // needs its own queue.
@@ -279,17 +288,18 @@ package final class Check: Sendable {
     }
 
     private func finish(_ states: StateFileStore?) throws(VolumeError) -> CheckSummary {
-        tellDuplicates()
+        let hasSeenAll = scope.map { $0.reach == .everything } ?? true
+        if hasSeenAll { tellDuplicates() }
         tellLateFiles()
         var summary = state.withLock { $0.summary }
-        if mends, summary.isWhole {
+        if mends, hasSeenAll, summary.isWhole {
             // Every file was opened and received its late records. The remaining records have no file.
             _ = try volume.late.drop(recordsOf: state.withLock { $0.owed })
         }
         if mends { try volume.close() }
         guard mends, let states, summary.isWhole else { return summary }
         try volume.content.epochs.closeEndedBadly()
-        try states.endToleration()
+        if hasSeenAll { try states.endToleration() }
         summary.closedEpochs = true
         return summary
     }

@@ -131,6 +131,12 @@ package struct CheckSummary: Sendable {
     package var directories = 0
     /// Regular files checked; a hard-linked file counts once.
     package var files = 0
+    /// For a quick check, how it found the files that it had to read.
+    package var quick: QuickReach?
+    /// Regular files that were opened. A quick check does not open all.
+    package var opened = 0
+    /// Regular files that were read whole, or as far as they could be.
+    package var read = 0
     /// Symlinks checked.
     package var symlinks = 0
     /// FIFOs, sockets and devices.

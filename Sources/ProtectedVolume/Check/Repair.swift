@@ -45,6 +45,10 @@ package struct CheckOptions: Sendable {
     package var repairs = false
     /// Moves undecryptable objects to `.protectfs.lost+found`.
     package var quarantines = false
+    /// Reads only what can show damage of a crash.
+    package var isQuick = false
+    /// Called once before a quick check reads, with how it finds the files.
+    package var decided: @Sendable (QuickReach) -> Void = { _ in }
     /// Whether a person has confirmed an entry's name. It is called with the entry's path without marks, and with the
     /// same path but the marked name at its end, which means only this entry. Called from any thread.
     package var isConfirmed: @Sendable ([UInt8]) -> Bool = { _ in false }

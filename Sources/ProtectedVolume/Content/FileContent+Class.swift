@@ -125,7 +125,11 @@ extension FileContent {
         let header = file.header
         let keys = FileKeys(file.takeKey(), suite: header.suite)
         guard let length = geometry.backingLength(size: seen.size) else { throw .damaged(.length) }
-        try store { () throws(Errno) in try target.truncate(to: length) }
+        let status = try store { () throws(Errno) in
+            try target.truncate(to: length)
+            return try target.status()
+        }
+        try context.epochs.changed.made(status)
         var block: UInt64 = 0
         var unsynced: UInt64 = 0
         while block <= last {

@@ -41,9 +41,11 @@ extension FileContent {
             try backing.truncate(to: UInt64(PageGeometry.pageSize))
             status = try backing.status()
         } catch { throw .store(error) }
+        try context.epochs.changed.made(status)
         let header = file.header
         let state = FileState(
-            header: header, size: 0, pageZero: .pending, durability: Durability(pageZeroIsOurs: true, isMarked: true))
+            header: header, size: 0, pageZero: .pending,
+            durability: Durability(isListed: true, pageZeroIsOurs: true, isMarked: true))
         return FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(file.takeKey(), suite: header.suite), state: state)

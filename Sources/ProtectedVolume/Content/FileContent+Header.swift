@@ -139,12 +139,24 @@ extension FileContent {
         try synchronizeBacking(dataOnly: dataOnly)
     }
 
-    /// Prepares a file for a modification: checks its identity after a wipe, writes rule R0's new header, applies rule R5.
+    /// Whether the file is listed as changed, or this mount has made it.
+    var isListed: Bool { state.withLock { $0.durability.isListed } }
+
+    /// Lists the file as changed, once, so that a check after a crash finds it. Durable when it returns.
+    private func listChange() throws(VolumeError) {
+        guard !isListed else { return }
+        try context.epochs.begin()
+        try context.epochs.changed.cover(inode)
+        state.withLock { $0.durability.isListed = true }
+    }
+
+    /// Prepares a file for a modification: lists it as changed, checks its identity after a wipe, writes rule R0's new header, applies rule R5.
     func prepareToModify(_ access: Operation) throws(VolumeError) {
         guard !context.isReadOnly else { throw .readOnly }
         try checkIdentity()
         try refresh(access)
         try requireChangeable()
+        try listChange()
         let now = snapshot
         if now.recovery.repair == .none, now.pageZero != .missing { return }
         // Syncing pages that a killed process left may take long, so it happens before the whole file is held.

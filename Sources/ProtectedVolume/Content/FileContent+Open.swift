@@ -233,6 +233,7 @@ extension FileContent {
         state.withLock { state in
             state.size = size
             state.durability.pageZeroIsOurs = isOurs
+            state.durability.isListed = isOurs
             // The file was closed and opened again in this mount, so HOLES may not be durable yet.
             state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
             state.recovery.isTolerant = isTolerated

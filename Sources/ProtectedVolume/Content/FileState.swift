@@ -37,6 +37,8 @@ enum PageZero: Sendable {
 
 /// The parts of an open file that have reached the disk.
 struct Durability: Sendable {
+    /// The file is on the list of changed files, or this mount has made it.
+    var isListed = false
     /// The last page 0 written has an epoch of this mount or, while the middle waits, one that ended badly.
     var pageZeroIsOurs = false
     /// The file is marked: a page 0 with an epoch of this mount is durable, or the file was created in this mount and

@@ -19,14 +19,18 @@ package struct EpochRecord: Sendable {
     package let draw: @Sendable (_ highest: UInt32) throws(VolumeError) -> UInt32
     /// Removes epochs from the open ones.
     package let close: @Sendable ([UInt32]) throws(VolumeError) -> Void
+    /// Makes a list of changed files for an epoch that was just drawn, durably. Nil if none can be kept.
+    package let list: @Sendable (_ epoch: UInt32) -> ChangedListFile?
 
     /// A record of one's own.
     package init(
         draw: @escaping @Sendable (_ highest: UInt32) throws(VolumeError) -> UInt32,
-        close: @escaping @Sendable ([UInt32]) throws(VolumeError) -> Void
+        close: @escaping @Sendable ([UInt32]) throws(VolumeError) -> Void,
+        list: @escaping @Sendable (_ epoch: UInt32) -> ChangedListFile? = { _ in nil }
     ) {
         self.draw = draw
         self.close = close
+        self.list = list
     }
 
     /// No record, for a mount without a state file. Epochs rise by what the mount itself knows, and by the clock.
@@ -56,10 +60,14 @@ package final class EpochLog: Sendable {
         /// The highest epoch that this mount knows.
         var highest: UInt32
         var isKeptOpen = false
+        /// Whether the list of changed files was begun. It serves all epochs of the mount, and has the name of the first one.
+        var hasList = false
     }
 
     /// The tolerance of this mount.
     package let tolerance: CrashTolerance
+    /// The files that this mount changes.
+    let changed = ChangedFiles()
     private let state: Lock<State>
     private let limit: UInt64
     private let record: EpochRecord
@@ -86,6 +94,10 @@ package final class EpochLog: Sendable {
                 return current
             }
             let drawn = try draw(&state)
+            if !state.hasList {
+                state.hasList = true
+                changed.begin(record.list(drawn))
+            }
             state.own.append(drawn)
             state.current = drawn
             state.encryptions = UInt64(encryptions)

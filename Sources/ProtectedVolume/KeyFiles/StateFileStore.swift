@@ -9,7 +9,7 @@ package import VolumeFormat
 /// The file `UUID.state` or `UUID.N.state` in a directory outside of the volume. Safe for several threads and processes.
 package final class StateFileStore: Sendable {
     let directory: BackingDirectory
-    private let volumeID: VolumeID
+    let volumeID: VolumeID
     /// The file's name in the directory.
     package let name: String
     private let lockName: EntryName
@@ -105,7 +105,7 @@ package final class StateFileStore: Sendable {
     }
 
     /// Runs `body` while no one else changes a state file of this volume.
-    private func locked<Result>(_ body: () throws(VolumeError) -> Result) throws(VolumeError) -> Result {
+    func locked<Result>(_ body: () throws(VolumeError) -> Result) throws(VolumeError) -> Result {
         let lock: BackingFile
         do throws(Errno) {
             do throws(Errno) {
@@ -136,7 +136,7 @@ package final class StateFileStore: Sendable {
         } catch { throw failure(.unwritable(error)) }
     }
 
-    private func failure(_ reason: StateFileFailure.Reason) -> VolumeError {
+    func failure(_ reason: StateFileFailure.Reason) -> VolumeError {
         .stateFile(StateFileFailure(name: name, reason))
     }
 }
@@ -145,11 +145,16 @@ package final class StateFileStore: Sendable {
 
 extension EpochRecord {
     /// The state file.
-    init(_ states: StateFileStore) {
+    ///
+    /// - Parameter listsChanges: whether a list of changed files is kept beside it.
+    init(_ states: StateFileStore, listsChanges: Bool = false) {
         self.init { (highest) throws(VolumeError) in
             try states.drawEpoch(above: highest)
         } close: { (epochs) throws(VolumeError) in
             try states.closeEpochs(epochs)
+            states.removeChangedLists()
+        } list: { epoch in
+            listsChanges ? states.makeChangedList(of: epoch) : nil
         }
     }
 }

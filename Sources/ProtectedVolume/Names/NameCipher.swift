@@ -36,10 +36,19 @@ struct NameCipher: Sendable {
     let keys: MetadataKeys
 
     /// Whether an entry can have this decrypted name.
-    static func isValid(_ name: [UInt8]) -> Bool {
-        (1...NameLimits.longest).contains(name.count) && !name.contains(0) && !name.contains(UInt8(ascii: "/"))
-            && name != [UInt8(ascii: ".")] && name != Array("..".utf8)
+    static func isValid(_ name: Span<UInt8>) -> Bool {
+        guard (1...NameLimits.longest).contains(name.count) else { return false }
+        var isDots = name.count <= 2
+        for index in name.indices {
+            let byte = name[index]
+            if byte == 0 || byte == UInt8(ascii: "/") { return false }
+            if byte != UInt8(ascii: ".") { isDots = false }
+        }
+        return !isDots
     }
+
+    /// The same for an array.
+    static func isValid(_ name: [UInt8]) -> Bool { isValid(name.span) }
 
     // MARK: entries
 
@@ -47,10 +56,16 @@ struct NameCipher: Sendable {
     func encode(_ name: [UInt8], in directory: ObjectID) throws(VolumeError) -> EncodedName {
         guard name.count <= NameLimits.longest else { throw .nameTooLong }
         guard Self.isValid(name) else { throw .invalid }
-        let encoding = seal(name, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher)
+        var text = EncodedText(repeating: 0)
+        var room = text.mutableSpan
+        let length = seal(
+            name.span, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher, into: &room, at: 0)
+        let encoded = text.span.extracting(0..<length)
         guard name.count > NameLimits.longestDirect else {
-            return EncodedName(entry: try entryName(encoding), companion: nil)
+            guard let entry = EntryName(encoded) else { throw .nameTooLong }
+            return EncodedName(entry: entry, companion: nil)
         }
+        let encoding = encoded.copiedBytes()
         let long = longName(of: encoding, in: directory)
         let companion = EncodedName.Companion(
             name: try entryName(long + Self.bytes(of: NameLimits.companionSuffix)), target: encoding)
@@ -58,13 +73,16 @@ struct NameCipher: Sendable {
     }
 
     /// Decrypts `encoding`. The name is verified if the directory's ID is known; otherwise it is only well-formed.
-    func decode(_ encoding: some Collection<UInt8>, in directory: ObjectID?) -> [UInt8]? {
+    func decode(_ encoding: Span<UInt8>, in directory: ObjectID?) -> [UInt8]? {
         guard
-            let name = open(Array(encoding), object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher),
+            let name = open(encoding, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher),
             Self.isValid(name)
         else { return nil }
         return name
     }
+
+    /// The same for an array.
+    func decode(_ encoding: [UInt8], in directory: ObjectID?) -> [UInt8]? { decode(encoding.span, in: directory) }
 
     /// `~` ‖ b64(MAC-256(directory ID ‖ encoding)).
     func longName(of encoding: [UInt8], in directory: ObjectID) -> [UInt8] {
@@ -77,17 +95,24 @@ struct NameCipher: Sendable {
     /// The backing name of an attribute with its namespace.
     func encodeAttribute(_ name: [UInt8], of object: ObjectID) throws(VolumeError) -> [UInt8] {
         guard name.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
-        let encoding = seal(
-            name, object: object, ivKey: keys.attributeNameIV, cipherKey: keys.attributeNameCipher)
-        return Self.bytes(of: Self.prefix(of: object)) + encoding
+        let text = Self.prefix(of: object)
+        let prefix = text.utf8CodeUnitCount
+        var encoded = EncodedText(repeating: 0)
+        var room = encoded.mutableSpan
+        room.copyText(text, to: 0)
+        let length = seal(
+            name.span, object: object, ivKey: keys.attributeNameIV, cipherKey: keys.attributeNameCipher, into: &room,
+            at: prefix)
+        return encoded.span.extracting(0..<(prefix + length)).copiedBytes()
     }
 
     /// Decrypts and verifies the backing name of an attribute; nil if it is not an attribute of this object.
     func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
-        let prefix = Self.prefix(of: object)
-        guard backingName.span.hasText(prefix) else { return nil }
+        let text = Self.prefix(of: object)
+        guard backingName.span.hasText(text) else { return nil }
+        let prefix = text.utf8CodeUnitCount
         return open(
-            Array(backingName.dropFirst(prefix.utf8CodeUnitCount)), object: object, ivKey: keys.attributeNameIV,
+            backingName.span.extracting(prefix..<backingName.count), object: object, ivKey: keys.attributeNameIV,
             cipherKey: keys.attributeNameCipher)
     }
 
@@ -162,37 +187,51 @@ struct NameCipher: Sendable {
 
     // MARK: primitives
 
+    /// Room for an IV and the longest name.
+    private typealias SealedBytes = InlineArray<271, UInt8>
+    /// Room for their text, or that of an attribute's name with its prefix.
+    private typealias EncodedText = InlineArray<362, UInt8>
+
+    /// Writes the encoding of a name at `offset` of `text`, and gives its length.
     private func seal(
-        _ name: [UInt8], object: ObjectID, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
-    ) -> [UInt8] {
-        let iv = mac128(ivKey, object.bytes.span, name.span)
-        var bytes = Self.bytes(of: iv) + name
-        apply(cipherKey, iv: iv, to: &bytes)
-        return Base64URL.encode(bytes.span)
+        _ name: Span<UInt8>, object: ObjectID, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey,
+        into text: inout MutableSpan<UInt8>, at offset: Int
+    ) -> Int {
+        let iv = mac128(ivKey, object.bytes.span, name)
+        var bytes = SealedBytes(repeating: 0)
+        for index in 0..<NameLimits.ivLength { bytes[index] = iv[index] }
+        let length = NameLimits.ivLength + name.count
+        var room = bytes.mutableSpan
+        room.copy(name, to: NameLimits.ivLength)
+        var plain = room._mutatingExtracting(NameLimits.ivLength..<length)
+        apply(cipherKey, iv: iv, to: &plain)
+        return Base64URL.encode(bytes.span.extracting(0..<length), into: &text, at: offset)
     }
 
     private func open(
-        _ encoding: [UInt8], object: ObjectID?, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
+        _ encoding: Span<UInt8>, object: ObjectID?, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
     ) -> [UInt8]? {
-        guard var bytes = Base64URL.decode(encoding.span), bytes.count > NameLimits.ivLength else {
-            return nil
-        }
+        var bytes = SealedBytes(repeating: 0)
+        var room = bytes.mutableSpan
+        guard let length = Base64URL.decodedLength(of: encoding.count), length > NameLimits.ivLength,
+            length <= room.count, Base64URL.decode(encoding, into: &room) != nil
+        else { return nil }
         let iv: InlineArray<16, UInt8> = bytes.span.inline(at: 0)
-        apply(cipherKey, iv: iv, to: &bytes)
-        let name = Array(bytes.dropFirst(NameLimits.ivLength))
+        var name = bytes.mutableSpan
+        var part = name._mutatingExtracting(NameLimits.ivLength..<length)
+        apply(cipherKey, iv: iv, to: &part)
+        let plain = bytes.span.extracting(NameLimits.ivLength..<length)
         if let object {
-            let expected = mac128(ivKey, object.bytes.span, name.span)
+            let expected = mac128(ivKey, object.bytes.span, plain)
             guard constantTimeEqual(expected.span, iv.span) else { return nil }
         }
-        return name
+        return plain.copiedBytes()
     }
 
-    /// XChaCha20 over the bytes after the IV, with nonce IV ‖ 0⁸ from block 1.
-    private func apply(_ key: borrowing SecretKey, iv: InlineArray<16, UInt8>, to bytes: inout [UInt8]) {
+    /// XChaCha20 over a name, with nonce IV ‖ 0⁸ from block 1.
+    private func apply(_ key: borrowing SecretKey, iv: InlineArray<16, UInt8>, to name: inout MutableSpan<UInt8>) {
         var nonce = InlineArray<24, UInt8>(repeating: 0)
         for index in 0..<16 { nonce[index] = iv[index] }
-        var raw = bytes.mutableSpan
-        var name = raw._mutatingExtracting(NameLimits.ivLength..<raw.count)
         XChaCha.applyStream(to: &name, key: key, nonce: nonce.span, counter: 1)
     }
 
@@ -203,7 +242,7 @@ struct NameCipher: Sendable {
 
     static func bytes(of text: StaticString) -> [UInt8] { text.withUTF8Buffer { unsafe Array($0) } }
 
-    static func bytes(of array: InlineArray<16, UInt8>) -> [UInt8] { (0..<16).map { array[$0] } }
+    static func bytes(of array: InlineArray<16, UInt8>) -> [UInt8] { array.span.copiedBytes() }
 
     static func bytes(of object: ObjectID) -> [UInt8] { bytes(of: object.bytes) }
 }

@@ -75,7 +75,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Makes a node with one lookup.
+    /// Makes a node, and counts one lookup.
     private func make(_ status: Status, kind: NodeKind, at place: Place?, in contents: inout Contents) -> Node {
         let serial = contents.nextSerial
         var number = NodeNumber(serial: serial, ofMount: generation)
@@ -88,6 +88,15 @@ final class NodeTable: Sendable {
         contents.nextSerial += 1
         contents.byNumber[node.number] = Slot(node: node, lookups: 1)
         return node
+    }
+
+    /// Counts one more lookup of a node; false if the kernel has forgotten it.
+    func countLookup(_ node: Node) -> Bool {
+        contents.withLock { contents in
+            guard contents.knows(node) else { return false }
+            contents.byNumber[node.number]?.lookups += 1
+            return true
+        }
     }
 
     /// Makes the node of a regular file that was made without a name, and counts one lookup.
@@ -106,15 +115,6 @@ final class NodeTable: Sendable {
             contents.byInode[node.key] = node.number
             node.state.withLock { $0.isUnlinked = false }
             add(place, to: node, in: &contents)
-        }
-    }
-
-    /// Counts one more lookup of a node; false if the kernel has forgotten it.
-    func countLookup(_ node: Node) -> Bool {
-        contents.withLock { contents in
-            guard contents.knows(node) else { return false }
-            contents.byNumber[node.number]?.lookups += 1
-            return true
         }
     }
 

@@ -22,6 +22,7 @@ extension Volume {
             leaveIfClosed(node)
             throw .stale
         }
+        if writable || truncate { expectChanges(of: content, node) }
         guard truncate else { return content }
         forgetLastSeen(node)
         do throws(VolumeError) {

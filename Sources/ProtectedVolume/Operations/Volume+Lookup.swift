@@ -115,7 +115,7 @@ extension Volume {
             guard let name = try decodeLong(entry, in: directory, id) else { return .undecryptable }
             return id == nil ? .unverified(name) : .name(name)
         case .encoded:
-            guard let name = names.decode(entry.bytes, in: id), name.count <= NameLimits.longestDirect else {
+            guard let name = names.decode(entry.bytes.span, in: id), name.count <= NameLimits.longestDirect else {
                 return .undecryptable
             }
             return id == nil ? .unverified(name) : .name(name)

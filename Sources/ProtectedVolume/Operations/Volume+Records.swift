@@ -171,7 +171,7 @@ extension Volume {
         for entry in try below({ () throws(Errno) in try directory.entries() }) {
             switch ReservedName.kind(of: entry.name.bytes.span) {
             case .encoded:
-                if names.decode(entry.name.bytes, in: record.directoryID) == nil { return false }
+                if names.decode(entry.name.bytes.span, in: record.directoryID) == nil { return false }
             case .long:
                 let name = try below { () throws(Errno) in
                     try decodeLong(entry.name, in: directory, record.directoryID)

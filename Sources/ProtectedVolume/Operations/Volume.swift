@@ -53,6 +53,8 @@ package final class Volume: Sendable {
     let pins: PinCount
     /// What was changed and not synced; nil if syncfs(2) of the store makes everything durable.
     let unsynced: UnsyncedNodes?
+    /// The directories in which existing files were opened for writing.
+    let changesExpected = Lock(ExpectedChanges())
     /// The classes of files that have just lost their names.
     let recentlyFreed = RecentlyFreedNames()
     let rootDirectory: BackingDirectory
@@ -116,7 +118,8 @@ package final class Volume: Sendable {
             }
         let epochs = EpochLog(
             endedBadly: (known?.openEpochs ?? []).filter { !mounted.contains($0) }, tolerance: tolerance,
-            record: state.map(EpochRecord.init) ?? .none())
+            record: state.map { EpochRecord($0, listsChanges: tolerance != .everything && directory.keepsIdentity) }
+                ?? .none())
         try self.init(
             directory: directory, keys: keys, epochs: epochs, states: state, options: options, report: report)
     }

@@ -168,10 +168,11 @@ enum EraseRun {
         if let volume = target.volume { report.note(left: removeLocks(of: volume)) }
     }
 
-    /// Removes the empty lock files, if nothing else with the UUID is left.
+    /// Removes the empty lock files, if nothing else with the UUID is left. Lists of changed files go with their state file.
     ///
     /// - Returns: everything that is left with the UUID in its name, except locks that are still needed.
     private static func removeLocks(of volume: VolumeID) -> [HostPath] {
+        for list in LocalFile.all(of: volume) where list.isUselessList { remove(list.path) }
         let left = LocalFile.all(of: volume).filter { !$0.isLock }.map(\.path)
         guard left.isEmpty else { return left }
         for lock in LocalFile.all(of: volume) where lock.isLock { remove(lock.path) }

@@ -18,6 +18,12 @@ extension Command {
             longer tolerated. With --no-unlock,
             fsck checks what the device key opens, and says what it could not check.
 
+            After a crash --quick is enough: it checks all names, and reads only the files that were being changed when the
+            volume was last mounted, or were made then. Then crash damage is no longer tolerated, as after a complete
+            check. It says how many files it has read. If this machine has no list of these files, it opens every file and
+            reads those whose first and last page show that they were changed; if this machine has not checked the volume
+            before, it reads everything. Damage of other files is found when they are read, or by a complete check.
+
             --repair makes new records for directories whose record is missing or damaged, with the strongest default class
             that the directory can have had. It gives a header of class complete to empty files that have none. It
             moves leftovers to \(ReservedName.lostAndFound) in the volume. It copies everything readable of a damaged file to
@@ -47,6 +53,7 @@ extension Command {
         options: [
             .json, Option("no-unlock", help: "check only names, headers and files of class none"),
             Option("read-only", letter: "n", help: "change nothing"),
+            Option("quick", help: "after a crash, read only the files that were being changed"),
             Option("repair", help: "repair what can be repaired, and copy what is readable of damaged files"),
             Option("quarantine", help: "with --repair, move what cannot be decrypted to \(ReservedName.lostAndFound)"),
             Option("forget-state", help: "set aside a state file of this machine that cannot be used"),
@@ -54,6 +61,7 @@ extension Command {
         ] + ConfirmedNames.options + Option.credentials + [.acceptKeybag, .previousKeybag],
         examples: [
             .init("protectfs fsck ~/.documents", "Check everything; ask for the passphrase."),
+            .init("protectfs fsck --quick ~/.documents", "After a crash: check what was being changed."),
             .init("protectfs fsck --repair ~/.documents", "Check and repair."),
         ], run: Fsck.run)
 }
@@ -110,12 +118,14 @@ enum Fsck {
         options.mends = !isReadOnly
         options.repairs = arguments.has("repair")
         options.quarantines = arguments.has("quarantine")
+        options.isQuick = arguments.has("quick")
         options.isConfirmed = confirmed.isConfirmed
         options.threads = threads
         options.measures = Terminal.isTerminal(2) && !arguments.has("json")
         // On a disk, because /tmp often is memory.
         options.scratch = try? HostDirectory.open(path: "/var/tmp")
         options.mayGoOn = { !interrupted.isAsked }
+        options.decided = report.reaches
         let summary: CheckSummary
         do throws(VolumeError) {
             summary = try Check.run(

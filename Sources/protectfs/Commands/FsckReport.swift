@@ -49,6 +49,20 @@ final class FsckReport: Sendable {
         write("\(fact): crash damage is tolerated in every file until a check has read all of them\n")
     }
 
+    /// Says what a quick check reads, if not only the files on its lists.
+    func reaches(_ reach: QuickReach) {
+        guard !isJSON else { return }
+        switch reach {
+        case .nothing: write("no session of this volume has ended with a crash: there is nothing to check quickly\n")
+        case .listed: break
+        case .ends:
+            write(
+                "there is no complete list of the files that were changed: every file is opened, and read if its ends show a change\n"
+            )
+        case .everything: write("everything is read\n")
+        }
+    }
+
     /// Takes a finding.
     func take(_ finding: Finding) {
         if isJSON { return kept.withLock { $0.findings.append(finding) } }
@@ -154,6 +168,7 @@ final class FsckReport: Sendable {
     }
 
     private func text(_ summary: CheckSummary) -> String {
+        if summary.quick == .nothing { return "" }
         var text =
             "\(summary.directories) directories, \(summary.files) files, \(summary.symlinks) symbolic links, \(summary.others) others; "
         text += "\(summary.bytes >> 20) MiB verified.\n"
@@ -186,8 +201,13 @@ final class FsckReport: Sendable {
                 ? "Damaged files stay beside their copies; fsck --repair --quarantine moves them to \(ReservedName.lostAndFound).\n"
                 : "protectfs fsck --repair repairs what it can, and copies what is readable of damaged files.\n"
         }
+        if let quick = summary.quick, quick == .listed || quick == .ends {
+            text += "Of \(summary.files) files \(summary.opened) were opened, and \(summary.read) read. "
+            text += "The others were not being changed; protectfs fsck without --quick reads all.\n"
+        }
         if summary.closedEpochs {
-            text += "The volume is undamaged. "
+            let isQuick = summary.read < summary.files && summary.quick != nil
+            text += isQuick ? "What was being changed is undamaged. " : "The volume is undamaged. "
             text += "From now on, crash damage from before this check is reported as an error.\n"
         }
         return text
@@ -209,6 +229,8 @@ final class FsckReport: Sendable {
             ("salvaged", number(summary.salvaged)), ("tidied", number(summary.tidied)),
             ("remaining", number(summary.remaining)), ("complete", .bool(summary.isComplete)),
             ("interrupted", .bool(summary.isInterrupted)), ("closedEpochs", .bool(summary.closedEpochs)),
+            ("quick", .optional(summary.quick?.rawValue)), ("filesOpened", number(summary.opened)),
+            ("filesRead", number(summary.read)),
             ("tolerance", .string(tolerance.rawValue)),
             ("unchecked", .fields(summary.unchecked.map { ($0.key.canonicalName, number($0.value)) })),
             ("findings", .array(findings.map(json))), ("repairs", .array(repairs.map(json))),

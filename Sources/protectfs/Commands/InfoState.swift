@@ -98,7 +98,8 @@ struct InfoState {
                 ? "crash damage is tolerated in every file until a complete fsck"
                 : epochs.isEmpty
                     ? "no session is open or ended with a crash"
-                    : "crash damage is tolerated in files of sessions that ended with a crash")
+                    : "crash damage is tolerated in files of sessions that ended with a crash, until protectfs fsck --quick"
+        )
         if layout.highestEpoch > 0 { table.add("Highest epoch", Self.text(layout.highestEpoch)) }
         for epoch in epochs.suffix(Self.mostRows) {
             table.add("Open epoch", "\(Self.text(epoch.number)), \(Self.text(epoch.owner))")

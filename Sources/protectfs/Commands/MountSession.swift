@@ -10,7 +10,7 @@ import VolumeFormat
 struct MountSession {
     /// What a session that stays open means.
     static let consequence =
-        "The next mount reads as after a crash: damage in the files that this session wrote is not noticed until a complete protectfs fsck"
+        "The next mount reads as after a crash: damage in the files that this session wrote is not noticed until protectfs fsck --quick"
 
     private let stateFile: HostPath?
     private let epochs: [UInt32]

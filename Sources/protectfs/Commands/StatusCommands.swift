@@ -100,7 +100,9 @@ enum StatusText {
         if report.isReadOnly { table.add("Access", "read-only") }
         if report.damage > 0 {
             table.add(
-                "Crash damage", "\(report.damage) places tolerated since mounting; see the log and run protectfs fsck")
+                "Crash damage",
+                "\(report.damage) places tolerated since mounting; see the log, and run protectfs fsck --quick when it is unmounted"
+            )
         }
         if report.unlockFailures > 0 {
             table.add(

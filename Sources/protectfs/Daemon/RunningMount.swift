@@ -163,7 +163,7 @@ final class RunningMount: Sendable {
                     "everything is on disk, but the session could not be closed: \(reason). \(MountSession.consequence)",
                     .error)
             } else {
-                log.write("closing the volume failed: \(reason); fsck is needed. \(MountSession.consequence)", .error)
+                log.write("closing the volume failed: \(reason). \(MountSession.consequence)", .error)
             }
             code = .failure
         }

@@ -6,7 +6,7 @@ import VolumeFormat
 
 /// A file of `SystemPaths.data` that is named after a volume: `UUID.key`, `UUID.2.key`, `UUID.key.old`, `UUID.state`,
 /// `UUID.2.state`, `UUID.state.forgotten-1`, `UUID.lock`, `UUID.keybag.lock`,
-/// `UUID.mount.lock`, `UUID.2.mount.lock`.
+/// `UUID.mount.lock`, `UUID.2.mount.lock`, `UUID.changed-EPOCH`, `UUID.2.changed-EPOCH`.
 struct LocalFile {
     /// Its path, without the suffix that `erase` appends while it destroys the file.
     let path: HostPath
@@ -25,6 +25,14 @@ struct LocalFile {
     var isSetAside: Bool { isState && words.last != "state" }
     /// Whether it is a lock, which holds nothing.
     var isLock: Bool { words.last == "lock" }
+
+    /// Whether it is a list of changed files without its state file, so that nothing uses it any more.
+    var isUselessList: Bool {
+        guard let kind = words.last, kind.hasPrefix("changed-") else { return false }
+        let number = words.count == 1 ? 1 : Int(words[0]) ?? 0
+        guard let volume = VolumeID(text: String(path.lastComponent.description.prefix(36))) else { return false }
+        return !LocalFile.stateNumbers(of: volume).contains(number)
+    }
 
     /// The number of the store that a `UUID.suffix` (1) or `UUID.N.suffix` belongs to. Nil for any other name.
     private func number(suffix: String) -> Int? {

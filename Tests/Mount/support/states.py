@@ -53,6 +53,18 @@ def changed(data, fields=None, tlvs=None, rest=b""):
     return signed(bytes(header) + text + bytes(HASH))
 
 
+def changed_list(uuid, epoch, began, inodes, length=128 + 16 * 4096):
+    """A list of changed files (docs/volume-format.md, section 4.2)."""
+    fields = (b"PFSCHNG1" + little(VERSION, 2) + bytes(2) + little(length, 4) + uuid + little(epoch, 4) + bytes(4)
+              + little(began, 8) + bytes(48))
+    head = hashlib.blake2b(fields, digest_size=HASH).digest()
+    check, entries = bytes(8), b""
+    for inode in inodes:
+        check = hashlib.blake2b(head + check + little(inode, 8), digest_size=HASH).digest()[:8]
+        entries += little(inode, 8) + check
+    return (fields + head + entries).ljust(length, b"\0")
+
+
 def highest(data):
     return number(data, 120, 4)
 

@@ -308,6 +308,7 @@ complete -c protectfs -n '__protectfs_in fsck' -f -a '(__fish_complete_directori
 complete -c protectfs -n '__protectfs_in fsck' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in fsck' -l no-unlock -d 'check only names, headers and files of class none'
 complete -c protectfs -n '__protectfs_in fsck' -s n -l read-only -d 'change nothing'
+complete -c protectfs -n '__protectfs_in fsck' -l quick -d 'after a crash, read only the files that were being changed'
 complete -c protectfs -n '__protectfs_in fsck' -l repair -d 'repair what can be repaired, and copy what is readable of damaged files'
 complete -c protectfs -n '__protectfs_in fsck' -l quarantine -d 'with --repair, move what cannot be decrypted to .protectfs.lost+found'
 complete -c protectfs -n '__protectfs_in fsck' -l forget-state -d 'set aside a state file of this machine that cannot be used'
