@@ -97,7 +97,7 @@ def test_completions(environment):
             (["class", "set", "-R", ""], defaults), (["class", "set", "none", "/etc/passw"], [passwords]),
             (["secret", "set", "--class", ""], classes), (["init", "--cipher", "=", "aes"], ["aes-256-gcm"]),
             (["init", "--device-key", "/etc/passw"], [passwords]), (["wait", "--timeout", ""], [""]),
-            (["mount", "-o", "ro,allow"], ["ro,allow_other"]), (["help", "recovery", ""], ["new", "use"]),
+            (["mount", "-o", "ro,allow"], ["ro,allow_dev", "ro,allow_other", "ro,allow_suid"]), (["help", "recovery", ""], ["new", "use"]),
             (["unlock", "--passphrase-command", "printen"], ["printenv"])):
         environment.cell(f"bash: {' '.join(words)}", sorted(wanted), sorted(
             word for word in complete(*words) if word != passwords + "-"))
