@@ -55,7 +55,7 @@ _protectfs_command() {
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --recovery-file --device-key --accept-keybag" operands="directory path" ;;
-    "fsck") options="--json --no-unlock --read-only --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
+    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
