@@ -85,9 +85,17 @@ struct TamperReading {
     }
 
     private mutating func attributes(_ it: TestVolume, _ node: Node, _ path: String) {
-        let names: [[UInt8]]
+        // Whether the class is listed depends on the volume's default. A directory without a default has none.
+        let protection = Array("user.protection".utf8)
+        var names: [[UInt8]]
         do throws(VolumeError) {
-            names = try it.volume.listXattr(node)
+            names = try it.volume.listXattr(node).filter { $0 != protection }
+            do throws(VolumeError) {
+                _ = try it.volume.getXattr(node, protection)
+                names.append(protection)
+            } catch {
+                if error != .refused(.ENODATA) { names.append(protection) }
+            }
         } catch {
             values["\(path) attributes"] = Self.error + "\(error)"
             return

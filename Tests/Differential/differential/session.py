@@ -2,6 +2,7 @@
 
 import collections
 import os
+import signal
 import time
 
 from . import systematic
@@ -22,6 +23,8 @@ class Session:
     """Each of its ways to run takes the ground away at its end, and gives what differed, as lines."""
 
     def __init__(self, environment, options):
+        # A broken lease, or a pipe with O_ASYNC, sends it.
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
         self.options = options
         self.counts = collections.Counter()
         self.found = []

@@ -17,7 +17,7 @@ from states import put
 
 DIRECTORIES, FILES = 160, 4
 # What differs between a resumed check and a whole one of the same volume.
-OWN = {"bytes", "resumed", "restarted", "filesReadBefore", "bytesReadBefore"}
+OWN = {"bytes", "filesRead", "resumed", "restarted", "filesReadBefore", "bytesReadBefore"}
 
 
 def damage(path, keep_time=True):
@@ -67,7 +67,8 @@ def compared(answer):
     code, found = answer
     lines = "\n".join(str(sorted(one.items(), key=str)) for one in found["findings"])
     rest = {key: value for key, value in found.items() if key not in OWN | {"findings"}}
-    return code, rest, hashlib.sha256(lines.encode()).hexdigest(), found["bytes"] + found["bytesReadBefore"]
+    return code, rest, hashlib.sha256(lines.encode()).hexdigest(), (
+        found["filesRead"] + found["filesReadBefore"], found["bytes"] + found["bytesReadBefore"])
 
 
 def resumed(environment, name, volume, whole, *words):
