@@ -1,5 +1,6 @@
 """Frozen volumes: packed so that git keeps their attributes, unpacked, and listed as a mount shows them."""
 
+import contextlib
 import errno
 import hashlib
 import io
@@ -127,8 +128,12 @@ def _content(path):
 
 
 def _attributes(path):
-    return {key: _try(lambda: os.getxattr(path, key).hex()) for key in sorted(os.listxattr(path))
-            if key.startswith("user.")}
+    """User attributes, and the class, which is not always listed."""
+    names = {key for key in os.listxattr(path) if key.startswith("user.")}
+    with contextlib.suppress(OSError):
+        os.getxattr(path, "user.protection")
+        names.add("user.protection")
+    return {key: _try(lambda: os.getxattr(path, key).hex()) for key in sorted(names)}
 
 
 def _look(path):
