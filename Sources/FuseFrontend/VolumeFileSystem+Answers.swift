@@ -96,10 +96,10 @@ extension VolumeFileSystem {
     }
 
     /// Looks a name up. `.` and `..` come for file handles only: the object with that number, and its directory.
-    func entry(_ number: NodeID, _ name: [UInt8]) throws(VolumeError) -> ProtectedVolume.Entry {
-        if name == Array(".".utf8) { return try volume.object(number) }
-        if name == Array("..".utf8) { return try volume.parent(of: node(number)) }
-        return try volume.lookup(name, in: node(number))
+    func entry(_ number: NodeID, _ name: Span<UInt8>) throws(VolumeError) -> ProtectedVolume.Entry {
+        if name.equals(".") { return try volume.object(number) }
+        if name.equals("..") { return try volume.parent(of: node(number)) }
+        return try volume.lookup(copyBytes(name), in: node(number))
     }
 
     /// Whether handles of `node` are closed now. An unread class counts as class A.

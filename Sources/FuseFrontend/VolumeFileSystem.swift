@@ -48,7 +48,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            answer(try entry(parent, copyBytes(name)), reply)
+            answer(try entry(parent, name), reply)
         } catch {
             if error == .noEntry, negativeTimeout > 0 {
                 _ = reply.entry(.missing(timeout: negativeTimeout))

@@ -26,8 +26,11 @@ final class DirectoryCache: Sendable {
     func directory(_ serial: UInt64) -> BackingDirectory? {
         contents.withLock { contents in
             contents.clock += 1
-            contents.slots[serial]?.used = contents.clock
-            return contents.slots[serial]?.directory
+            // Taken out and put back, because a change in place allocates.
+            guard var slot = contents.slots[serial] else { return nil }
+            slot.used = contents.clock
+            contents.slots[serial] = slot
+            return slot.directory
         }
     }
 

@@ -27,7 +27,15 @@ final class NodeTable: Sendable {
         func knows(_ node: Node) -> Bool { byNumber[node.number]?.node === node }
 
         mutating func hold(_ node: Node) {
-            if knows(node) { byNumber[node.number]?.holds += 1 }
+            if knows(node) { add(to: node.number, lookups: 0, holds: 1) }
+        }
+
+        /// Adds to a node's counts. The slot is taken out and put back, because a change in place allocates.
+        mutating func add(to number: UInt64, lookups: UInt64, holds: Int = 0) {
+            guard var slot = byNumber[number] else { return }
+            slot.lookups += lookups
+            slot.holds += holds
+            byNumber[number] = slot
         }
     }
 
@@ -62,7 +70,7 @@ final class NodeTable: Sendable {
         return contents.withLock { contents in
             if let number = contents.byInode[key], let node = contents.byNumber[number]?.node {
                 if node.kind == kind {
-                    contents.byNumber[number]?.lookups += 1
+                    contents.add(to: number, lookups: 1)
                     if node !== root { updatePlaces(of: node, seenAt: place, links: status.links, in: &contents) }
                     return node
                 }
@@ -94,7 +102,7 @@ final class NodeTable: Sendable {
     func countLookup(_ node: Node) -> Bool {
         contents.withLock { contents in
             guard contents.knows(node) else { return false }
-            contents.byNumber[node.number]?.lookups += 1
+            contents.add(to: node.number, lookups: 1)
             return true
         }
     }
@@ -111,7 +119,7 @@ final class NodeTable: Sendable {
     /// Records that a file without a name got one, and counts one more lookup.
     func named(_ node: Node, at place: Place) {
         contents.withLock { contents in
-            contents.byNumber[node.number]?.lookups += 1
+            contents.add(to: node.number, lookups: 1)
             contents.byInode[node.key] = node.number
             node.state.withLock { $0.isUnlinked = false }
             add(place, to: node, in: &contents)
