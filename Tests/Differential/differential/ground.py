@@ -61,7 +61,8 @@ class Ground:
         self.mount.unlock()
 
     def remount(self):
-        self.mount = self.environment.remount(self.mount, options=self.words)
+        # Pages that the store refuses, as of a file that became immutable, keep a session open.
+        self.mount = self.environment.remount(self.mount, may_stay_open=True, options=self.words)
 
     def crash(self):
         """Kills the daemon, and mounts again."""
@@ -73,7 +74,7 @@ class Ground:
         os.fchdir(self.outside)
         try:
             if self.mount.is_mounted:
-                self.mount.unmount()
+                self.mount.unmount(may_stay_open=True)
         finally:
             if self.has_image:
                 harness.detach(self.disk)

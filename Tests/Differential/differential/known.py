@@ -95,6 +95,10 @@ KNOWN = (
     Entry("flag of append-only files", "an append encrypts the last block again, which the store refuses for such a file",
           (FILE, act("add_flags", 0, 32)),
           lambda difference: difference.what == "add_flags" and difference.here == "EOPNOTSUPP", forks=True),
+    Entry("immutable files that are open for writing", "the kernel's inode has no such flag, so the page cache takes what the store "
+          "refuses later; fsync tells",
+          (FILE, act("add_flags", 0, 16), act("write", 0, 0, 1, 1)),
+          lambda difference: difference.there == "EPERM" and "write" in difference.what, forks=True, always=False),
     Entry("flags of files of a closed class", "the kernel opens the file to ask for them",
           (FILE, act("get_flags", 0)),
           lambda difference: difference.what in ("get_flags", "add_flags") and difference.here == "EACCES", forks=True, always=False),
@@ -137,6 +141,11 @@ OPEN = (
           lambda difference: (field("modification time")(difference) or field("change time")(difference)) and
           difference.there == "new" and difference.fields["links"] == 0, always=False),
 )
+# Of systematic sequences, after a crash: a matter of moments.
+AFTER_CRASH = Entry(
+    "time of an open file after a crash", "pages that are written back after the file's time was stored move the store's time; the "
+    "daemon puts it back at the last close, which a killed one does not reach", (),
+    lambda difference: field("modification time")(difference) and (difference.there, difference.here) == ("old", "new"), always=False)
 # Differences that this tester has found and that are gone: their sequences must not differ again.
 MENDED = {
     "sync of a removed directory": (

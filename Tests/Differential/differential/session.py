@@ -10,7 +10,7 @@ from .compare import short
 from .crowd import Crowd
 from .generator import Generator
 from .ground import Ground
-from .known import KNOWN, MENDED, OPEN
+from .known import AFTER_CRASH, KNOWN, MENDED, OPEN
 from .program import write_program
 from .run import Run
 from .shrink import shrink
@@ -40,7 +40,8 @@ class Session:
             while True:
                 self.crowd(seed) if self.options.processes > 1 else self.sequence(seed)
                 seed += 1
-                if self.options.seed or time.monotonic() > end or len(self.found) >= MOST:
+                is_last = self.options.seed or self.options.last and seed > self.options.last
+                if is_last or time.monotonic() > end or len(self.found) >= MOST:
                     break
         finally:
             self.ground.close()
@@ -72,6 +73,9 @@ class Session:
             for moment in systematic.MOMENTS:
                 run = Run(self.ground, KNOWN + OPEN, self.counts, stops=False)
                 for difference in run.play(systematic.steps(moment)):
+                    if moment == "crash" and AFTER_CRASH.explains(difference):
+                        print(f"explained: {AFTER_CRASH.name}: {' + '.join(systematic.pair_of(difference))}", flush=True)
+                        continue
                     self.say(f"{moment}: {' + '.join(systematic.pair_of(difference))}: {difference}")
                 assert run.is_together, f"{moment}: an entry of the tables has ended the comparison"
         finally:
