@@ -27,11 +27,11 @@ def seen(environment):
 
 
 @contextlib.contextmanager
-def small_directory(volume):
-    """The directory of state files on a file system of its own, of 64 KiB; gives its path."""
+def small_directory(volume, size="64k"):
+    """The directory of state files on a file system of its own, of 64 KiB if nothing else is said; gives its path."""
     place = states.directory(volume)
     content = {name: read_file(os.path.join(place, name)) for name in os.listdir(place)}
-    if harness.run("mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "none", place, ok=False).returncode != 0:
+    if harness.run("mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", place, ok=False).returncode != 0:
         raise Skip("tmpfs cannot be mounted here")
     try:
         for name, data in content.items():
