@@ -22,6 +22,7 @@ class Difference(NamedTuple):
     here: object  # on the mount
     path: bytes = b""
     fields: dict = {}  # the whole status on ext4, if a field of it differs
+    is_after_flags: bool = False  # whether a file was made immutable before
 
     def __str__(self):
         place = f" of {short(self.path)}" if self.path else ""

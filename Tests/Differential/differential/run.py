@@ -11,6 +11,7 @@ from .tree import Tree, become, checked, libc, play
 FUNCTIONS = {name: value for module in (operations, names) for name, value in vars(module).items()
              if callable(value) and getattr(value, "__module__", "") == module.__name__}
 TICK = 0.012  # more than a tick of the kernel's clock, which times are rounded to
+IMMUTABLE = 0x10  # FS_IMMUTABLE_FL
 # What opens a file anew, which class B refuses while locked: how its path follows from the arguments and the open files.
 OPENERS = {
     "open_file": lambda arguments, files: arguments[1], "truncate": lambda arguments, files: arguments[0],
@@ -27,6 +28,7 @@ class Run:
         self.ground, self.table, self.counts = ground, table, counts
         self.differences = []
         self.is_locked = False
+        self.has_immutable = False  # whether a file of these trees was made immutable
         self.is_together = True  # until a difference after which nothing can be compared
 
     def play(self, steps):
@@ -80,9 +82,11 @@ class Run:
 
     def goes_on(self, step, answers):
         """Whether the sides are the same still."""
+        if step.name == "add_flags" and step.arguments[1] & IMMUTABLE and answers and answers[0] is None:
+            self.has_immutable = True
         if answers is None or answers[0] == answers[1]:
             return True
-        verdicts = [self.judge(difference) for difference in compare_answers(step, *answers)]
+        verdicts = [self.judge(difference._replace(is_after_flags=self.has_immutable)) for difference in compare_answers(step, *answers)]
         return all(verdicts)
 
     def judge(self, difference):
