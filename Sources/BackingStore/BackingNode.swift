@@ -120,6 +120,8 @@ open class BackingNode: @unchecked Sendable {
 
 /// An open regular file. Thread-safe, because every call has its own offset. The last reference closes the handle.
 open class BackingFile: BackingNode, @unchecked Sendable {
+    /// The status at the time of the opening, for those who have just opened the file; else as it is now.
+    open func statusWhenOpened() throws(Errno) -> Status { try status() }
     /// Fills `buffer` from `offset`. Continues after short reads and EINTR.
     /// - Returns: the number of bytes read. It is less than the buffer's length only at the end of the file.
     open func read(into buffer: inout MutableSpan<UInt8>, at offset: UInt64) throws(Errno) -> Int { throw .ENOSYS }

@@ -99,12 +99,12 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
         do throws(Errno) {
-            let file = HostFile(
-                try leavingAccessTime { (noTime) throws(Errno) in
-                    try open(name.terminated, access.flags | pfs_O_NOFOLLOW | noTime, for: fileUse)
-                })
-            try checkIsFile(file.status().kind)
-            return file
+            let file = try leavingAccessTime { (noTime) throws(Errno) in
+                try open(name.terminated, access.flags | pfs_O_NOFOLLOW | noTime, for: fileUse)
+            }
+            let status = try file.status()
+            try checkIsFile(status.kind)
+            return HostFile(file, opened: status)
         } catch {
             if error == .EPERM, access == .readWrite { return try openImmutable(name) }
             guard error == .EACCES else { throw error }

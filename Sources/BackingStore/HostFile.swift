@@ -7,10 +7,17 @@ public import HostSystem
 /// An open regular file of the host.
 public final class HostFile: BackingFile, @unchecked Sendable {
     let host: HostObject
+    private let opened: Status?
 
-    init(_ host: HostObject) {
+    init(_ host: HostObject, opened: Status? = nil) {
         self.host = host
+        self.opened = opened
         super.init(host)
+    }
+
+    public override func statusWhenOpened() throws(Errno) -> Status {
+        if let opened { return opened }
+        return try status()
     }
 
     public override func touchAccessTime() {

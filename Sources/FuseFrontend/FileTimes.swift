@@ -236,7 +236,7 @@ final class FileTimes: Sendable {
 
 /// Whether a direct write through the handles of one open file has moved a time that the kernel does not know yet. Only
 /// `FileTimes` changes it.
-final class DirectWriteTime: Sendable {
+struct DirectWriteTime: ~Copyable, Sendable {
     private let flag = Atomic(false)
 
     fileprivate var isUntold: Bool { flag.load(ordering: .acquiring) }

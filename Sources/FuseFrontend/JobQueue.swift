@@ -46,14 +46,12 @@ final class JobQueue: Sendable {
     /// The job runs even so.
     func perform(until deadline: UInt64, _ job: @escaping @Sendable () -> Void) -> Bool {
         guard thread != nil else { return false }
-        let done = Lock(false)
-        let finished = Condition()
+        let done = Gate()
         add {
             job()
-            done.withLock { $0 = true }
-            finished.broadcast()
+            done.open()
         }
-        return done.wait(on: finished, until: deadline) { $0 ? true : nil } ?? false
+        return done.wait(until: deadline)
     }
 
     /// Takes no more jobs, and returns when the queued ones are done. Call it once, and not from a job.

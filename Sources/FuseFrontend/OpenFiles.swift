@@ -41,14 +41,14 @@ struct Handle: Sendable, Equatable {
 /// A file with open handles.
 final class OpenFile: Sendable {
     struct State: Sendable {
-        var handles: [Handle] = []
+        var handles = ShortList<Handle>()
         var refusals = RefusalCount()
         /// The last look found no set-ID bits and no capabilities.
         var isFreeOfPrivileges = false
     }
     let node: Node
     let content: FileContent
-    let state = Lock(State())
+    let state = InPlaceLock(State())
     let time = DirectWriteTime()
     /// The kernel has read or written a page of its cache since the file was opened.
     private let pagesMoved = Atomic(false)

@@ -99,7 +99,7 @@ extension VolumeFileSystem {
     func entry(_ number: NodeID, _ name: Span<UInt8>) throws(VolumeError) -> ProtectedVolume.Entry {
         if name.equals(".") { return try volume.object(number) }
         if name.equals("..") { return try volume.parent(of: node(number)) }
-        return try volume.lookup(copyBytes(name), in: node(number))
+        return try volume.lookup(name, in: node(number))
     }
 
     /// Whether handles of `node` are closed now. An unread class counts as class A.

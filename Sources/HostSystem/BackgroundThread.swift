@@ -19,18 +19,14 @@ internal import Synchronization
 
     /// Whether the system would make this many more threads now. Makes them, and ends them.
     package static func canStart(_ count: Int) -> Bool {
-        let isDone = Lock(false)
-        let changed = Condition()
+        let gate = Gate()
         var threads: [BackgroundThread] = []
         while threads.count < count {
-            let thread = BackgroundThread(name: "trial", stackSize: 64 << 10) {
-                _ = isDone.wait(on: changed) { $0 ? true : nil }
-            }
+            let thread = BackgroundThread(name: "trial", stackSize: 64 << 10) { gate.wait() }
             guard let thread else { break }
             threads.append(thread)
         }
-        isDone.withLock { $0 = true }
-        changed.broadcast()
+        gate.open()
         for thread in threads { thread.join() }
         return threads.count == count
     }

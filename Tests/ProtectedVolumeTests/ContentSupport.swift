@@ -84,7 +84,7 @@ extension MemoryStore {
     ) throws -> FileContent {
         let file = try FileContent.prepare(in: context, class: protectionClass, explicit: false)
         let backing = try root.createFile(try #require(EntryName(name)), mode: 0o600)
-        return try FileContent.create(file, in: context, backing: backing)
+        return try FileContent.create(file, in: context, backing: backing).0
     }
 
     func open(_ name: String = "f", in context: ContentContext) throws -> FileContent {

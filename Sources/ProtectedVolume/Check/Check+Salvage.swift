@@ -40,7 +40,7 @@ extension Check {
             try file.truncate(to: 0)
             try file.synchronize(dataOnly: true)
         }
-        let content = try FileContent.create(new, in: volume.content, backing: file)
+        let (content, _) = try FileContent.create(new, in: volume.content, backing: file)
         try content.synchronize(dataOnly: true)
         return true
     }
@@ -114,7 +114,7 @@ extension Check {
         let temporary = BackingName.temporary()
         let file = try volume.below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
         do throws(VolumeError) {
-            let content = try FileContent.create(new, in: volume.content, backing: file)
+            let (content, _) = try FileContent.create(new, in: volume.content, backing: file)
             defer { content.wipeKeys() }
             try content.flushHeader()
             guard try damaged.salvage(into: content, mayGoOn: mayGoOn) == plan else { throw .stale }

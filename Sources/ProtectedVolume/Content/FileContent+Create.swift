@@ -33,9 +33,10 @@ extension FileContent {
 
     /// The content of a file that was just created in the store, exclusively and empty. Its page 0 waits for the first
     /// write, `flushHeader()`, `synchronize` or `release()`.
+    /// - Returns: also the file's status now.
     package static func create(
         _ file: consuming NewFile, in context: ContentContext, backing: BackingFile
-    ) throws(VolumeError) -> FileContent {
+    ) throws(VolumeError) -> (FileContent, Status) {
         let status: Status
         do throws(Errno) {
             try backing.truncate(to: UInt64(PageGeometry.pageSize))
@@ -43,12 +44,15 @@ extension FileContent {
         } catch { throw .store(error) }
         try context.epochs.changed.made(status)
         let header = file.header
-        let state = FileState(
+        var state = FileState(
             header: header, size: 0, pageZero: .pending,
             durability: Durability(isListed: true, pageZeroIsOurs: true, isMarked: true))
-        return FileContent(
+        // The kernel gets this time with the file.
+        state.keptTime.assume(status.modified)
+        let content = FileContent(
             context: context, backing: backing, inode: status.inode,
             keys: FileKeys(file.takeKey(), suite: header.suite), state: state)
+        return (content, status)
     }
 
     /// A header with a fresh key wrapped for it.

@@ -123,9 +123,10 @@ extension FileContent {
     package func flushHeader() throws(VolumeError) {
         guard state.withLock({ $0.pageZero == .pending }) else { return }
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
-            guard state.withLock({ $0.pageZero == .pending }) else { return }
+            let (isPending, time) = state.withLock { ($0.pageZero == .pending, $0.keptTime.time) }
+            guard isPending else { return }
             do throws(VolumeError) {
-                try preservingTime { () throws(VolumeError) in try rewriteHeader(.other) { (_, _) in } }
+                try preservingTime(time) { () throws(VolumeError) in try rewriteHeader(.other) { (_, _) in } }
             } catch {
                 context.epochs.keepOpen()
                 throw error

@@ -9,25 +9,27 @@ package import VolumeFormat
 extension FileContent {
     /// Opens the content of an existing file. Verifies header, block 0 and last page before it uses them.
     ///
-    /// - Parameter inheritedClass: the parent's default class. A file without header (rule R0) takes it.
+    /// - Parameters:
+    ///   - status: of the backing file, which was just opened; nil to ask for it.
+    ///   - inheritedClass: the parent's default class. A file without header (rule R0) takes it.
     /// - Throws: `.locked` if the class is closed; `.damaged` if no crash explains the damage; `.newer`.
     package static func open(
-        in context: ContentContext, backing: BackingFile, access: Operation = .open,
+        in context: ContentContext, backing: BackingFile, _ status: Status? = nil, access: Operation = .open,
         inheritedClass: ProtectionClass = .volumeDefault
     ) throws(VolumeError) -> FileContent {
-        let status: Status
-        do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
+        let now: Status
+        do throws(Errno) { now = if let status { status } else { try backing.status() } } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileContent in
-            guard let header = try firstPage(in: context, backing, length: status.size, into: &buffer) else {
-                return try missing(in: context, backing, status, access, inheritedClass)
+            guard let header = try firstPage(in: context, backing, length: now.size, into: &buffer) else {
+                return try missing(in: context, backing, now, access, inheritedClass)
             }
             let content = FileContent(
-                context: context, backing: backing, inode: status.inode,
+                context: context, backing: backing, inode: now.inode,
                 keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
                     header: header, size: 0, pageZero: .written))
-            try content.recover(length: status.size, access, &buffer)
+            try content.recover(length: now.size, access, &buffer)
             return content
         }
     }

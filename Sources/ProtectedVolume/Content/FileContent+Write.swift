@@ -112,12 +112,24 @@ extension FileContent {
         let block = geometry.locate(offset).block
         let end = monotonicNanoseconds() + 1_000_000_000
         while monotonicNanoseconds() < end {
-            let hasGrown: Void? = state.wait(on: grown, until: monotonicNanoseconds() + 100_000_000) { state in
-                block <= geometry.pages(size: state.size).count ? () : nil
+            let gate = Gate()
+            let hasGrown = state.withLock { state in
+                if block <= geometry.pages(size: state.size).count { return true }
+                state.waitForGrowth.append(gate)
+                return false
             }
-            if hasGrown != nil { return }
+            if hasGrown { return }
+            if gate.wait(until: monotonicNanoseconds() + 100_000_000) { continue }
             guard state.withLock({ $0.writeBacks.contains { $0 < offset } }) else { return }
         }
+    }
+
+    private func tellGrowth() {
+        let waiting = state.withLock { state in
+            defer { state.waitForGrowth = [] }
+            return state.waitForGrowth
+        }
+        for gate in waiting { gate.open() }
     }
 
     /// Seals and writes the pages of `plan`. The caller holds all of them, and page 0 if HOLES is not set yet.
@@ -149,7 +161,7 @@ extension FileContent {
                 state.durability.pageZeroIsOurs = true
             }
         }
-        if grows { grown.broadcast() }
+        if grows { tellGrowth() }
     }
 
     /// Sets the final length, then writes the new pages, then the former last page.

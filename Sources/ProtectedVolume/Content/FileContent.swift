@@ -22,8 +22,7 @@ package final class FileContent: Sendable {
 
     let inode: UInt64
     let ranges: RangeLock
-    let state: Lock<FileState>
-    let grown = Condition()
+    let state: InPlaceLock<FileState>
     /// When the access time was last found new enough (CLOCK_MONOTONIC); 0 after a change. See `noteAccess`.
     let accessLook = Atomic<UInt64>(0)
     let fileKeys: FileKeys
@@ -34,7 +33,7 @@ package final class FileContent: Sendable {
         self.inode = inode
         fileKeys = keys
         ranges = RangeLock(context.waitingThreads)
-        self.state = Lock(state)
+        self.state = InPlaceLock(state)
     }
 
     var geometry: PageGeometry { context.geometry }
@@ -152,8 +151,9 @@ package final class FileContent: Sendable {
     }
 
     /// Runs `body` and puts the modification time back: for writes that no program requested.
-    func preservingTime(_ body: () throws(VolumeError) -> Void) throws(VolumeError) {
-        let before = try? backing.status().modified
+    /// - Parameter time: the time, if it is known.
+    func preservingTime(_ time: Timestamp? = nil, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
+        let before = time ?? (try? backing.status())?.modified
         defer {
             if let before { try? backing.setTimes(accessed: .keep, modified: .set(before)) }
         }

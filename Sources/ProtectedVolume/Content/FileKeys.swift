@@ -12,13 +12,13 @@ import VolumeFormat
 /// Keys are used only under the shared side of the state lock. They are wiped only under its exclusive side, or when no
 /// handle is open. So a wipe never happens during a use.
 final class FileKeys: Sendable {
-    private struct Slot {
+    struct Slot {
         let epoch: UInt32
         let extent: UInt64
         let kept: KeptCipher
     }
 
-    private struct Box: ~Copyable {
+    struct Box: ~Copyable {
         var key: SecretKey?
         var slots: [Slot] = []
         var next = 0
@@ -33,12 +33,12 @@ final class FileKeys: Sendable {
 
     /// The limit of extent keys kept. Deriving one takes less than a microsecond.
     private static let slotCount = 8
-    private let box: Lock<Box>
+    private let box: InPlaceLock<Box>
     private let suite: CipherSuite
 
     init(_ key: consuming SecretKey?, suite: CipherSuite) {
         self.suite = suite
-        box = Lock(Box(key: key))
+        box = InPlaceLock(Box(key: key))
     }
 
     /// Whether the file key is in memory.
@@ -128,7 +128,7 @@ final class FileKeys: Sendable {
 }
 
 /// An expanded key that is kept for later. The limit of locked memory bounds their number over all open files.
-private final class KeptCipher: Sendable {
+final class KeptCipher: Sendable {
     /// An eighth of the limit, at 1 KiB for each key.
     private static let most = Int(clamping: lockableMemory() / 8 / 1024)
     private static let count = Atomic<Int>(0)

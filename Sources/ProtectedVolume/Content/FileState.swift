@@ -1,5 +1,6 @@
 // The state of an open file, grouped by purpose.
 
+internal import HostSystem
 internal import VolumeFormat
 
 /// The state of an open file. Guarded by `FileContent.state`.
@@ -23,6 +24,8 @@ struct FileState: Sendable {
     var keptTime = KeptTime()
     /// The offsets of writes from the page cache that are running.
     var writeBacks: [UInt64] = []
+    /// Opened when the file grows.
+    var waitForGrowth: [Gate] = []
 }
 
 /// Whether page 0 is on disk.

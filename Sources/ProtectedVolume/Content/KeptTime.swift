@@ -5,7 +5,7 @@ internal import BackingStore
 /// The time that a program or the kernel set last. Writes from the page cache change the backing file's time, so it is
 /// restored after them. `FileTimes` in FuseFrontend gives the reason.
 struct KeptTime: Sendable {
-    private var time: Timestamp?
+    private(set) var time: Timestamp?
     private var wasWrittenBack = false
 
     /// Whether a time is kept.

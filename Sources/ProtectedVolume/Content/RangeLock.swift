@@ -18,10 +18,10 @@ struct RangeHold: ~Copyable {
 /// Byte-range locks of one inode, in units of pages.
 ///
 /// The lock is fair: a request waits for every conflicting earlier one, granted or not, so that neither side starves. A
-/// parked request has its place in the same queue, but no waiting thread. Holds last across backing I/O. A thread must
+/// parked request has its place in the same queue, but no waiting thread. A thread that waits is a parked request too. Holds last across backing I/O. A thread must
 /// not wait for a buffer or for another inode's lock while it has a hold.
-final class RangeLock: Sendable {
-    private struct Entry {
+struct RangeLock: ~Copyable, Sendable {
+    struct Entry {
         let ticket: UInt64
         let pages: Range<UInt64>
         let isExclusive: Bool
@@ -33,16 +33,11 @@ final class RangeLock: Sendable {
         }
     }
 
-    private struct State {
+    struct State {
         var next: UInt64 = 0
-        var entries: [Entry] = []
+        var entries = ShortList<Entry>()
         /// The number of threads that wait.
         var waiting = 0
-
-        mutating func countWaiting(_ change: Int, _ all: WaitingThreads) {
-            waiting += change
-            all.count.add(change, ordering: .relaxed)
-        }
 
         /// Adds a request at the end of the queue. Returns whether it is granted at once.
         mutating func add(
@@ -55,6 +50,24 @@ final class RangeLock: Sendable {
             return (next, isGranted)
         }
 
+        /// The functions of the parked requests that are granted now, with their tickets.
+        mutating func takeGranted() -> [(@Sendable (UInt64) -> Void, UInt64)] {
+            var taken: [(@Sendable (UInt64) -> Void, UInt64)] = []
+            for index in entries.indices {
+                guard let granted = entries[index].granted, isGranted(at: index) else { continue }
+                entries[index].granted = nil
+                taken.append((granted, entries[index].ticket))
+            }
+            return taken
+        }
+
+        /// A gate that opens when the request that was added last is granted.
+        mutating func gateOfLast() -> Gate {
+            let gate = Gate()
+            entries[entries.count - 1].granted = { _ in gate.open() }
+            return gate
+        }
+
         /// Whether no request before the `index`-th conflicts with it.
         func isGranted(at index: Int) -> Bool {
             let entry = entries[index]
@@ -62,8 +75,7 @@ final class RangeLock: Sendable {
         }
     }
 
-    private let state = Lock(State())
-    private let released = Condition()
+    private let state = InPlaceLock(State())
     private let all: WaitingThreads
 
     init(_ all: WaitingThreads = WaitingThreads()) { self.all = all }
@@ -75,43 +87,41 @@ final class RangeLock: Sendable {
 
     /// Waits until no earlier request conflicts with `pages`.
     func acquire(_ pages: Range<UInt64>, exclusive: Bool) -> RangeHold {
-        let (ticket, isGranted) = state.withLock { state in
-            let result = state.add(pages, exclusive: exclusive)
-            if !result.isGranted { state.countWaiting(1, all) }
-            return result
+        let (ticket, gate) = state.withLock { state -> (UInt64, Gate?) in
+            let (ticket, isGranted) = state.add(pages, exclusive: exclusive)
+            if isGranted { return (ticket, nil) }
+            state.waiting += 1
+            all.count.add(1, ordering: .relaxed)
+            return (ticket, state.gateOfLast())
         }
-        if !isGranted { wait(for: ticket) }
+        if let gate { wait(at: gate) }
         return RangeHold(ticket: ticket)
     }
 
     /// The same for a shared hold. Returns nil at once if it would have to wait and `limit` threads wait already, for
     /// this file or another.
     func acquireUnlessBusy(_ pages: Range<UInt64>, limit: Int) -> RangeHold? {
-        let (ticket, isGranted) = state.withLock { state -> (UInt64, Bool) in
+        let (ticket, gate) = state.withLock { state -> (UInt64, Gate?) in
             let (ticket, isGranted) = state.add(pages, exclusive: false)
-            if isGranted { return (ticket, true) }
-            state.countWaiting(1, all)
+            if isGranted { return (ticket, nil) }
             // Counts itself first, so that simultaneous requests for other files see each other.
-            guard all.count.load(ordering: .relaxed) <= limit else {
-                state.countWaiting(-1, all)
+            guard all.count.add(1, ordering: .relaxed).newValue <= limit else {
+                all.count.subtract(1, ordering: .relaxed)
                 state.entries.removeLast()
-                return (0, false)
+                return (0, nil)
             }
-            return (ticket, false)
+            state.waiting += 1
+            return (ticket, state.gateOfLast())
         }
         guard ticket > 0 else { return nil }
-        if !isGranted { wait(for: ticket) }
+        if let gate { wait(at: gate) }
         return RangeHold(ticket: ticket)
     }
 
-    private func wait(for ticket: UInt64) {
-        let granted: Void? = state.wait(on: released) { state in
-            let place = state.entries.firstIndex { $0.ticket == ticket }
-            guard let place, state.isGranted(at: place) else { return nil }
-            state.countWaiting(-1, all)
-            return ()
-        }
-        _ = granted
+    private func wait(at gate: Gate) {
+        gate.wait()
+        state.withLock { $0.waiting -= 1 }
+        all.count.subtract(1, ordering: .relaxed)
     }
 
     /// Parks a request for a shared hold. `granted` gets the hold, now or from the thread that releases the conflicting
@@ -132,20 +142,13 @@ final class RangeLock: Sendable {
     /// Ends a hold.
     func release(_ hold: consuming RangeHold) {
         let ticket = hold.ticket
-        var parked: [(@Sendable (UInt64) -> Void, UInt64)] = []
-        let othersWait = state.withLock { state in
+        let granted = state.withLock { state -> [(@Sendable (UInt64) -> Void, UInt64)] in
             if let index = state.entries.firstIndex(where: { $0.ticket == ticket }) {
                 state.entries.remove(at: index)
             }
-            for index in state.entries.indices {
-                guard let granted = state.entries[index].granted, state.isGranted(at: index) else { continue }
-                state.entries[index].granted = nil
-                parked.append((granted, state.entries[index].ticket))
-            }
-            return state.waiting > 0
+            return state.takeGranted()
         }
-        if othersWait { released.broadcast() }
-        for (granted, ticket) in parked { granted(ticket) }
+        for (granted, ticket) in granted { granted(ticket) }
     }
 
     /// The number of threads that wait now.

@@ -53,13 +53,13 @@ struct NameCipher: Sendable {
     // MARK: entries
 
     /// The backing name of `name` in the directory `directory`.
-    func encode(_ name: [UInt8], in directory: ObjectID) throws(VolumeError) -> EncodedName {
+    func encode(_ name: Span<UInt8>, in directory: ObjectID) throws(VolumeError) -> EncodedName {
         guard name.count <= NameLimits.longest else { throw .nameTooLong }
         guard Self.isValid(name) else { throw .invalid }
         var text = EncodedText(repeating: 0)
         var room = text.mutableSpan
         let length = seal(
-            name.span, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher, into: &room, at: 0)
+            name, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher, into: &room, at: 0)
         let encoded = text.span.extracting(0..<length)
         guard name.count > NameLimits.longestDirect else {
             guard let entry = EntryName(encoded) else { throw .nameTooLong }
@@ -70,6 +70,11 @@ struct NameCipher: Sendable {
         let companion = EncodedName.Companion(
             name: try entryName(long + Self.bytes(of: NameLimits.companionSuffix)), target: encoding)
         return EncodedName(entry: try entryName(long), companion: companion)
+    }
+
+    /// The same for an array.
+    func encode(_ name: [UInt8], in directory: ObjectID) throws(VolumeError) -> EncodedName {
+        try encode(name.span, in: directory)
     }
 
     /// Decrypts `encoding`. The name is verified if the directory's ID is known; otherwise it is only well-formed.

@@ -52,7 +52,7 @@ package final class Node: Sendable {
     let key: InodeKey
     /// The state that only directories have.
     let directory: DirectoryState?
-    let state: Lock<NodeState>
+    let state: InPlaceLock<NodeState>
     /// The class's number (0 if not read yet) and `pagesBit`. Replies read it without a lock.
     let classAndPages: Atomic<UInt8>
     let nodesWithCachedPages: NodesWithCachedPages
@@ -67,7 +67,7 @@ package final class Node: Sendable {
         self.kind = kind
         self.key = key
         directory = kind == .directory ? DirectoryState() : nil
-        state = Lock(NodeState(place: place))
+        state = InPlaceLock(NodeState(place: place))
         classAndPages = Atomic(0)
         self.nodesWithCachedPages = nodesWithCachedPages
     }

@@ -96,6 +96,12 @@ extension Volume {
         let (content, pin) = node.state.withLock { ($0.content, $0.pin) }
         if let content { return content.backing }
         if let pin { return pin.node }
+        // Only if this is another object, the node is looked for.
+        if let place = node.state.withLock({ $0.place }), let handle = try? directory(place.parent).node(place.name),
+            let status = try? handle.status(), InodeKey(status) == node.key
+        {
+            return handle
+        }
         return try reach(node) { (directory, name, status) throws(VolumeError) in
             let handle = try below { () throws(Errno) in try directory.node(name) }
             guard try InodeKey(below { () throws(Errno) in try handle.status() }) == node.key else {

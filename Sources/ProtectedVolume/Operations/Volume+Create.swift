@@ -41,8 +41,7 @@ extension Volume {
         let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
         let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
         try own(file, mode: bits, isDirectory: false, caller: caller, in: directory)
-        let made = try FileContent.create(new, in: content, backing: file)
-        let status = try below { () throws(Errno) in try file.status() }
+        let (made, status) = try FileContent.create(new, in: content, backing: file)
         let node = nodes.rememberNameless(status)
         node.remember(class: protectionClass)
         attachNew(made, to: node)
@@ -70,10 +69,10 @@ extension Volume {
         let file = try below { () throws(Errno) in try directory.createFile(name, mode: mode) }
         do throws(VolumeError) {
             try own(file, mode: mode, isDirectory: false, caller: caller, in: directory)
-            let made = try FileContent.create(new, in: content, backing: file)
+            let (made, status) = try FileContent.create(new, in: content, backing: file)
             // Another machine would treat a file without header as empty, and give it a header of its own.
             if options.isShared { try made.flushHeader() }
-            return (try below { () throws(Errno) in try file.status() }, made)
+            return (status, made)
         } catch {
             do throws(Errno) {
                 try directory.unlink(name)

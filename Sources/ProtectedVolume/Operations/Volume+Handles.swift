@@ -77,20 +77,16 @@ extension Volume {
                 return (concernsLooks ? state.content : nil, state.handles == 0, known)
             }
             guard let content else { return }
-            var looks = lastSeen(of: content)
+            // A failure keeps the epoch open. No caller can receive the error.
+            if isLast { try? content.release() }
             // A file that was only read keeps its lastSeen, so the next open detects changes by other programs.
-            let isChanged = known != nil && known != looks
-            if isLast {
-                // A failure keeps the epoch open. No caller can receive the error.
-                try? content.release()
-                looks = lastSeen(of: content)
-            }
+            let looks = known ?? lastSeen(of: content)
             node.state.withLock { state in
                 if isLast {
                     state.content = nil
                     state.verified = VerifiedClass(content.header)
                 }
-                state.lastSeen = isChanged ? known : looks
+                state.lastSeen = looks
             }
             guard isLast else { return }
             opened.withLock { $0[node.number] = nil }
@@ -178,11 +174,12 @@ extension Volume {
         node.state.withLock { $0.isReadOnlyBelow = isReadOnly }
         let parent = node.state.withLock { $0.place?.parent }
         let inherited = try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
+        let status = try below { () throws(Errno) in try backing.statusWhenOpened() }
         let opened = try FileContent.open(
-            in: content, backing: backing, inheritedClass: inherited ?? options.defaultClass)
+            in: content, backing: backing, status, inheritedClass: inherited ?? options.defaultClass)
         // Comes first, so that a node made after another file's has the true size. The kernel looks a name up again
         // only once.
-        compareSize(of: opened, node)
+        compareSize(of: opened, node, backingLength: status.size)
         try checkIdentity(opened.fileID, of: node)
         node.remember(class: opened.protectionClass)
         return opened
@@ -231,12 +228,26 @@ extension Volume {
         if let pin = node.state.withLock({ $0.pin }) {
             return try below { () throws(Errno) in try pin.node.openFile(access) }
         }
+        // Only if this is another object, or does not open, the node is looked for.
+        if let place = node.state.withLock({ $0.place }),
+            let file = try? directory(place.parent).openFile(place.name, access),
+            let status = try? file.statusWhenOpened(), InodeKey(status) == node.key
+        {
+            return try requireUnchanged(file, status, node)
+        }
         return try reach(node) { (directory, name, _) throws(VolumeError) in
             let file = try below { () throws(Errno) in try directory.openFile(name, access) }
-            let status = try below { () throws(Errno) in try file.status() }
-            guard InodeKey(status) == node.key, !leaveIfChanged(node, status) else { throw .stale }
-            return file
+            let status = try below { () throws(Errno) in try file.statusWhenOpened() }
+            guard InodeKey(status) == node.key else { throw .stale }
+            return try requireUnchanged(file, status, node)
         }
+    }
+
+    private func requireUnchanged(
+        _ file: BackingFile, _ status: Status, _ node: Node
+    ) throws(VolumeError) -> BackingFile {
+        if leaveIfChanged(node, status) { throw .stale }
+        return file
     }
 
     // MARK: counting

@@ -17,13 +17,18 @@ struct LocatedEntry {
 
 extension Volume {
     /// Finds an entry; ENOENT if there is none.
-    package func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
+    package func lookup(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> Entry {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
         let entry = try seen(status, in: parent, located.name.entry)
         try judge(located, entry.node, in: parent, directory)
         return entry
+    }
+
+    /// The same for an array.
+    package func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
+        try lookup(name.span, in: parent)
     }
 
     /// Notes whether a node's name decrypts. If a companion could not be read once, the file does not stay unreadable.
@@ -41,20 +46,27 @@ extension Volume {
 
     /// The backing entry of `name`, and its status.
     func locate(
-        _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
+        _ name: Span<UInt8>, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> LocatedEntry {
         guard name.count <= NameLimits.longest else { throw .nameTooLong }
-        guard let id = try directoryID(parent) else { return try locateUnverified(name, directory) }
+        guard let id = try directoryID(parent) else { return try locateUnverified(name.copiedBytes(), directory) }
         let encoded = try names.encode(name, in: id)
         let status = try status(of: encoded.entry, in: directory)
-        if status == nil, name.span.hasText(ReservedName.undecryptablePrefix),
-            let entry = try undecryptable(name, directory)
+        if status == nil, name.hasText(ReservedName.undecryptablePrefix),
+            let entry = try undecryptable(name.copiedBytes(), directory)
         {
             return LocatedEntry(
                 name: EncodedName(entry: entry, companion: nil), status: try self.status(of: entry, in: directory),
                 isUndecryptable: true)
         }
         return LocatedEntry(name: encoded, status: status)
+    }
+
+    /// The same for an array.
+    func locate(
+        _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
+    ) throws(VolumeError) -> LocatedEntry {
+        try locate(name.span, in: parent, directory)
     }
 
     /// In a directory without a record names decrypt, but the store may have chosen the result. So entries are found

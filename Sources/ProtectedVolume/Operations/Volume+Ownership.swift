@@ -28,9 +28,10 @@ extension Volume {
     ) throws(VolumeError) {
         guard givesOwnership else { return }
         try below { () throws(Errno) in
+            let now = try object.status()
+            if now.owner == caller.user, now.group == caller.group { return }
             let parent = try directory.status()
             let inheritsGroup = parent.mode & 0o2000 != 0
-            let now = try object.status()
             let group = inheritsGroup ? parent.group : caller.group
             guard now.owner != caller.user || now.group != group else { return }
             try object.setOwner(caller.user, group: group)

@@ -18,14 +18,14 @@ extension Volume {
     /// Remembers a file's true size, if the backing file's length gives another one.
     ///
     /// The backing file is not changed, so that a file that is only read keeps its crash evidence.
-    func compareSize(of opened: FileContent, _ node: Node) {
-        guard !options.isShared, let status = try? opened.backing.status() else { return }
+    func compareSize(of opened: FileContent, _ node: Node, backingLength: UInt64) {
+        guard !options.isShared else { return }
         let size = opened.size
-        guard content.geometry.size(backingLength: status.size) != size else { return }
+        guard content.geometry.size(backingLength: backingLength) != size else { return }
         let next = nodes.nextSerial
         trueSizes.withLock { sizes in
-            if let known = sizes[node.key], known.length == status.size, known.size == size { return }
-            sizes[node.key] = TrueSize(length: status.size, size: size, firstTruthful: next)
+            if let known = sizes[node.key], known.length == backingLength, known.size == size { return }
+            sizes[node.key] = TrueSize(length: backingLength, size: size, firstTruthful: next)
         }
     }
 

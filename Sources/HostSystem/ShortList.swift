@@ -1,0 +1,45 @@
+// A list that mostly has one element.
+
+/// A list whose first element takes no allocation.
+package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
+    private var first: Element?
+    private var others: [Element] = []
+
+    /// Makes an empty list.
+    package init() {}
+
+    package var startIndex: Int { 0 }
+    package var endIndex: Int { first == nil ? 0 : others.count + 1 }
+
+    package subscript(position: Int) -> Element {
+        get {
+            if position > 0 { return others[position - 1] }
+            guard let first else { preconditionFailure("no such element") }
+            return first
+        }
+        set {
+            precondition(indices.contains(position), "no such element")
+            if position > 0 { others[position - 1] = newValue } else { first = newValue }
+        }
+    }
+
+    /// Adds an element at the end.
+    package mutating func append(_ element: Element) {
+        if first == nil { first = element } else { others.append(element) }
+    }
+
+    /// Removes an element; the later ones move up.
+    package mutating func remove(at position: Int) {
+        precondition(indices.contains(position), "no such element")
+        if position > 0 {
+            others.remove(at: position - 1)
+        } else {
+            first = others.isEmpty ? nil : others.removeFirst()
+        }
+    }
+
+    /// Removes the last element.
+    package mutating func removeLast() { remove(at: count - 1) }
+}
+
+extension ShortList: Sendable where Element: Sendable {}
