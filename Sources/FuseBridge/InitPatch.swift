@@ -1,4 +1,4 @@
-// Sets four flags in the INIT reply that libfuse 3.14 cannot set, and passes on a request that it does not know.
+// Sets six flags in the INIT reply that libfuse 3.14 cannot set, and passes on requests that it does not know.
 // libfuse and pthread give the pointers unwrapped here in every case.
 // swift-format-ignore-file: NeverForceUnwrap
 
@@ -12,15 +12,18 @@ internal import Glibc
 /// |---|---|
 /// | PARALLEL_DIROPS (18) | lookups and listings of one directory side by side; 3.14 drops it from the reply |
 /// | HANDLE_KILLPRIV_V2 (28) | else every write(2) costs a GETXATTR of security.capability |
+/// | SETXATTR_EXT (29) | says with an ACL whether the caller belongs to the group (`serveAttribute`) |
 /// | INIT_EXT (30) | says that `flags2` counts |
 /// | DIRECT_IO_ALLOW_MMAP (flags2 bit 4) | else MAP_SHARED on a direct-I/O handle is ENODEV |
+/// | ALLOW_IDMAP (flags2 bit 8) | idmapped mounts (Linux 6.12), with the mount option `default_permissions` |
 ///
 /// One thread handles INIT before any worker runs, so the state needs no lock.
 struct InitPatch {
     private static let initOpcode: UInt32 = 26
-    private static let wanted: UInt32 = 1 << 18 | 1 << 28 | 1 << 30
+    private static let wanted: UInt32 = 1 << 18 | 1 << 28 | 1 << 29 | 1 << 30
     private static let extended: UInt32 = 1 << 30
     private static let wanted2: UInt32 = 1 << 4
+    private static let idmappedMounts: UInt32 = 1 << 8
     // Offsets in fuse_in_header + fuse_init_in, fuse_out_header, fuse_init_out.
     private static let inFlags = 52
     private static let inFlags2 = 56
@@ -31,9 +34,13 @@ struct InitPatch {
     private var offered: UInt32 = 0
     private var offered2: UInt32 = 0
     private(set) var isDone = false
+    /// Whether the mount has `default_permissions`. Without it the kernel refuses a reply with ALLOW_IDMAP.
+    var kernelChecksPermissions = false
     /// The accepted bits of flags and flags2.
     private(set) var taken: UInt32 = 0
     private(set) var taken2: UInt32 = 0
+    /// Whether SETXATTR has its longer form.
+    var saysMoreOfAttributes: Bool { taken & 1 << 29 != 0 }
 
     /// Looks at a request after it has been read.
     mutating func sawRequest(_ bytes: UnsafeRawBufferPointer) {
@@ -60,7 +67,7 @@ struct InitPatch {
         let flags = unsafe body.loadUnaligned(fromByteOffset: Self.outFlags, as: UInt32.self)
         unsafe body.storeBytes(of: flags | taken, toByteOffset: Self.outFlags, as: UInt32.self)
         guard taken & Self.extended != 0 else { return }
-        taken2 = offered2 & Self.wanted2
+        taken2 = offered2 & (kernelChecksPermissions ? Self.wanted2 | Self.idmappedMounts : Self.wanted2)
         let flags2 = unsafe body.loadUnaligned(fromByteOffset: Self.outFlags2, as: UInt32.self)
         unsafe body.storeBytes(of: flags2 | taken2, toByteOffset: Self.outFlags2, as: UInt32.self)
     }
@@ -76,19 +83,40 @@ private func serveTemporaryFile(_ request: UnsafeMutableRawBufferPointer) {
     unsafe request.storeBytes(of: create, toByteOffset: 4, as: UInt32.self)
 }
 
+/// Gives libfuse a SETXATTR of SETXATTR_EXT in the shorter form that 3.14 knows, with the kernel's FUSE_SETXATTR_ACL_KILL_SGID
+/// among the flags (`Session.clearsSetGroup`); the new length.
+private func serveAttribute(_ request: UnsafeMutableRawBufferPointer) -> Int {
+    // fuse_in_header; size and flags; the further flags and padding; name and value.
+    let (setAttribute, flags, more, rest): (UInt32, Int, Int, Int) = (21, 44, 48, 56)
+    guard request.count >= rest, unsafe request.loadUnaligned(fromByteOffset: 4, as: UInt32.self) == setAttribute else {
+        return request.count
+    }
+    let clears = unsafe request.loadUnaligned(fromByteOffset: more, as: UInt32.self) & 1 != 0
+    let known = unsafe request.loadUnaligned(fromByteOffset: flags, as: Int32.self) & ~Session.clearsSetGroup
+    unsafe request.storeBytes(of: clears ? known | Session.clearsSetGroup : known, toByteOffset: flags, as: Int32.self)
+    let tail = request.count - rest
+    unsafe memmove(request.baseAddress! + more, request.baseAddress! + rest, tail)
+    unsafe request.storeBytes(of: UInt32(more + tail), toByteOffset: 0, as: UInt32.self)
+    return more + tail
+}
+
 /// libfuse's input and output, through the session's patch until INIT has been answered, and past its trace.
 func makeCustomIO() -> fuse_custom_io {
     var table = fuse_custom_io()
     unsafe table.read = { descriptor, buffer, length, userdata in
-        let count = unsafe Glibc.read(descriptor, buffer, length)
+        var count = unsafe Glibc.read(descriptor, buffer, length)
         let session = unsafe Unmanaged<Session>.fromOpaque(userdata!).takeUnretainedValue()
         if count > 0, !session.patch.isDone {
             unsafe session.patch.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
         }
-        if let trace = session.trace, count > 0 {
+        guard count > 0 else { return count }
+        if session.patch.saysMoreOfAttributes {
+            count = unsafe serveAttribute(UnsafeMutableRawBufferPointer(start: buffer, count: count))
+        }
+        if let trace = session.trace {
             unsafe trace.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
         }
-        if count > 0 { unsafe serveTemporaryFile(UnsafeMutableRawBufferPointer(start: buffer, count: count)) }
+        unsafe serveTemporaryFile(UnsafeMutableRawBufferPointer(start: buffer, count: count))
         return count
     }
     unsafe table.writev = { descriptor, vectors, count, userdata in

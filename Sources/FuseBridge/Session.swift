@@ -52,6 +52,8 @@ public enum SessionError: Error, Equatable {
 
     /// The name in a CREATE of a file without a name. No file can have it.
     public static let noName: StaticString = "/"
+    /// A flag of SETXATTR of an access ACL, beside those of setxattr(2): the caller does not belong to the object's group.
+    public static let clearsSetGroup: Int32 = 1 << 30
 
     /// A session of `fileSystem`, not mounted yet.
     public init(_ fileSystem: FileSystem, trace: RequestTrace? = nil) {
@@ -91,6 +93,7 @@ public enum SessionError: Error, Equatable {
         }
         unsafe pointer = session
         self.mountPoint = mountPoint
+        patch.kernelChecksPermissions = options.contains("default_permissions")
         var io = makeCustomIO()
         guard unsafe fuse_session_custom_io(session, &io, fuse_session_fd(session)) == 0,
             unsafe serveInit(session, buffer)

@@ -70,7 +70,8 @@ extension VolumeFileSystem {
         change.accessed = TimeChange(changes.accessed)
         change.modified = TimeChange(changes.modified)
         let changesOwner = changes.owner != nil || changes.group != nil
-        if node.kind == .file, changesOwner || (changes.size != nil && request.user != 0) {
+        let isFree = file?.state.withLock { $0.isFreeOfPrivileges } ?? false
+        if node.kind == .file, changesOwner || (changes.size != nil && !isFree) {
             let now = try volume.attributes(of: node)
             let cleared = now.mode & ~setIDToClear(now, for: request, isChangeOfOwner: changesOwner)
             if changes.mode == nil, cleared != now.mode { change.mode = cleared }
@@ -81,16 +82,21 @@ extension VolumeFileSystem {
     }
 
     /// The set-ID bits of a file that a change of its content takes away, as the kernel decides for its own file systems
-    /// (`setattr_should_drop_suidgid`). Root keeps them, as with CAP_FSETID, except at a change of owner.
+    /// (`setattr_should_drop_suidgid`). Processes with CAP_FSETID keep them, except at a change of owner.
     ///
-    /// A set-group bit without execution does not run as the group. Members of the group keep it.
+    /// A set-group bit without execution does not run as the group. Members of the group keep it. The kernel does not say who
+    /// the caller is (`Request.user`), so its credentials are asked for. Below an idmapped mount that is the group on the store.
     func setIDToClear(
         _ now: ProtectedVolume.Attributes, for request: borrowing Request, isChangeOfOwner: Bool = false
     ) -> UInt32 {
-        guard request.user != 0 || isChangeOfOwner else { return 0 }
+        guard now.mode & (Self.setUser | Self.setGroup) != 0 else { return 0 }
+        let caller = Credentials(of: request.process)
+        let isPrivileged = caller?.has(.keepSetID) ?? false
+        guard !isPrivileged || isChangeOfOwner else { return 0 }
         if now.mode & Self.setGroup == 0 { return now.mode & Self.setUser }
         let runs = now.mode & Self.groupExecutes != 0
-        return now.mode & (runs || isStranger(to: now, request) ? Self.setUser | Self.setGroup : Self.setUser)
+        let keeps = isPrivileged || caller?.belong(to: options.group ?? now.group) ?? false
+        return now.mode & (runs || !keeps ? Self.setUser | Self.setGroup : Self.setUser)
     }
 
     /// The same for a file whose attributes are not known. 0 if they cannot be read.
@@ -99,19 +105,13 @@ extension VolumeFileSystem {
         return setIDToClear(now, for: request)
     }
 
-    /// Clears the set-group bit after the caller has set the access ACL, unless the caller belongs to the group, as
-    /// `posix_acl_update_mode` does. libfuse 3.14 does not pass on the kernel's flag for it.
-    func clearSetGroup(of node: Node, for request: borrowing Request) throws(VolumeError) {
+    /// Clears the set-group bit after a caller outside of the group has set the access ACL, as `posix_acl_update_mode` does.
+    func clearSetGroup(of node: Node) throws(VolumeError) {
         let now = try volume.attributes(of: node)
-        guard now.mode & Self.setGroup != 0, isStranger(to: now, request) else { return }
+        guard now.mode & Self.setGroup != 0 else { return }
         var change = AttributeChange()
         change.mode = now.mode & ~Self.setGroup
         _ = try volume.setAttributes(of: node, change)
-    }
-
-    /// Whether the caller neither is root nor belongs to the group that the mount shows.
-    private func isStranger(to now: ProtectedVolume.Attributes, _ request: borrowing Request) -> Bool {
-        request.user != 0 && !request.belongs(to: options.group ?? now.group)
     }
 
     /// Whether plaintext of `file` is wiped from the request's buffer at once, because its class leaves memory at a lock.
@@ -123,8 +123,6 @@ extension VolumeFileSystem {
     }
 
     /// Clears set-ID bits and capabilities after a write. Under KILLPRIV_V2 the kernel leaves this to the daemon.
-    ///
-    /// libfuse 3.14 does not show the kernel's flag for it.
     func clearPrivileges(_ file: OpenFile, for request: borrowing Request) {
         guard !file.state.withLock({ $0.isFreeOfPrivileges }) else { return }
         guard let now = try? volume.attributes(of: file.node) else { return }

@@ -14,11 +14,11 @@ extension VolumeFileSystem {
     ) {
         let count = value.count
         do throws(VolumeError) {
-            guard let mode = AttributeMode(flags: flags) else { throw .invalid }
+            guard let mode = AttributeMode(flags: flags & ~Session.clearsSetGroup) else { throw .invalid }
             let node = try node(number)
             files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
             try volume.setXattr(node, copyBytes(name), value: value, mode: mode)
-            if name.equals(AttributeName.accessACL) { try clearSetGroup(of: node, for: request) }
+            if name.equals(AttributeName.accessACL), flags & Session.clearsSetGroup != 0 { try clearSetGroup(of: node) }
             wipeRequestData(count)
             times.namesChanged(of: node, by: request.process)
             evictIfOvertaken(node)
@@ -47,7 +47,7 @@ extension VolumeFileSystem {
         do throws(VolumeError) {
             var all = try volume.listXattr(node(number))
             let isTrusted = { (name: [UInt8]) in name.span.hasText(AttributeName.trustedPrefix) }
-            if all.contains(where: isTrusted), !Processes.isAdministrator(request.process) {
+            if all.contains(where: isTrusted), !(Credentials(of: request.process)?.has(.administrate) ?? false) {
                 all.removeAll(where: isTrusted)
             }
             let names = Array(all.map { $0 + [0] }.joined())

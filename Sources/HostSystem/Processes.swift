@@ -11,18 +11,6 @@ package enum Processes {
         return text.filter { $0.isASCII && !$0.isNewline && $0 != "\u{1b}" }
     }
 
-    /// Whether a process has CAP_SYS_ADMIN in this process's user namespace (user_namespaces(7)). False if that cannot be seen.
-    package static func isAdministrator(_ process: Int32) -> Bool {
-        guard process > 0, let bytes = try? readFile(HostPath("/proc/\(process)/status")),
-            let own = namespace("user", of: "self"), namespace("user", of: "\(process)") == own
-        else { return false }
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n")
-        guard let line = lines.first(where: { $0.hasPrefix("CapEff:") }),
-            let capabilities = line.split(separator: "\t").last.flatMap({ UInt64($0, radix: 16) })
-        else { return false }
-        return capabilities & 1 << 21 != 0
-    }
-
     /// The inode of a namespace of a process, which names it as long as the process lives; nil if it cannot be seen.
     static func namespace(_ kind: String, of process: String) -> ino_t? {
         try? Descriptor(opening: HostPath("/proc/\(process)/ns/\(kind)"), O_RDONLY).status().st_ino

@@ -9,13 +9,18 @@ import struct
 import harness
 
 OWNER, GROUP, OTHER_GROUP, STRANGER = 65534, 65533, 65532, 65531
-# Name → user, groups.
+CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_FSETID = 0, 1, 3, 4
+PR_SET_KEEPCAPS = 8
+# Name → user, groups, and capabilities that are not those of the user.
 CALLERS = {
     "root": (0, [0]),
     "owner in the group": (OWNER, [OTHER_GROUP, GROUP]),
     "owner outside": (OWNER, [OTHER_GROUP]),
     "stranger in the group": (STRANGER, [OTHER_GROUP, GROUP]),
     "stranger outside": (STRANGER, [OTHER_GROUP]),
+    "root without CAP_FSETID": (0, [0], (CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER)),
+    "stranger with CAP_FSETID": (STRANGER, [OTHER_GROUP], (CAP_FSETID,)),
+    "owner with CAP_FSETID": (OWNER, [OTHER_GROUP], (CAP_FSETID,)),
 }
 MODES = (0o2666, 0o2676, 0o4666, 0o6666, 0o6777, 0o2766, 0o2667, 0o666)
 libc = ctypes.CDLL(None, use_errno=True)
@@ -70,11 +75,23 @@ OPERATIONS = {
 }
 
 
-def act_as(user, groups, action, path):
+def keep_capabilities(numbers):
+    """Has these capabilities in effect, and no others (capset(2))."""
+    bits = sum(1 << number for number in numbers)
+    header, data = struct.pack("<Ii", 0x20080522, 0), struct.pack("<6I", bits, bits, 0, 0, 0, 0)
+    if libc.capset(header, data) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def act_as(user, groups, action, path, capabilities=None):
     def act():
+        if capabilities is not None:
+            libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0)
         os.setgroups(groups)
         os.setresgid(groups[0], groups[0], groups[0])
         os.setresuid(user, user, user)
+        if capabilities is not None:
+            keep_capabilities(capabilities)
         action(path)
     return harness.in_child(act)
 
@@ -82,13 +99,13 @@ def act_as(user, groups, action, path):
 def results(place, set_up):
     """(caller, operation, mode) → outcome, and the mode afterwards."""
     found = {}
-    for (name, (user, groups)), (kind, action), mode in itertools.product(CALLERS.items(), OPERATIONS.items(), MODES):
+    for (name, (user, groups, *capabilities)), (kind, action), mode in itertools.product(CALLERS.items(), OPERATIONS.items(), MODES):
         path = os.path.join(place, f"{name} {kind} {mode:o}")
         harness.write_file(path, b"old" * 3000)
         set_up(path)
         os.chown(path, OWNER, GROUP)
         os.chmod(path, mode)
-        said = act_as(user, groups, action, path)
+        said = act_as(user, groups, action, path, *capabilities)
         found[name, kind, oct(mode)] = (said, oct(os.stat(path).st_mode & 0o7777))
     return found
 
