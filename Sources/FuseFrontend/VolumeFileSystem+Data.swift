@@ -50,7 +50,13 @@ extension VolumeFileSystem {
                 if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
                 try writeBack(file, data, at: offset)
             } else {
-                try file.content.write(data, at: offset, access: .write)
+                if isShared, handle.flags & OpenFlags.append != 0 {
+                    try file.content.append(data)
+                    // Not a direct handle: it was made to append after it was opened.
+                    if !Handle(number: handle.handle).isDirect { calls.invalidate(number) }
+                } else {
+                    try file.content.write(data, at: offset, access: .write)
+                }
                 // With write-back the kernel moves the time for cached writes, but never for direct ones.
                 if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
                 clearPrivileges(file, for: request)

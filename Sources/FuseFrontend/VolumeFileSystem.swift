@@ -15,6 +15,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     /// Whether other machines write to the same volume. Cache lifetimes are then short, and there is no write-back cache.
     var isShared: Bool { volume.options.isShared }
     let files = OpenFiles()
+    /// The locks of programs. Nil if the kernel keeps them, because no other machine needs to see them.
+    let locks: StoreLocks?
     let refusals: RefusalLog
     let idleClock = IdleClock()
     /// The number of class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
@@ -36,6 +38,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         self.calls = calls
         waits = WaitLimit(calls.limits)
         times = FileTimes(volume, calls, waits)
+        locks = volume.options.isShared ? StoreLocks() : nil
         readers = Self.parkedThreads(calls.limits)
         space = StoreSpace { Self.freeBytes(of: volume) }
         self.log = log
@@ -230,7 +233,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 clearing: truncates ? setIDToClear(node, for: request) : 0)
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
             if !isWritable { noteCachedAccess(node, content, flags, request) }
-            let handle = opened(node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, request)
+            let handle = opened(
+                node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, appends: flags & OpenFlags.append != 0,
+                request)
             if !reply.opened(handle.reply(keepCache: !isShared)) { close(handle, number) }
         } catch {
             reply.error(refusal(error, number, request, "open"))
@@ -249,7 +254,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 : try volume.create(copyBytes(name), in: parent, mode: mode, caller: Caller(request))
             // The volume retains a new file as writable, whatever the flags say.
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
-            let handle = opened(entry.node, content, isWritable: true, isWriteOnly: isWriteOnly, request)
+            let handle = opened(
+                entry.node, content, isWritable: true, isWriteOnly: isWriteOnly, appends: flags & OpenFlags.append != 0,
+                request)
             if !reply.created(shown(entry), handle.reply(keepCache: !isShared)) {
                 close(handle, entry.node.number)
                 volume.forget(entry.node, count: 1)
@@ -276,8 +283,38 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     override func release(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ reply: consuming Reply
     ) {
+        locks?.released(handle.handle, number)
         close(Handle(number: handle.handle), number)
         reply.success()
+    }
+
+    override func flush(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply
+    ) {
+        // After ENOSYS the kernel no longer asks.
+        guard let locks else { return reply.error(Errno.ENOSYS.rawValue) }
+        locks.closed(StoreLocks.Owner(node: node, number: handle.lockOwner))
+        reply.success()
+    }
+
+    override func getLock(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, _ reply: consuming Reply
+    ) {
+        findLock(node, handle, bytes, reply)
+    }
+
+    override func setLock(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, waits: Bool,
+        _ reply: consuming Reply
+    ) {
+        changeLock(node, handle, bytes, waits: waits, reply)
+    }
+
+    override func lockFile(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ kind: LockKind, waits: Bool,
+        _ reply: consuming Reply
+    ) {
+        changeWholeLock(node, handle, kind, waits: waits, reply)
     }
 
     override func fsync(
