@@ -158,6 +158,15 @@ open class BackingFile: BackingNode, @unchecked Sendable {
     open func link(to directory: BackingDirectory, _ newName: EntryName) throws(Errno) { throw .EOPNOTSUPP }
     /// Locks this handle until it closes (flock(2)). Waits while another handle holds the lock.
     open func lock(exclusive: Bool) throws(Errno) { throw .ENOSYS }
+    /// Changes this handle's lock on a range (`LockRange`), which ends when the handle closes. A store that only one process uses
+    /// needs none.
+    ///
+    /// - Throws: EAGAIN or EACCES if another handle holds a conflicting lock. With `waits`, EINTR after a signal.
+    open func setLock(_ kind: StoreLock, _ range: ClosedRange<UInt64>, waits: Bool) throws(Errno) {}
+    /// A lock of another handle that conflicts with this kind of lock on the range.
+    open func lock(against kind: StoreLock, _ range: ClosedRange<UInt64>) throws(Errno) -> ForeignLock? { nil }
+    /// Drops what this machine has cached of the file, because another one may have changed it.
+    open func forgetCached() {}
 }
 
 /// An open directory. All operations are relative to it and take one name. They never follow symlinks. Thread-safe.

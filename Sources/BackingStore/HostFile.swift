@@ -107,6 +107,16 @@ public final class HostFile: BackingFile, @unchecked Sendable {
     public override func lock(exclusive: Bool) throws(Errno) {
         _ = try retrying { flock(host.number, exclusive ? LOCK_EX : LOCK_SH) }
     }
+
+    public override func setLock(_ kind: StoreLock, _ range: ClosedRange<UInt64>, waits: Bool) throws(Errno) {
+        try setHostLock(kind, range, waits: waits)
+    }
+
+    public override func lock(against kind: StoreLock, _ range: ClosedRange<UInt64>) throws(Errno) -> ForeignLock? {
+        try hostLock(against: kind, range)
+    }
+
+    public override func forgetCached() { _ = pfs_forget_cached(host.number) }
 }
 
 /// The offset in the kernel's type; EFBIG if the end of the range exceeds it.

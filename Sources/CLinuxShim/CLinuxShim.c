@@ -144,6 +144,36 @@ int32_t pfs_status(int32_t fd, const char *name, struct pfs_status *status) {
     return 0;
 }
 
+int32_t pfs_forget_cached(int32_t fd) {
+    struct statx found;
+    if (posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) return -1;
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &found) < 0 ? -errno : 0;
+}
+
+static struct flock lock_of(int32_t kind, uint64_t first, uint64_t last) {
+    return (struct flock){
+        .l_type = kind == 0 ? F_UNLCK : kind == 1 ? F_RDLCK : F_WRLCK,
+        .l_whence = SEEK_SET,
+        .l_start = (off_t)first,
+        /* 0 means all bytes from the first one on. */
+        .l_len = last == INT64_MAX ? 0 : (off_t)(last - first + 1),
+    };
+}
+
+int32_t pfs_set_lock(int32_t fd, int32_t kind, uint64_t first, uint64_t last, int32_t waits) {
+    struct flock lock = lock_of(kind, first, last);
+    return fcntl(fd, waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+int32_t pfs_find_lock(int32_t fd, int32_t *kind, uint64_t *first, uint64_t *last) {
+    struct flock lock = lock_of(*kind, *first, *last);
+    if (fcntl(fd, F_OFD_GETLK, &lock) < 0) return -errno;
+    *kind = lock.l_type == F_UNLCK ? 0 : lock.l_type == F_RDLCK ? 1 : 2;
+    *first = (uint64_t)lock.l_start;
+    *last = lock.l_len == 0 ? INT64_MAX : (uint64_t)(lock.l_start + lock.l_len - 1);
+    return 0;
+}
+
 uint64_t pfs_makedev(uint32_t major, uint32_t minor) { return makedev(major, minor); }
 uint32_t pfs_major(uint64_t device) { return major(device); }
 uint32_t pfs_minor(uint64_t device) { return minor(device); }

@@ -158,6 +158,26 @@ open class FileSystem {
     ) {
         reply.error(noSystemCall)
     }
+    /// A lock that conflicts with `bytes`, for F_GETLK. Without the wish for remote locks the kernel asks for none.
+    open func getLock(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// Takes or ends a lock with fcntl(2). EAGAIN if it conflicts; with `waits` the answer comes when it does not any more.
+    open func setLock(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, waits: Bool,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
+    /// The same with flock(2).
+    open func lockFile(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ kind: LockKind, waits: Bool,
+        _ reply: consuming Reply
+    ) {
+        reply.error(noSystemCall)
+    }
     /// `whence` is SEEK_END, SEEK_DATA or SEEK_HOLE. The kernel does the others itself.
     open func lseek(
         _ request: borrowing Request, node: NodeID, handle: HandleInfo, offset: Int64, whence: Int32,
@@ -192,6 +212,8 @@ public struct RequestedCapabilities: Sendable {
     public var accessControlLists = true
     /// OPENDIR may be answered ENOSYS.
     public var noOpendir = true
+    /// Locks of programs come as requests. If off, the kernel keeps them.
+    public var remoteLocks = false
     /// The most bytes of one READ or WRITE: 64 KiB to 1 MiB.
     public var maximumWrite: UInt32 = 1 << 20
     /// Requests that the kernel may send ahead (readahead, write-back).

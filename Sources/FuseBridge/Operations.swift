@@ -10,7 +10,7 @@ private func session(of request: fuse_req_t) -> Session {
     unsafe Unmanaged<Session>.fromOpaque(fuse_req_userdata(request)!).takeUnretainedValue()
 }
 
-private func fileSystem(of request: fuse_req_t) -> FileSystem {
+func fileSystem(of request: fuse_req_t) -> FileSystem {
     unsafe session(of: request).fileSystem
 }
 
@@ -23,10 +23,10 @@ private func withAnswerBuffer(of request: fuse_req_t, _ body: (inout MutableSpan
 }
 
 extension HandleInfo {
-    fileprivate init(_ info: UnsafeMutablePointer<fuse_file_info>) {
+    init(_ info: UnsafeMutablePointer<fuse_file_info>) {
         self.init(
             handle: unsafe info.pointee.fh, flags: unsafe info.pointee.flags,
-            isWritePage: unsafe info.pointee.writepage != 0, isReadPage: unsafe info.pointee.lock_owner == 0)
+            isWritePage: unsafe info.pointee.writepage != 0, lockOwner: unsafe info.pointee.lock_owner)
     }
 
     fileprivate static func optional(_ info: UnsafeMutablePointer<fuse_file_info>?) -> HandleInfo? {
@@ -42,6 +42,7 @@ func makeOperations() -> fuse_lowlevel_ops {
     addAttributeOperations(&table)
     addFileOperations(&table)
     addDirectoryOperations(&table)
+    addLockOperations(&table)
     return table
 }
 

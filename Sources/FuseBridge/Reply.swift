@@ -9,7 +9,7 @@ internal import HostSystem
 ///
 /// libfuse takes an answer from any thread. The request has its own memory, outside the worker's buffer.
 @safe public struct Reply: ~Copyable, @unchecked Sendable {
-    private let request: fuse_req_t
+    let request: fuse_req_t
 
     init(_ request: fuse_req_t) {
         unsafe self.request = request
@@ -107,6 +107,13 @@ internal import HostSystem
         unsafe bytes.withUnsafeBytes { buffer in
             _ = unsafe fuse_reply_ioctl(request, 0, buffer.baseAddress, buffer.count)
         }
+        discard self
+    }
+
+    /// Answers GETLK.
+    public consuming func lock(_ found: LockedBytes) {
+        var lock = found.lock
+        unsafe fuse_reply_lock(request, &lock)
         discard self
     }
 

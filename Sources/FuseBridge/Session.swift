@@ -292,6 +292,7 @@ extension RequestedCapabilities {
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA
         if cacheSymlinks { want |= FUSE_CAP_CACHE_SYMLINKS }
         if noOpendir { want |= FUSE_CAP_NO_OPENDIR_SUPPORT }
+        if remoteLocks { want |= FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS }
         // Only taken together. Without DONT_MASK the kernel applies the umask even if there is a default ACL.
         let lists = FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK
         if accessControlLists, connection.capable & UInt32(lists) == UInt32(lists) { want |= lists }

@@ -120,8 +120,10 @@ public struct HandleInfo: Sendable {
     public var flags: Int32
     /// WRITE only: the data comes from the page cache. Handle and caller may then be any of the inode's.
     public var isWritePage: Bool
+    /// The owner of the program's locks: a process, or for flock(2) an open file. 0 if the kernel names none.
+    public var lockOwner: UInt64
     /// READ only: the data is for the page cache. A READ past the cache names the owner of the program's locks.
-    public var isReadPage: Bool
+    public var isReadPage: Bool { lockOwner == 0 }
 }
 
 /// How a file is opened: the answer to OPEN and CREATE.

@@ -126,6 +126,7 @@ package final class Frontend: Sendable {
     /// Frees the session, after `wait`. The caller closes the volume.
     package func close() {
         mender.stop()
+        system.locks?.stop()
         // No program holds a file's pages any more, so every parked request has been answered.
         system.readers.stop()
         timer.stop()

@@ -15,12 +15,15 @@ struct Handle: Sendable, Equatable {
     var isFlushers: Bool
     /// The thread that opened it.
     var process: Int32
+    /// Tells open files apart whose locks are kept here. 0 if the kernel keeps them.
+    var serial: UInt32
 
-    init(isDirect: Bool, isWritable: Bool, isFlushers: Bool = false, process: Int32) {
+    init(isDirect: Bool, isWritable: Bool, isFlushers: Bool = false, process: Int32, serial: UInt32 = 0) {
         self.isDirect = isDirect
         self.isWritable = isWritable
         self.isFlushers = isFlushers
         self.process = process
+        self.serial = serial & 0xFF_FFFF
     }
 
     init(number: UInt64) {
@@ -28,10 +31,11 @@ struct Handle: Sendable, Equatable {
         isWritable = number & 2 != 0
         isFlushers = number & 4 != 0
         process = Int32(truncatingIfNeeded: number >> 8)
+        serial = UInt32(number >> 40)
     }
 
     var number: UInt64 {
-        UInt64(UInt32(bitPattern: process)) << 8 | (isFlushers ? 4 : 0) | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
+        UInt64(serial) << 40 | UInt64(UInt32(bitPattern: process)) << 8 | (isFlushers ? 4 : 0) | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
     }
 
     /// Whether writes through it may leave dirty pages.

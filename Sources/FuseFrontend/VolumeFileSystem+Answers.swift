@@ -13,6 +13,7 @@ enum OpenFlags {
     static let readOnly: Int32 = 0
     static let writeOnly: Int32 = 1
     static let truncate: Int32 = 0o1000
+    static let append: Int32 = 0o2000
     #if arch(arm64) || arch(arm)
         /// O_DIRECT, which is not the same number everywhere.
         static let direct: Int32 = 0o200000
@@ -81,6 +82,7 @@ extension VolumeFileSystem {
         wishes.explicitInvalidation = false
         wishes.cacheSymlinks = false
         wishes.noOpendir = false
+        wishes.remoteLocks = true
         return wishes
     }
 
@@ -119,7 +121,9 @@ extension VolumeFileSystem {
         return volume.keys.state == .unlocked ? usual : 0
     }
 
-    var entryTimeout: Double { isShared ? Self.short : Self.long }
+    /// How long a name may be believed. On a shared mount the name of a file is looked up each time, which also brings its size and
+    /// time: so an open finds what another machine has closed before.
+    func entryTimeout(_ node: Node) -> Double { isShared ? node.kind == .directory ? Self.short : 0 : Self.long }
     var negativeTimeout: Double { isShared ? 0 : Self.long }
 
     /// Attributes changed as the options ask.
@@ -144,7 +148,7 @@ extension VolumeFileSystem {
     func shown(_ entry: ProtectedVolume.Entry, afterChange: Bool = false) -> FuseBridge.Entry {
         FuseBridge.Entry(
             node: entry.node.number, generation: UInt64(entry.node.generation), attributes: shown(entry.attributes),
-            attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout)
+            attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout(entry.node))
     }
 
     /// Answers with an entry whose lookup the volume has counted. Takes the lookup back if the kernel did not take the answer.

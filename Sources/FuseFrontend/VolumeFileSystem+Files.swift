@@ -18,12 +18,15 @@ extension VolumeFileSystem {
     /// Counts a handle for content that the volume has retained. Class A is direct (rule 1 of the lock sequence), and what
     /// is written while the store is nearly full.
     func opened(
-        _ node: Node, _ content: FileContent, isWritable: Bool, isWriteOnly: Bool, _ request: borrowing Request
+        _ node: Node, _ content: FileContent, isWritable: Bool, isWriteOnly: Bool, appends: Bool,
+        _ request: borrowing Request
     ) -> Handle {
         let isClassA = node.protectionClass ?? .complete == .complete
+        // The page cache takes what is appended to the end that this machine knows. Another one may have moved it.
+        let isDirect = isClassA || isShared && isWritable && appends
         let handle = Handle(
-            isDirect: isClassA || isWritable && writesThrough(isWriteOnly: isWriteOnly), isWritable: isWritable,
-            process: request.process)
+            isDirect: isDirect || isWritable && writesThrough(isWriteOnly: isWriteOnly), isWritable: isWritable,
+            process: request.process, serial: locks?.nextSerial() ?? 0)
         idleClock.begin(node).end()
         if !handle.isDirect { node.notePages() }
         files.add(handle, node: node, content: content)

@@ -15,6 +15,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     /// Whether other machines write to the same volume. Cache lifetimes are then short, and there is no write-back cache.
     var isShared: Bool { volume.options.isShared }
     let files = OpenFiles()
+    /// The locks of programs. Nil if the kernel keeps them, because no other machine needs to see them.
+    let locks: StoreLocks?
     let refusals: RefusalLog
     let idleClock = IdleClock()
     /// The number of class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
@@ -36,6 +38,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         self.calls = calls
         waits = WaitLimit(calls.limits)
         times = FileTimes(volume, calls, waits)
+        locks = volume.options.isShared ? StoreLocks() : nil
         readers = Self.parkedThreads(calls.limits)
         space = StoreSpace { Self.freeBytes(of: volume) }
         self.log = log
@@ -230,7 +233,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 clearing: truncates ? setIDToClear(node, for: request) : 0)
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
             if !isWritable { noteCachedAccess(node, content, flags, request) }
-            let handle = opened(node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, request)
+            let handle = opened(
+                node, content, isWritable: isWritable, isWriteOnly: isWriteOnly, appends: flags & OpenFlags.append != 0,
+                request)
             if !reply.opened(handle.reply(keepCache: !isShared)) { close(handle, number) }
         } catch {
             reply.error(refusal(error, number, request, "open"))
@@ -249,7 +254,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
                 : try volume.create(copyBytes(name), in: parent, mode: mode, caller: Caller(request))
             // The volume retains a new file as writable, whatever the flags say.
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
-            let handle = opened(entry.node, content, isWritable: true, isWriteOnly: isWriteOnly, request)
+            let handle = opened(
+                entry.node, content, isWritable: true, isWriteOnly: isWriteOnly, appends: flags & OpenFlags.append != 0,
+                request)
             if !reply.created(shown(entry), handle.reply(keepCache: !isShared)) {
                 close(handle, entry.node.number)
                 volume.forget(entry.node, count: 1)
@@ -263,64 +270,51 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, count: Int,
         buffer: inout MutableSpan<UInt8>, _ reply: consuming Reply
     ) {
-        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
-        do throws(VolumeError) {
-            let use = idleClock.begin(file.node)
-            if handle.isReadPage {
-                file.node.notePages()
-                file.notePages()
-            }
-            guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
-                return park(file, at: offset, count: count, handle, request, reply)
-            }
-            if OpenFlags.isAccess(handle.flags) { file.content.noteAccess() }
-            reply.data(buffer.span.extracting(result.range))
-            if mustNotLinger(file) { wipeRequestData(count) }
-            // A lock of the volume waits for a class A request until here.
-            result.finish()
-            use.end()
-        } catch {
-            let errno = refusal(error, number, request, "read")
-            if case .locked = error { delay(file, offset) }
-            reply.error(errno)
-        }
+        readData(request, node: number, handle: handle, offset: offset, count: count, buffer: &buffer, reply)
     }
 
     override func write(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, offset: UInt64, data: Span<UInt8>,
         _ reply: consuming Reply
     ) {
-        guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
-        do throws(VolumeError) {
-            let use = idleClock.begin(file.node)
-            if handle.isWritePage {
-                file.notePages()
-                if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
-                try writeBack(file, data, at: offset)
-            } else {
-                try file.content.write(data, at: offset, access: .write)
-                // With write-back the kernel moves the time for cached writes, but never for direct ones.
-                if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
-                clearPrivileges(file, for: request)
-            }
-            use.end()
-            let count = data.count
-            stored(count)
-            if mustNotLinger(file) { wipeRequestData(count) }
-            answerWrite(file, handle, at: offset, count: count, reply)
-        } catch {
-            if mustNotLinger(file) { wipeRequestData(data.count) }
-            spaceRefused(error, file)
-            if handle.isWritePage { pageRefused(error, file, request) }
-            reply.error(refusal(error, number, request, "write"))
-        }
+        writeData(request, node: number, handle: handle, offset: offset, data: data, reply)
     }
 
     override func release(
         _ request: borrowing Request, node number: NodeID, handle: HandleInfo, _ reply: consuming Reply
     ) {
+        locks?.released(handle.handle, number)
         close(Handle(number: handle.handle), number)
         reply.success()
+    }
+
+    override func flush(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ reply: consuming Reply
+    ) {
+        // After ENOSYS the kernel no longer asks.
+        guard let locks else { return reply.error(Errno.ENOSYS.rawValue) }
+        locks.closed(StoreLocks.Owner(node: node, number: handle.lockOwner))
+        reply.success()
+    }
+
+    override func getLock(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, _ reply: consuming Reply
+    ) {
+        findLock(node, handle, bytes, reply)
+    }
+
+    override func setLock(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ bytes: LockedBytes, waits: Bool,
+        _ reply: consuming Reply
+    ) {
+        changeLock(node, handle, bytes, waits: waits, reply)
+    }
+
+    override func lockFile(
+        _ request: borrowing Request, node: NodeID, handle: HandleInfo, _ kind: LockKind, waits: Bool,
+        _ reply: consuming Reply
+    ) {
+        changeWholeLock(node, handle, kind, waits: waits, reply)
     }
 
     override func fsync(
@@ -359,22 +353,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         _ request: borrowing Request, from number: NodeID, handle: HandleInfo, offset: UInt64, to target: NodeID,
         targetHandle: HandleInfo, targetOffset: UInt64, length: UInt64, flags: Int32, _ reply: consuming Reply
     ) {
-        guard let source = files.file(number), let destination = files.file(target) else {
-            return reply.error(Errno.EBADF.rawValue)
-        }
-        do throws(VolumeError) {
-            let count = try FileContent.copy(
-                from: source.content, at: offset, to: destination.content, at: targetOffset,
-                count: min(length, UInt64(Int32.max)))
-            if Handle(number: targetHandle.handle).isDirect { times.directWrite(to: destination) }
-            if OpenFlags.isAccess(handle.flags), source.content.noteAccess() { calls.invalidateAttributes(number) }
-            clearPrivileges(destination, for: request)
-            reply.written(Int(count))
-        } catch {
-            let isSource = !Access.isAllowed(
-                .copySource, class: source.node.protectionClass ?? .complete, state: volume.keys.state)
-            reply.error(refusal(error, isSource ? number : target, request, "copy"))
-        }
+        copyData(
+            request, from: number, handle: handle, offset: offset, to: target, targetHandle: targetHandle,
+            targetOffset: targetOffset, length: length, reply)
     }
 
     // MARK: directories

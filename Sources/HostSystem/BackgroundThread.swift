@@ -90,5 +90,10 @@ internal import Synchronization
 
 /// Sleeps for `milliseconds`.
 package func sleep(milliseconds: UInt32) {
-    usleep(milliseconds * 1000)
+    sleep(microseconds: milliseconds * 1000)
+}
+
+/// Sleeps for `microseconds`.
+package func sleep(microseconds: UInt32) {
+    usleep(microseconds)
 }

@@ -85,6 +85,10 @@ extension Errno {
     public static let ENOTTY = Errno(rawValue: Glibc.ENOTTY)
     /// Not supported.
     public static let EOPNOTSUPP = Errno(rawValue: Glibc.EOPNOTSUPP)
+    /// No locks available.
+    public static let ENOLCK = Errno(rawValue: Glibc.ENOLCK)
+    /// Waited too long.
+    public static let ETIMEDOUT = Errno(rawValue: Glibc.ETIMEDOUT)
     /// Stale handle.
     public static let ESTALE = Errno(rawValue: Glibc.ESTALE)
     /// Over quota.

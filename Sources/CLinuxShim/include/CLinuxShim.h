@@ -54,6 +54,12 @@ int32_t pfs_fallocate(int32_t fd, int32_t mode, uint64_t offset, uint64_t length
 int32_t pfs_syncfs(int32_t fd);
 /* sync_file_range(2) of the whole file, waiting before and after. */
 int32_t pfs_write_back(int32_t fd);
+/* Drops the cached pages and attributes of a file on a network file system, where nobody else does. */
+int32_t pfs_forget_cached(int32_t fd);
+/* Open file description locks (fcntl(2)) on the bytes from `first` to `last`. The kind is 0 none, 1 shared, 2 exclusive. Both
+ * return -errno, also after EINTR. `find` replaces its arguments by a conflicting lock. */
+int32_t pfs_set_lock(int32_t fd, int32_t kind, uint64_t first, uint64_t last, int32_t waits);
+int32_t pfs_find_lock(int32_t fd, int32_t *kind, uint64_t *first, uint64_t *last);
 /* The place of a part of a file on the disk (fiemap_extent). */
 struct pfs_extent {
     uint64_t logical, physical, length;

@@ -2,6 +2,7 @@
 
 package import Keybag
 package import SodiumKit
+internal import Synchronization
 package import VolumeFormat
 
 /// The keys, epochs, buffers and rules that the contents of a mounted volume use.
@@ -35,6 +36,8 @@ package final class ContentContext: Sendable {
     let buffers = CipherBufferPool()
     let waitingThreads = WaitingThreads()
     let scratch: BufferPool
+    /// The number of threads that wait for a lock in the store.
+    let storeWaits = Atomic<Int>(0)
 
     /// The context of a mount.
     package init(
@@ -61,8 +64,8 @@ package final class ContentContext: Sendable {
     /// Whether the backing store must not be written.
     var isReadOnly: Bool { options.isReadOnly }
 
-    /// Whether other machines may change the backing files meanwhile (`-o shared`). If not, the kernel keeps the
-    /// modification times of files that it caches and sends their changes, so its write-back must not move them.
+    /// Whether other machines may change the backing files meanwhile (`-o shared`), see `FileContent+Shared.swift`. If not, the
+    /// kernel keeps the modification times of files that it caches and sends their changes, so its write-back must not move them.
     var isShared: Bool { options.isShared }
 
     /// Computes and sets a header's MAC.

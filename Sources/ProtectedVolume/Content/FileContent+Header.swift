@@ -155,7 +155,7 @@ extension FileContent {
     func prepareToModify(_ access: Operation) throws(VolumeError) {
         guard !context.isReadOnly else { throw .readOnly }
         try checkIdentity()
-        try refresh(access)
+        try refresh()
         try requireChangeable()
         try listChange()
         let now = snapshot

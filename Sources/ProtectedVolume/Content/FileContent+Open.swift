@@ -17,6 +17,16 @@ extension FileContent {
         in context: ContentContext, backing: BackingFile, _ status: Status? = nil, access: Operation = .open,
         inheritedClass: ProtectionClass = .volumeDefault
     ) throws(VolumeError) -> FileContent {
+        try context.locking(backing) { () throws(VolumeError) in
+            // Another machine may have changed the file before this one had the lock.
+            try openLocked(in: context, backing, context.isShared ? nil : status, access, inheritedClass)
+        }
+    }
+
+    private static func openLocked(
+        in context: ContentContext, _ backing: BackingFile, _ status: Status?, _ access: Operation,
+        _ inheritedClass: ProtectionClass
+    ) throws(VolumeError) -> FileContent {
         let now: Status
         do throws(Errno) { now = if let status { status } else { try backing.status() } } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
@@ -37,11 +47,13 @@ extension FileContent {
     /// The header of a file that is not open. Checks its MAC, which needs no key of the file. Nil if the header was
     /// never written (rule R0): the file is empty and has its parent's default class.
     package static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
-        let length: UInt64
-        do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }
-        return try context.buffers.withBuffer(pageCount: 1) {
-            (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
-            try firstPage(in: context, backing, length: length, into: &buffer)
+        try context.locking(backing) { () throws(VolumeError) -> FileHeader? in
+            let length: UInt64
+            do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }
+            return try context.buffers.withBuffer(pageCount: 1) {
+                (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
+                try firstPage(in: context, backing, length: length, into: &buffer)
+            }
         }
     }
 
@@ -81,7 +93,7 @@ extension FileContent {
     ///
     /// The rule comes after the header of a file that is shorter than a page: if that verifies, a newer version may have made
     /// the file so.
-    private static func firstPage(
+    static func firstPage(
         in context: ContentContext, _ backing: BackingFile, length: UInt64, into buffer: inout CipherBuffer
     ) throws(VolumeError) -> FileHeader? {
         var count = 0
@@ -144,41 +156,8 @@ extension FileContent {
         return content
     }
 
-    /// Reads header and end again if the length differs from the one that this machine left: on a shared mount another
-    /// machine may have changed the file. The caller holds no range.
-    func refresh(_ access: Operation) throws(VolumeError) {
-        guard context.isShared else { return }
-        let length = try store { () throws(Errno) in try backing.status().size }
-        guard length != geometry.backingLength(size: size), snapshot.pageZero == .written else { return }
-        try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
-            // Asks again, because the difference may come from a write of this mount that has just ended.
-            let length = try store { () throws(Errno) in try backing.status().size }
-            guard length != geometry.backingLength(size: size) else { return }
-            try context.buffers.withBuffer(pageCount: 2) { (buffer: inout CipherBuffer) throws(VolumeError) in
-                guard let header = try Self.firstPage(in: context, backing, length: length, into: &buffer) else {
-                    throw .damaged(.missingHeader)
-                }
-                guard header.fileID == fileID else { throw .stale }
-                // An empty file gets a new key, and with it a new wrap.
-                if !header.wrappedKey.span.hasSameBytes(as: self.header.wrappedKey.span) {
-                    fileKeys.wipe()
-                }
-                let before = self.header
-                state.withLock { $0.header = header }
-                do throws(VolumeError) {
-                    try recover(length: length, access, &buffer)
-                } catch {
-                    // The new class is not proven, so the file keeps the old one.
-                    state.withLock { $0.header = before }
-                    fileKeys.wipe()
-                    throw error
-                }
-            }
-        }
-    }
-
     /// Applies rules R1 to R3. Page 0 is in the buffer already.
-    private func recover(length: UInt64, _ access: Operation, _ buffer: inout CipherBuffer) throws(VolumeError) {
+    func recover(length: UInt64, _ access: Operation, _ buffer: inout CipherBuffer) throws(VolumeError) {
         let pages = PageGeometry.pages(backingLength: length)
         guard pages <= PageGeometry.maximumPages else { throw .damaged(.length) }
         if pages > 1 { try buffer.read(pages - 1..<pages, of: backing, to: 1) }
@@ -234,12 +213,14 @@ extension FileContent {
         let hasEvidence = !evidence.isEmpty
         state.withLock { state in
             state.size = size
+            state.pageZero = .written
             state.durability.pageZeroIsOurs = isOurs
             state.durability.isListed = isOurs
             // The file was closed and opened again in this mount, so HOLES may not be durable yet.
             state.durability.holesMayBeLost = isOurs && state.header.flags.contains(.holes)
             state.recovery.isTolerant = isTolerated
             state.recovery.repair = needsAll ? .full : hasEvidence ? .end : .none
+            state.recovery.hasEvidence = hasEvidence
             state.recovery.suspectEpoch =
                 context.epochs.isTolerated(first.epoch)
                 ? first.epoch : context.epochs.isTolerated(end.field.epoch) ? end.field.epoch : nil

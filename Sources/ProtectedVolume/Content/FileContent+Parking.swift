@@ -16,7 +16,7 @@ extension FileContent {
         into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int, limit: Int
     ) throws(VolumeError) -> ReadResult? {
         try checkIdentity()
-        try refresh(.read)
+        try refresh()
         let wanted = min(count, Self.largestRequest, buffer.count - 2 * PageGeometry.pageSize)
         let size = self.size
         guard offset < size, wanted > 0 else { return try read(into: &buffer, at: offset, count: count) }
@@ -49,7 +49,7 @@ extension FileContent {
         var kept: RangeHold? = consume hold
         do throws(VolumeError) {
             // While they are held, the file is not cut inside them.
-            let now = snapshot
+            let now = readingState
             let length = offset < now.size ? Int(min(UInt64(max(wanted, 0)), now.size - offset)) : 0
             guard length > 0 else {
                 if let hold = kept.take() { ranges.release(hold) }
@@ -69,7 +69,8 @@ extension FileContent {
             }
         } catch {
             if let hold = kept.take() { ranges.release(hold) }
-            throw error
+            guard context.isShared, case .damaged = error else { throw error }
+            return try readAgain(into: &buffer, at: offset, wanted, .read)
         }
     }
 }

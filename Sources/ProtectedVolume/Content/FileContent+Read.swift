@@ -43,7 +43,7 @@ extension FileContent {
         into buffer: inout MutableSpan<UInt8>, at offset: UInt64, count: Int, access: Operation = .read
     ) throws(VolumeError) -> ReadResult {
         try checkIdentity()
-        try refresh(access)
+        try refresh()
         let wanted = min(count, Self.largestRequest, buffer.count - 2 * PageGeometry.pageSize)
         while true {
             let size = self.size
@@ -57,13 +57,19 @@ extension FileContent {
             let result: ReadResult? = try context.buffers.withBuffer(pageCount: pageCount) {
                 (pages: inout CipherBuffer) throws(VolumeError) -> ReadResult? in
                 let now = try holding(blocks, exclusive: false) { () throws(VolumeError) -> FileState? in
-                    let now = snapshot
+                    let now = readingState
                     guard now.size >= offset + UInt64(length) else { return nil }
                     try pages.read(blocks, of: backing)
                     return now
                 }
                 guard let now else { return nil }
-                let counted = try decrypt(pages, blocks, now, access, into: &buffer)
+                let counted: KeyRing?
+                do throws(VolumeError) {
+                    counted = try decrypt(pages, blocks, now, access, into: &buffer)
+                } catch {
+                    guard context.isShared, case .damaged = error else { throw error }
+                    return try readAgain(into: &buffer, at: offset, wanted, access)
+                }
                 let skip = Int(offset - geometry.start(ofBlock: blocks.lowerBound))
                 return ReadResult(skip..<skip + length, counted: counted)
             }

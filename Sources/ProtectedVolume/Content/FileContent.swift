@@ -204,10 +204,11 @@ package final class FileContent: Sendable {
         }
     }
 
-    /// Holds `pages` while `body` runs.
+    /// Holds `pages` while `body` runs. If other machines write, too, an exclusive hold is one of the whole file, on all of them.
     func holding<Result>(
         _ pages: Range<UInt64>, exclusive: Bool, _ body: () throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
+        if exclusive, context.isShared { return try holdingStore(exclusive: true, body) }
         let hold = ranges.acquire(pages, exclusive: exclusive)
         do throws(VolumeError) {
             let result = try body()

@@ -62,6 +62,8 @@ struct Durability: Sendable {
 struct Recovery: Sendable {
     /// The repair that must come before the first modification.
     var repair: RepairNeed = .none
+    /// The end of the file showed that a writer has crashed.
+    var hasEvidence = false
     /// Crash damage of rule R4 is tolerated and reads as the rule says.
     var isTolerant = false
     /// The epoch that ended badly, of page 0 or of the last page, whose crash evidence is tolerated.

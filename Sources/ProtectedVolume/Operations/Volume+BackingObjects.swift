@@ -128,7 +128,8 @@ extension Volume {
     func attributes(_ node: Node, _ status: Status) -> Attributes {
         var size: UInt64?
         if node.kind == .file {
-            size = node.state.withLock { $0.content }?.size ?? trueSize(of: node, backingLength: status.size)
+            let open = node.state.withLock { $0.content }
+            size = open?.size(backingLength: status.size) ?? trueSize(of: node, backingLength: status.size)
         }
         return Attributes(status, kind: node.kind, geometry: content.geometry, openSize: size)
     }

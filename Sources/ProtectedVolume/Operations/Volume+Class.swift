@@ -38,7 +38,7 @@ extension Volume {
         switch node.kind {
         case .directory: return try defaultClass(node)
         case .file:
-            if let known = node.protectionClass { return known }
+            if !options.isShared, let known = node.protectionClass { return known }
             guard let header = try header(of: node) else {
                 let parent = node.state.withLock { $0.place?.parent }
                 return try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
@@ -54,7 +54,11 @@ extension Volume {
     /// `verifiedClass`.
     package func header(of node: Node) throws(VolumeError) -> FileHeader? {
         guard node.kind == .file else { return nil }
-        if let content = content(of: node) { return content.header }
+        if let content = content(of: node) {
+            try content.refresh(always: true)
+            node.remember(claimed: content.protectionClass)
+            return content.header
+        }
         if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
         let header = try FileContent.header(in: content, backing: try openBacking(node))
         if let header { node.remember(claimed: header.protectionClass) }

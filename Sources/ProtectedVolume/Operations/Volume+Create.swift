@@ -66,16 +66,20 @@ extension Volume {
     ) throws(VolumeError) -> (Status, FileContent) {
         // The key is wrapped and the epoch is durably open before an object is created in the store.
         let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
-        let file = try below { () throws(Errno) in try directory.createFile(name, mode: mode) }
+        // Another machine would treat a file without header as empty, and give it a header of its own.
+        let first = options.isShared ? BackingName.temporary() : name
+        let file = try below { () throws(Errno) in try directory.createFile(first, mode: mode) }
         do throws(VolumeError) {
             try own(file, mode: mode, isDirectory: false, caller: caller, in: directory)
             let (made, status) = try FileContent.create(new, in: content, backing: file)
-            // Another machine would treat a file without header as empty, and give it a header of its own.
-            if options.isShared { try made.flushHeader() }
+            if options.isShared {
+                try made.flushHeader()
+                try below { () throws(Errno) in try directory.rename(first, to: directory, name, mode: .noReplace) }
+            }
             return (status, made)
         } catch {
             do throws(Errno) {
-                try directory.unlink(name)
+                try directory.unlink(first)
             } catch {
                 // The file that remains is empty (rule R0) and must not look damaged.
                 content.epochs.keepOpen()
