@@ -149,6 +149,8 @@ package enum AttributeName {
     package static let encryptedTrustedPrefix: StaticString = "trusted.pfs."
     /// Prefix of names that only an administrator may see.
     package static let trustedPrefix: StaticString = "trusted."
+    /// The namespaces of the attributes that are stored encrypted.
+    package static let namespaces: [StaticString] = ["user.", trustedPrefix, "security."]
     /// A POSIX ACL, passed to the backing file system.
     package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.

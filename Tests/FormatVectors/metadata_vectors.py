@@ -2,7 +2,7 @@
 
 from common import NEWER, REFUSE, p
 from secondreader.signing import make_record, seal_target, seal_value
-from secondreader.volume import Volume
+from secondreader.volume import NO_ID, Volume
 from secondreader.writer import rnd
 
 
@@ -92,6 +92,15 @@ def make(keys):
                     "expect": REFUSE},
                    {**attribute, "comment": "cut", "stored": value[:40].hex(), "expect": REFUSE},
                    {**attribute, "comment": "empty", "stored": "", "expect": REFUSE}]
+    of_link = {"owner": NO_ID.hex(), "name": b"trusted.comment".hex(),
+               "backing": volume.encode_xattr(b"trusted.comment", NO_ID).decode()}
+    stored = seal_value(keys, NO_ID, b"trusted.comment", b"value", nonce=nonce)
+    attributes += sealed("a value, of a symlink or special file", of_link, lambda version: seal_value(
+        keys, NO_ID, b"trusted.comment", b"value", version, nonce).hex(), b"value")
+    attributes += [{**of_link, "comment": "of a symlink, under the prefix of files", "expect": REFUSE,
+                    "backing": of_link["backing"].replace("trusted.pfs.", "user.pfs."), "stored": stored.hex()},
+                   {**attribute, "comment": "of a file, under the prefix of symlinks", "expect": REFUSE,
+                    "backing": attribute["backing"].replace("user.pfs.", "trusted.pfs."), "stored": value.hex()}]
     return {
         "metadata_keys": [{"comment": "from M", "M": keys.keys[16].hex(), "UUID": keys.uuid.hex(),
                            "expect": {"header": keys.header.hex(), "root_id": keys.root_id.hex()}}],
@@ -116,7 +125,9 @@ def readers(keys):
 
     def xattr(entry):
         owner, stored = x(entry["owner"]), x(entry["stored"])
-        opened = volume._open_name(entry["backing"][9:].encode(), owner, keys.xattr_iv, keys.xattr_cipher)
+        opened = volume.decode_xattr(entry["backing"].encode(), owner)
+        if opened is None:
+            return REFUSE
         return volume.xattr_value(stored, owner, opened).hex()
 
     return {

@@ -215,6 +215,7 @@ extension Check {
             default:
                 count { $0.others += 1 }
                 advance(weight(of: status))
+                checkAttributes(of: node, paths)
             }
         } catch {
             found(error, paths)
@@ -296,21 +297,26 @@ extension Check {
             _ = try volume.readlink(node)
         } catch {
             found(error, paths)
-            guard case .damaged = error, let directory = try? volume.directory(place.parent) else { return }
-            moveAway(place.name, directory, paths, settling: 1)
+            if case .damaged = error, let directory = try? volume.directory(place.parent),
+                moveAway(place.name, directory, paths, settling: 1)
+            {
+                return
+            }
         }
+        checkAttributes(of: node, paths)
     }
 
-    /// Checks names and values of the attributes of a file or directory.
+    /// Checks names and values of the attributes of an object.
     func checkAttributes(of node: Node, _ paths: ObjectPaths) {
         do throws(VolumeError) {
             let object = try volume.backing(node)
             var id: ObjectID?
             for stored in try volume.below({ () throws(Errno) in try object.attributeNames() }) {
-                guard stored.span.hasText(AttributeName.encryptedPrefix) else { continue }
+                guard NameCipher.isEncryptedAttribute(stored) else { continue }
                 if id == nil { id = try volume.objectID(of: node) }
+                guard let id, NameCipher.isEncryptedAttribute(stored, of: id) else { continue }
                 let value = try volume.below { () throws(Errno) in try object.attribute(stored) }
-                if let id, let name = volume.names.decodeAttribute(stored, of: id) {
+                if let name = volume.names.decodeAttribute(stored, of: id) {
                     if volume.names.openValue(value, name: name, of: id) != nil { continue }
                     if volume.names.isNewerValue(value, name: name, of: id) {
                         found(.newer(.attribute), paths)

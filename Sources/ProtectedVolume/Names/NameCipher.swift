@@ -119,6 +119,17 @@ struct NameCipher: Sendable {
         object == .absent ? AttributeName.encryptedTrustedPrefix : AttributeName.encryptedPrefix
     }
 
+    /// Whether an attribute in the store is an encrypted one, of an object of any kind.
+    static func isEncryptedAttribute(_ stored: [UInt8]) -> Bool {
+        let bytes = stored.span
+        return bytes.hasText(AttributeName.encryptedPrefix) || bytes.hasText(AttributeName.encryptedTrustedPrefix)
+    }
+
+    /// The same, of this object.
+    static func isEncryptedAttribute(_ stored: [UInt8], of object: ObjectID) -> Bool {
+        stored.span.hasText(prefix(of: object))
+    }
+
     /// The stored form of a value, bound to object and name.
     func sealValue(_ value: Span<UInt8>, name: [UInt8], of object: ObjectID) -> [UInt8] {
         Envelope.seal(value, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)

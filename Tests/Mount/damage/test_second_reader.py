@@ -56,6 +56,8 @@ def make_tree(mount):
         os.close(directory)
     if os.geteuid() == 0:
         os.mknod(os.path.join(root, "device"), stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        for name in ("link 1", "fifo", "socket", "device"):
+            os.setxattr(os.path.join(root, name), "trusted.of.another", name.encode(), follow_symlinks=False)
 
     path = os.path.join(root, "hard link 1")
     harness.write_file(path, b"linked")
@@ -109,9 +111,9 @@ def snapshot(root):
                 row.update(size=status.st_size, links=status.st_nlink, contents=harness.read_file(path))
             if stat.S_ISCHR(status.st_mode):
                 row["device"] = status.st_rdev
+            names = [name for name in os.listxattr(path, follow_symlinks=False) if name != "user.protection"]
+            row["xattrs"] = {os.fsencode(name): os.getxattr(path, name, follow_symlinks=False) for name in names}
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-                names = [name for name in os.listxattr(path) if name != "user.protection"]
-                row["xattrs"] = {os.fsencode(name): os.getxattr(path, name) for name in names}
                 try:
                     row["class"] = os.getxattr(path, "user.protection").decode()
                 except OSError:
@@ -138,8 +140,9 @@ def read_again(volume):
                 errors.append(f"{entry.path!r}: departs from the ordinary: {entry.file.departures}")
         if entry.kind == "character device":
             row["device"] = status.st_rdev
+        row["xattrs"] = entry.xattrs
         if entry.kind in ("file", "directory"):
-            row["xattrs"], row["class"] = entry.xattrs, entry.class_name
+            row["class"] = entry.class_name
         found[entry.path] = row
     return found, errors
 

@@ -16,6 +16,8 @@ RECORD_FIELDS = {
     "freshness": (8, 4), "directory ID": (12, 16), "MAC": (-16, 16),
 }
 RESERVED = b".protectfs."
+#: In place of the ID of objects that have none: symlinks and special files.
+NO_ID = bytes(16)
 VERSION = b"\x02"
 
 #: A record that verified: what is not known of it in `newer`; `default` is 0 for no class, and None if it is not known.
@@ -118,14 +120,25 @@ class Volume:
         return name
 
     def encode_xattr(self, name, owner):
-        return b"user.pfs." + self._seal_name(name, owner, self.keys.xattr_iv, self.keys.xattr_cipher)
+        return self._xattr_prefix(owner) + self._seal_name(name, owner, self.keys.xattr_iv, self.keys.xattr_cipher)
+
+    @staticmethod
+    def _xattr_prefix(owner):
+        return b"trusted.pfs." if owner == NO_ID else b"user.pfs."
+
+    def decode_xattr(self, backing, owner):
+        """The name of a stored attribute of this object; None if it is none."""
+        prefix = self._xattr_prefix(owner)
+        if not backing.startswith(prefix):
+            return None
+        return self._open_name(backing[len(prefix):], owner, self.keys.xattr_iv, self.keys.xattr_cipher)
 
     def xattrs(self, path, owner):
         result = {}
         for backing in map(os.fsencode, os.listxattr(path, follow_symlinks=False)):
-            if not backing.startswith(b"user.pfs."):
+            name = self.decode_xattr(backing, owner)
+            if name is None:
                 continue
-            name = self._open_name(backing[9:], owner, self.keys.xattr_iv, self.keys.xattr_cipher)
             result[name] = self.xattr_value(os.getxattr(path, backing, follow_symlinks=False), owner, name)
         return result
 
@@ -203,6 +216,7 @@ class Volume:
                 children = sorted(os.listdir(backing))
             elif kind == "symlink":
                 entry.target = self.link_target(os.readlink(backing))
+                entry.xattrs = self.xattrs(backing, NO_ID)
             elif kind == "file":
                 entry.file = self.file(backing)
                 entry.protection_class, entry.id = entry.file.protection_class, entry.file.id
@@ -210,6 +224,8 @@ class Volume:
                     entry.xattrs = self.xattrs(backing, entry.id)
                 if entry.file.read_only:
                     entry.newer = "readable only"
+            else:
+                entry.xattrs = self.xattrs(backing, NO_ID)
         except Newer as error:
             entry.error = entry.newer = str(error)
         except (Refused, OSError) as error:

@@ -119,4 +119,4 @@ class Writer:
 
     def attribute(self, path, owner, name, value):
         os.setxattr(self.volume.backing_path(path), self.volume.encode_xattr(name, owner),
-                    seal_value(self.keys, owner, name, value, nonce=rnd("xattr " + path, 24)))
+                    seal_value(self.keys, owner, name, value, nonce=rnd("xattr " + path, 24)), follow_symlinks=False)
