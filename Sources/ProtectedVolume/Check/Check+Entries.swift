@@ -72,7 +72,7 @@ extension Check {
             return true
         }
         switch kind {
-        case .record, .lostAndFound, .unknownReserved: return true
+        case .record, .lostAndFound, .overflow, .unknownReserved: return true
         case .keybag:
             if entry != BackingName.keybag { found(.previousKeybag, .note, shown) }
             return true
@@ -211,6 +211,7 @@ extension Check {
             case .symlink:
                 count { $0.symlinks += 1 }
                 advance(weight(of: status))
+                if let reference = volume.overflowReference(of: node) { noteOverflow(reference.id) }
                 look(atLink: node, place, paths)
             default:
                 count { $0.others += 1 }

@@ -123,8 +123,10 @@ extension Volume {
         var size: UInt64?
         if node.kind == .file {
             size = node.state.withLock { $0.content }?.size ?? trueSize(of: node, backingLength: status.size)
+        } else if node.kind == .symlink, status.size == LongTarget.storedLength {
+            size = lengthOfLongTarget(of: node)
         }
-        return Attributes(status, kind: node.kind, geometry: content.geometry, openSize: size)
+        return Attributes(status, kind: node.kind, geometry: content.geometry, knownSize: size)
     }
 
     /// Makes an entry for an object just seen, and counts its lookup.

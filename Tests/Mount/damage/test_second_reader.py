@@ -47,7 +47,7 @@ def make_tree(mount):
     os.makedirs(deep)
     harness.write_file(os.path.join(deep, "o" * 176), b"deep")
 
-    for number, target in enumerate(["a", "../somewhere/else", "/absolute", "t" * 2000, "\u00e9"]):
+    for number, target in enumerate(["a", "../somewhere/else", "/absolute", "t" * 2000, "\u00e9", "o" * 4095]):
         os.symlink(target, os.path.join(root, f"link {number}"))
     os.mkfifo(os.path.join(root, "fifo"), 0o640)
     with socket.socket(socket.AF_UNIX) as server:
@@ -251,6 +251,7 @@ def test_written_from_the_specification(environment):
         expected["d/" + "x" * 255 + "/" + "y" * 200] = (
             writer.file("d/" + "x" * 255 + "/" + "y" * 200, 3, 10), harness.CLASSES["C"])
         writer.symlink("link", b"some/where")
+        writer.long_symlink("long link", b"some/where/" * 300)
         identifier = writer.volume.file(writer.volume.backing_path("with holes")).id
         writer.attribute("with holes", identifier, b"user.comment", b"a comment")
 
@@ -262,6 +263,8 @@ def test_written_from_the_specification(environment):
                              (harness.read_file(mount / name) == contents, harness.get_class(mount / name)))
         environment.cell(label + "default class", "complete", harness.get_class(mount / "d"))
         environment.cell(label + "link", "some/where", os.readlink(mount / "link"))
+        environment.cell(label + "long link", ("some/where/" * 300, 3300),
+                         (os.readlink(mount / "long link"), os.lstat(mount / "long link").st_size))
         environment.cell(label + "attribute", b"a comment", os.getxattr(mount / "with holes", "user.comment"))
         with open(mount / "with holes", "r+b") as file:
             file.seek(5000)

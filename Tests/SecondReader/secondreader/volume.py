@@ -19,6 +19,8 @@ RESERVED = b".protectfs."
 #: In place of the ID of objects that have none: symlinks and special files.
 NO_ID = bytes(16)
 VERSION = b"\x02"
+#: Version byte of a target that is in an overflow object, the form's length, and the longest target.
+IN_OVERFLOW, LONG_FORM, LONGEST_TARGET = b"\x03", 509, 4095
 
 #: A record that verified: what is not known of it in `newer`; `default` is 0 for no class, and None if it is not known.
 Record = collections.namedtuple("Record", "id default newer")
@@ -154,7 +156,28 @@ class Volume:
         return self._open_sealed(self.keys.xattr_value, stored, owner + name, "attribute")
 
     def link_target(self, stored):
-        return self._open_sealed(self.keys.symlink, unb64(stored), b"", "symlink")
+        """A link's target, read from its overflow object if it is there."""
+        form = self.link_form(stored)
+        return form if isinstance(form, bytes) else self.overflow(*form)
+
+    def link_form(self, stored):
+        """A target, or (overflow ID, length) of one in an overflow object."""
+        stored = unb64(stored)
+        if stored[:1] != IN_OVERFLOW:
+            return self._open_sealed(self.keys.symlink, stored, b"", "symlink")
+        form = xchacha_open(self.keys.symlink, stored[1:25], IN_OVERFLOW, stored[25:])
+        if len(form) != LONG_FORM or any(form[20:]) or not 1 <= u32(form, 16) <= LONGEST_TARGET:
+            raise Newer("symlink: form")
+        return form[:16], u32(form, 16)
+
+    def overflow(self, identifier, length):
+        with open(os.path.join(self.root, b".protectfs.overflow", b64(identifier)), "rb") as file:
+            return self.overflow_content(file.read(), identifier, length)
+
+    def overflow_content(self, stored, identifier, length):
+        if len(stored) != 41 + length:
+            raise Refused("overflow object: length")
+        return self._open_sealed(self.keys.overflow, stored, identifier, "overflow object")
 
     def parse_record(self, target):
         data = unb64(target)
