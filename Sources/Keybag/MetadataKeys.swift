@@ -25,6 +25,8 @@ package final class MetadataKeys: Sendable {
     package let attributeNameCipher: SecretKey
     /// Encrypts the values of attributes.
     package let attributeValue: SecretKey
+    /// Encrypts overflow objects.
+    package let overflow: SecretKey
     /// The directory ID of the volume's root.
     package let rootID: ObjectID
 
@@ -44,6 +46,7 @@ package final class MetadataKeys: Sendable {
             from: metadataKey, label: KeyLabel.attributeNameCipher, context: uuid.span)
         attributeValue = try deriveKey(
             from: metadataKey, label: KeyLabel.attributeValue, context: uuid.span)
+        overflow = try deriveKey(from: metadataKey, label: KeyLabel.overflow, context: uuid.span)
         let root = try deriveKey(from: metadataKey, label: KeyLabel.rootID, context: uuid.span)
         rootID = root.withBytes { ObjectID($0) }
     }

@@ -30,6 +30,8 @@ package enum KeyLabel {
     package static let attributeNameCipher: StaticString = "protectfs1/xattr-enc"
     /// Key of attribute values, from M.
     package static let attributeValue: StaticString = "protectfs1/xattr-value"
+    /// Key of overflow objects, from M.
+    package static let overflow: StaticString = "protectfs1/overflow"
     /// MAC of the keybag that every mount checks, from M.
     package static let keybagDevice: StaticString = "protectfs1/keybag-dev"
     /// MAC of the keybag that unlock checks, from U.

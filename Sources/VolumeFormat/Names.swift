@@ -16,6 +16,8 @@ package enum ReservedName {
     package static let latePrefix: StaticString = ".protectfs.late."
     /// The directory at the volume's root for objects that a check has moved away.
     package static let lostAndFound: StaticString = ".protectfs.lost+found"
+    /// The directory at the volume's root for what has no room in its own object.
+    package static let overflow: StaticString = ".protectfs.overflow"
     /// The directory that ext4 makes in the root of a file system (e2fsck(8)), for its own fsck.
     package static let storesLostAndFound = "lost+found"
     /// Prefix of all of them.
@@ -39,6 +41,8 @@ package enum ReservedName {
         case late
         /// The directory of objects that a check has moved away.
         case lostAndFound
+        /// The directory of overflow objects.
+        case overflow
         /// Any other name with the reserved prefix. A newer version may have made it.
         case unknownReserved
         /// A long name's entry: `~` and 43 characters.
@@ -55,7 +59,7 @@ package enum ReservedName {
         package func belongs(inRoot isRoot: Bool) -> Bool {
             switch self {
             case .record, .temporary, .aside, .long, .companion, .encoded: true
-            case .keybag, .late, .lostAndFound: isRoot
+            case .keybag, .late, .lostAndFound, .overflow: isRoot
             case .unknownReserved, .foreign: false
             }
         }
@@ -63,7 +67,8 @@ package enum ReservedName {
         /// Whether the mount hides names of this kind in every directory.
         package var isHidden: Bool {
             switch self {
-            case .keybag, .record, .temporary, .aside, .late, .lostAndFound, .unknownReserved, .companion: true
+            case .keybag, .record, .temporary, .aside, .late, .lostAndFound, .overflow, .unknownReserved, .companion:
+                true
             case .long, .encoded, .foreign: false
             }
         }
@@ -78,6 +83,7 @@ package enum ReservedName {
             if name.hasText(asidePrefix) { return .aside }
             if LateFileName.number(of: name) != nil { return .late }
             if name.equals(lostAndFound) { return .lostAndFound }
+            if name.equals(overflow) { return .overflow }
             return .unknownReserved
         }
         if name.count >= NameLimits.longNameLength, name[0] == 0x7e {
@@ -149,6 +155,8 @@ package enum AttributeName {
     package static let encryptedTrustedPrefix: StaticString = "trusted.pfs."
     /// Prefix of names that only an administrator may see.
     package static let trustedPrefix: StaticString = "trusted."
+    /// The namespaces of the attributes that are stored encrypted.
+    package static let namespaces: [StaticString] = ["user.", trustedPrefix, "security."]
     /// A POSIX ACL, passed to the backing file system.
     package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.

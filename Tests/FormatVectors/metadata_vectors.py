@@ -1,8 +1,8 @@
 """Names, records, links and attributes."""
 
 from common import NEWER, REFUSE, p
-from secondreader.signing import make_record, seal_target, seal_value
-from secondreader.volume import Volume
+from secondreader.signing import make_record, seal_long_target, seal_overflow, seal_target, seal_value
+from secondreader.volume import NO_ID, Volume
 from secondreader.writer import rnd
 
 
@@ -66,8 +66,41 @@ def sealed(comment, kind, made, value):
     """Version 2, others, and a byte changed: `made` gives what is stored for a version."""
     good = made(2)
     result = [{"comment": comment, **kind, "stored": good, "expect": value.hex()}]
-    for version in (0, 1, 3, 255):
+    for version in (0, 1, 4, 255):
         result.append({"comment": "newer: version byte %d" % version, **kind, "stored": made(version), "expect": NEWER})
+    return result
+
+
+def long_targets(keys, nonce):
+    """Targets in overflow objects: the links."""
+    identifier = rnd("overflow", 16)
+    long = seal_long_target(keys, identifier, 4095, nonce=nonce).decode()
+    result = [{"comment": "in an overflow object, %d bytes" % length, "expect": {"overflow": identifier.hex(), "length": length},
+               "stored": seal_long_target(keys, identifier, length, nonce=nonce).decode()} for length in (1, 3031, 4095)]
+    for comment, link in (
+            ("no length", seal_long_target(keys, identifier, 0, nonce=nonce)),
+            ("4096 bytes", seal_long_target(keys, identifier, 4096, nonce=nonce)),
+            ("a form of 508 bytes", seal_long_target(keys, identifier, 4000, nonce=nonce, form=508)),
+            ("a form of 510 bytes", seal_long_target(keys, identifier, 4000, nonce=nonce, form=510)),
+            ("a byte of the form is not zero", seal_target(keys, (identifier + p.le(4000, 4)).ljust(508, b"\0") + b"\1", 3, nonce)),
+            ("a short form", seal_target(keys, b"../target", 3, nonce)),
+            ("version byte 4", seal_long_target(keys, identifier, 4000, 4, nonce))):
+        result.append({"comment": "newer: in an overflow object, " + comment, "stored": link.decode(), "expect": NEWER})
+    result.append({"comment": "in an overflow object, changed", "stored": wrong_end(long), "expect": REFUSE})
+    return result
+
+
+def overflow(keys):
+    """Overflow objects."""
+    identifier, nonce, content = rnd("overflow", 16), rnd("overflow nonce", 24), (b"/" + rnd("target", 62).hex().encode()) * 33
+    kind = {"overflow": identifier.hex(), "length": len(content)}
+    result = sealed("%d bytes" % len(content), kind, lambda version: seal_overflow(keys, identifier, content, version, nonce).hex(), content)
+    good = seal_overflow(keys, identifier, content, nonce=nonce)
+    for comment, changes in (
+            ("another object's name", {"overflow": rnd("another", 16).hex()}), ("another length", {"length": len(content) - 1}),
+            ("changed", {"stored": (good[:-1] + bytes([good[-1] ^ 1])).hex()}), ("cut", {"stored": good[:-1].hex()}),
+            ("longer", {"stored": (good + b"\0").hex()}), ("empty", {"stored": ""})):
+        result.append({"comment": comment, **kind, "stored": good.hex(), "expect": REFUSE, **changes})
     return result
 
 
@@ -75,7 +108,7 @@ def make(keys):
     volume = Volume("/", keys)
     directory, owner, nonce = rnd("directory", 16), rnd("owner", 16), rnd("link", 24)
     link = seal_target(keys, b"../target", nonce=nonce).decode()
-    relabelled = p.b64(b"\3" + p.unb64(link.encode())[1:]).decode()
+    relabelled = p.b64(b"\4" + p.unb64(link.encode())[1:]).decode()
     value = seal_value(keys, owner, b"user.comment", b"value", nonce=nonce)
     attribute = {"owner": owner.hex(), "name": b"user.comment".hex(),
                  "backing": volume.encode_xattr(b"user.comment", owner).decode()}
@@ -84,19 +117,29 @@ def make(keys):
               {"comment": "another version byte, not sealed again", "stored": relabelled, "expect": REFUSE},
               {"comment": "cut", "stored": p.b64(p.unb64(link.encode())[:40]).decode(), "expect": REFUSE},
               {"comment": "empty", "stored": "", "expect": REFUSE}]
+    links += long_targets(keys, nonce)
     attributes = sealed("a value", attribute, lambda version: seal_value(
         keys, owner, b"user.comment", b"value", version, nonce).hex(), b"value")
     attributes += [{**attribute, "comment": "another object", "owner": rnd("o", 16).hex(), "stored": value.hex(), "expect": REFUSE},
                    {**attribute, "comment": "changed", "stored": (value[:-1] + bytes([value[-1] ^ 1])).hex(), "expect": REFUSE},
-                   {**attribute, "comment": "another version byte, not sealed again", "stored": (b"\3" + value[1:]).hex(),
+                   {**attribute, "comment": "another version byte, not sealed again", "stored": (b"\4" + value[1:]).hex(),
                     "expect": REFUSE},
                    {**attribute, "comment": "cut", "stored": value[:40].hex(), "expect": REFUSE},
                    {**attribute, "comment": "empty", "stored": "", "expect": REFUSE}]
+    of_link = {"owner": NO_ID.hex(), "name": b"trusted.comment".hex(),
+               "backing": volume.encode_xattr(b"trusted.comment", NO_ID).decode()}
+    stored = seal_value(keys, NO_ID, b"trusted.comment", b"value", nonce=nonce)
+    attributes += sealed("a value, of a symlink or special file", of_link, lambda version: seal_value(
+        keys, NO_ID, b"trusted.comment", b"value", version, nonce).hex(), b"value")
+    attributes += [{**of_link, "comment": "of a symlink, under the prefix of files", "expect": REFUSE,
+                    "backing": of_link["backing"].replace("trusted.pfs.", "user.pfs."), "stored": stored.hex()},
+                   {**attribute, "comment": "of a file, under the prefix of symlinks", "expect": REFUSE,
+                    "backing": attribute["backing"].replace("user.pfs.", "trusted.pfs."), "stored": value.hex()}]
     return {
         "metadata_keys": [{"comment": "from M", "M": keys.keys[16].hex(), "UUID": keys.uuid.hex(),
                            "expect": {"header": keys.header.hex(), "root_id": keys.root_id.hex()}}],
         "name": names(volume, directory), "name_decoding": decoding(volume, directory), "record": records(keys, directory),
-        "symlink": links, "xattr": attributes,
+        "symlink": links, "xattr": attributes, "overflow": overflow(keys),
     }
 
 
@@ -116,13 +159,20 @@ def readers(keys):
 
     def xattr(entry):
         owner, stored = x(entry["owner"]), x(entry["stored"])
-        opened = volume._open_name(entry["backing"][9:].encode(), owner, keys.xattr_iv, keys.xattr_cipher)
+        opened = volume.decode_xattr(entry["backing"].encode(), owner)
+        if opened is None:
+            return REFUSE
         return volume.xattr_value(stored, owner, opened).hex()
+
+    def symlink(entry):
+        form = volume.link_form(entry["stored"].encode())
+        return form.hex() if isinstance(form, bytes) else {"overflow": form[0].hex(), "length": form[1]}
 
     return {
         "metadata_keys": lambda e: {"header": p.kdf(x(e["M"]), "header", x(e["UUID"])).hex(),
                                     "root_id": p.kdf(x(e["M"]), "root-id", x(e["UUID"]))[:16].hex()},
         "name": name, "record": record, "xattr": xattr,
         "name_decoding": lambda e: volume.decode_name(e["backing"].encode(), b"/", x(e["directory"])).hex(),
-        "symlink": lambda e: volume.link_target(e["stored"].encode()).hex(),
+        "symlink": symlink, "overflow": lambda e: volume.overflow_content(
+            x(e["stored"]), x(e["overflow"]), e["length"]).hex(),
     }

@@ -77,6 +77,12 @@ import VolumeFormat
         let cipher = NameCipher(keys: try ring(1).metadata)
         for vector in vectors.entries("symlink") {
             let stored = vector.ascii("stored")
+            if let reference = cipher.openLongTarget(stored) {
+                #expect(reference.id == object(vector.expected, "overflow"), "\(vector.comment)")
+                #expect(UInt64(reference.contentLength) == vector.expected.number("length"), "\(vector.comment)")
+                #expect(cipher.openTarget(stored) == nil && !cipher.isNewerTarget(stored), "\(vector.comment)")
+                continue
+            }
             let other = cipher.isNewerTarget(stored) ? "newer" : "refuse"
             #expect((cipher.openTarget(stored).map { hex($0) } ?? other) == vector.expectedText, "\(vector.comment)")
         }
@@ -88,6 +94,26 @@ import VolumeFormat
             let isNewer = name.map { cipher.isNewerValue(stored, name: $0, of: owner) } ?? false
             #expect(
                 (value.map { hex($0) } ?? (isNewer ? "newer" : "refuse")) == vector.expectedText, "\(vector.comment)")
+        }
+    }
+
+    @Test func overflowObjects() throws {
+        let keys = try ring(1).metadata
+        for vector in vectors.entries("overflow") {
+            let store = MemoryStore()
+            let id = object(vector, "overflow")
+            try store.root.createDirectory(BackingName.overflow, mode: 0o700)
+            let directory = try store.root.openDirectory(BackingName.overflow)
+            let file = try directory.createFile(OverflowObjects.name(of: id), mode: 0o600)
+            try file.write(vector.hex("stored").span, at: 0)
+            let found: String
+            do throws(VolumeError) {
+                let reference = OverflowReference(id: id, contentLength: Int(vector.number("length")))
+                found = hex(try OverflowObjects(root: store.root, keys: keys).content(of: reference, owner: .symlink))
+            } catch {
+                found = error == .newer(.symlink) ? "newer" : error == .damaged(.symlink) ? "refuse" : "\(error)"
+            }
+            #expect(found == vector.expectedText, "\(vector.comment)")
         }
     }
 

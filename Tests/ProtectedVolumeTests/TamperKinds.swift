@@ -15,7 +15,7 @@ extension TamperScene {
             try files(
                 .aes256GCM, "complete until first unlock (C), AES-256-GCM", "C", .completeUntilFirstUserAuthentication),
             try files(.xChaCha20Poly1305, "complete unless open (B), XChaCha20-Poly1305", "B", .completeUnlessOpen),
-            try small(), try holes(), try tree(), try aside(),
+            try small(), try holes(), try tree(), try aside(), try overflow(),
         ]
     }
 
@@ -146,7 +146,7 @@ extension TamperScene {
             })
     }
 
-    private static func link(_ name: String, _ place: String, _ fields: @escaping @Sendable ([UInt8]) -> [LayoutField])
+    static func link(_ name: String, _ place: String, _ fields: @escaping @Sendable ([UInt8]) -> [LayoutField])
         -> TamperKind
     {
         TamperKind(

@@ -18,7 +18,8 @@ import VolumeFormat
         .rename("x", "n"), .rename("x", "d/f"), .rename("n", "x"), .rename("d/f", "n"), .rename("d", "e"),
         .rename("e", "d/n"), .rename("d", "n"), .rename("n", "e"), .rename(long, long + "1"), .rename("x", long + "1"),
         .rename(long, "e/n"), .exchange("x", "d"), .exchange("d/f", "n"), .link("x", "d/n"), .link("x", long + "1"),
-        .symlink("n"), .setDefault("d", .complete), .setDefault("", .completeUnlessOpen), .setDefault("e", .none),
+        .symlink("n"), .symlink("d/n"), .unlink("d/n"), .rename("x", "d/n"),
+        .setDefault("d", .complete), .setDefault("", .completeUnlessOpen), .setDefault("e", .none),
         .setAttribute("x"), .setAttribute("d"), .setAttribute("n"), .reencrypt("x"), .replaceKeybag,
         .synchronize("x"), .synchronize("n"), .synchronizeRoot,
     ]

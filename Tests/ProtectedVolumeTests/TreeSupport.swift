@@ -16,6 +16,13 @@ struct FoundTree: Equatable {
 }
 
 extension TreeModel {
+    fileprivate static let target = "target"
+    /// One that is in an overflow object.
+    fileprivate static let longTarget = String(repeating: "long ", count: 800)
+
+    /// The target of a link that is made at `path`.
+    fileprivate static func target(of path: String) -> String { path.contains("/") ? longTarget : target }
+
     /// Whether `found` is `tree`, with contents that may be there.
     func allows(_ found: FoundTree, _ tree: Tree) -> Bool {
         guard Set(found.lines.keys) == Set(tree.names.keys).union([""]) else { return false }
@@ -25,7 +32,7 @@ extension TreeModel {
             switch object.kind {
             case .directory:
                 return line == "directory \(object.defaultClass.map { String($0.letter) } ?? "-")\(suffix)"
-            case .symlink: return line == "link to target"
+            case .symlink: return [Self.target, Self.longTarget].contains { line == "link to \($0)" }
             case .file:
                 let allowed = texts[number] ?? []
                 if found.empty.contains(path) { return allowed.contains("") }
@@ -64,7 +71,8 @@ extension TestVolume {
             _ = try volume.link(node(old), name, in: parent)
         case .symlink(let path):
             let (parent, name) = try parent(path)
-            _ = try volume.symlink(name, in: parent, target: Array("target".utf8), caller: TestVolume.caller)
+            let target = Array(TreeModel.target(of: path).utf8)
+            _ = try volume.symlink(name, in: parent, target: target, caller: TestVolume.caller)
         case .setDefault(let path, let value): try setClass(path, String(value.letter))
         case .setAttribute(let path):
             try volume.setXattr(node(path), Array("user.a".utf8), value: Array(text.utf8), mode: .set)

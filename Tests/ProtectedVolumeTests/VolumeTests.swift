@@ -263,9 +263,13 @@ import VolumeFormat
             Array("fifo".utf8), in: root, mode: 0o010644, device: 0, caller: TestVolume.caller)
         #expect(fifo.node.kind == .fifo)
         #expect(throws: VolumeError.notSupported) {
-            try it.volume.setXattr(fifo.node, Array("security.x".utf8), value: [], mode: .set)
+            try it.volume.setXattr(fifo.node, Array("other.x".utf8), value: [], mode: .set)
         }
         #expect(try it.volume.listXattr(fifo.node) == [])
+        let security = Array("security.x".utf8)
+        try it.volume.setXattr(fifo.node, security, value: [1, 2], mode: .set)
+        #expect(try it.volume.listXattr(fifo.node) == [security])
+        #expect(try it.volume.getXattr(fifo.node, security) == [1, 2])
         let file = try it.volume.mknod(
             Array("plain".utf8), in: root, mode: 0o100600, device: 0, caller: TestVolume.caller)
         #expect(file.attributes.size == 0)

@@ -72,7 +72,7 @@ extension Check {
             return true
         }
         switch kind {
-        case .record, .lostAndFound, .unknownReserved: return true
+        case .record, .lostAndFound, .overflow, .unknownReserved: return true
         case .keybag:
             if entry != BackingName.keybag { found(.previousKeybag, .note, shown) }
             return true
@@ -211,10 +211,12 @@ extension Check {
             case .symlink:
                 count { $0.symlinks += 1 }
                 advance(weight(of: status))
+                if let reference = volume.overflowReference(of: node) { noteOverflow(reference.id) }
                 look(atLink: node, place, paths)
             default:
                 count { $0.others += 1 }
                 advance(weight(of: status))
+                checkAttributes(of: node, paths)
             }
         } catch {
             found(error, paths)
@@ -296,21 +298,26 @@ extension Check {
             _ = try volume.readlink(node)
         } catch {
             found(error, paths)
-            guard case .damaged = error, let directory = try? volume.directory(place.parent) else { return }
-            moveAway(place.name, directory, paths, settling: 1)
+            if case .damaged = error, let directory = try? volume.directory(place.parent),
+                moveAway(place.name, directory, paths, settling: 1)
+            {
+                return
+            }
         }
+        checkAttributes(of: node, paths)
     }
 
-    /// Checks names and values of the attributes of a file or directory.
+    /// Checks names and values of the attributes of an object.
     func checkAttributes(of node: Node, _ paths: ObjectPaths) {
         do throws(VolumeError) {
             let object = try volume.backing(node)
             var id: ObjectID?
             for stored in try volume.below({ () throws(Errno) in try object.attributeNames() }) {
-                guard stored.span.hasText(AttributeName.encryptedPrefix) else { continue }
+                guard NameCipher.isEncryptedAttribute(stored) else { continue }
                 if id == nil { id = try volume.objectID(of: node) }
+                guard let id, NameCipher.isEncryptedAttribute(stored, of: id) else { continue }
                 let value = try volume.below { () throws(Errno) in try object.attribute(stored) }
-                if let id, let name = volume.names.decodeAttribute(stored, of: id) {
+                if let name = volume.names.decodeAttribute(stored, of: id) {
                     if volume.names.openValue(value, name: name, of: id) != nil { continue }
                     if volume.names.isNewerValue(value, name: name, of: id) {
                         found(.newer(.attribute), paths)

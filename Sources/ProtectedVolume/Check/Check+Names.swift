@@ -142,7 +142,7 @@ extension Check {
             }
         case .symlink:
             let target = try volume.below { () throws(Errno) in try directory.readSymlink(entry) }
-            return volume.names.openTarget(target) != nil
+            return volume.names.openTarget(target) != nil || volume.names.openLongTarget(target) != nil
         case .directory:
             let child = try volume.below { () throws(Errno) in try directory.openDirectory(entry) }
             guard let target = try volume.below({ () throws(Errno) in try Self.recordTarget(in: child) }),

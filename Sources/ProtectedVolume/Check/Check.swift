@@ -41,6 +41,8 @@ package final class Check: Sendable {
         var restored: Set<UInt64> = []
         /// The directories whose record this run has made.
         var rebuilt: Set<UInt64> = []
+        /// The overflow objects to which something refers; nil if there are too many to remember.
+        var overflow: Set<ObjectID>? = []
         /// Whether a newer version has made the root's record.
         var hasNewerRoot = false
         /// The late files that are not applied, or only in part.
@@ -155,7 +157,10 @@ package final class Check: Sendable {
         if let recorder { unrecorded = recorder.end(isInterrupted: summary.isInterrupted) }
         if summary.isInterrupted { summary.unrecorded = unrecorded }
         for found in check.taken.withLock({ $0.reports }) {
-            if case .finding(let finding) = found { report(finding) }
+            switch found {
+            case .finding(let finding): report(finding)
+            case .repair(let repair): repaired(repair)
+            }
         }
         return summary
     }
@@ -338,6 +343,7 @@ package final class Check: Sendable {
         let hasSeenAll = scope.map { $0.reach == .everything } ?? true
         if hasSeenAll { tellDuplicates() }
         tellLateFiles()
+        if hasSeenAll { tellOrphanOverflow() }
         var summary = state.withLock { $0.summary }
         if mends, hasSeenAll, summary.isWhole {
             // Every file was opened and received its late records. The remaining records have no file.

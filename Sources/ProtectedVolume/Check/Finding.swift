@@ -59,6 +59,8 @@ package struct Finding: Sendable {
         case store
         /// A companion's long name no longer exists.
         case orphanCompanion = "orphan-companion"
+        /// Nothing refers to an overflow object.
+        case orphanOverflow = "orphan-overflow"
         /// An object was unfinished at a crash.
         case temporary
         /// A staging directory of FileProtection, from a program that was killed while it wrote.

@@ -209,6 +209,14 @@ package final class Inspector: Sendable {
         let stored: [UInt8]
         do throws(Errno) { stored = try directory.readSymlink(link) } catch { throw .store(error) }
         if let target = volume.names.openTarget(stored) { return InspectedTarget(path: target) }
+        if let reference = volume.names.openLongTarget(stored) {
+            do throws(VolumeError) {
+                return InspectedTarget(path: try volume.overflow.content(of: reference, owner: .symlink))
+            } catch {
+                if case .store = error { throw error }
+                return InspectedTarget(error: error)
+            }
+        }
         let isNewer = volume.names.isNewerTarget(stored)
         return InspectedTarget(error: isNewer ? .newer(.symlink) : .damaged(.symlink))
     }

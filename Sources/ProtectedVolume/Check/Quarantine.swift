@@ -1,7 +1,6 @@
 // The lost+found directory: keeps every object that a check moves out of the way, and a log of them.
 
 internal import BackingStore
-internal import Glibc
 internal import HostSystem
 internal import VolumeFormat
 
@@ -63,7 +62,7 @@ final class Quarantine: Sendable {
                     guard error == .EEXIST else { throw error }
                     continue
                 }
-                try giveAway(file)
+                try file.giveToOwner(of: root)
                 try file.write(bytes.span, at: 0)
                 try file.synchronize(dataOnly: false)
                 try write("\(what)", origin, Self.path(target), to: &here)
@@ -86,7 +85,7 @@ final class Quarantine: Sendable {
         if let opened { return opened }
         do throws(Errno) {
             try root.createDirectory(BackingName.lostAndFound, mode: 0o700)
-            try giveAway(root.node(BackingName.lostAndFound))
+            try root.node(BackingName.lostAndFound).giveToOwner(of: root)
             try root.synchronize()
         } catch { if error != .EEXIST { throw error } }
         let directory = try root.openDirectory(BackingName.lostAndFound)
@@ -97,18 +96,11 @@ final class Quarantine: Sendable {
         return Opened(directory: directory, log: log, end: end, next: (highest ?? 0) &+ 1)
     }
 
-    /// Gives an object that root has made here to the owner of the volume.
-    private func giveAway(_ object: BackingNode) throws(Errno) {
-        guard geteuid() == 0 else { return }
-        let status = try root.status()
-        try object.setOwner(status.owner, group: status.group)
-    }
-
     private func openLog(_ directory: BackingDirectory) throws(Errno) -> BackingFile {
         let name = BackingName.known(Array("log".utf8))
         do throws(Errno) {
             let log = try directory.createFile(name, mode: 0o600)
-            try giveAway(log)
+            try log.giveToOwner(of: root)
             try directory.synchronize()
             return log
         } catch {

@@ -16,6 +16,8 @@ enum BackingName {
     static let temporaryKeybag = known(NameCipher.bytes(of: ReservedName.temporaryPrefix) + Array("keybag".utf8))
     /// The directory for objects that a check has moved out of the way.
     static let lostAndFound = fixed(ReservedName.lostAndFound)
+    /// The directory of overflow objects.
+    static let overflow = fixed(ReservedName.overflow)
 
     /// A random name for an object that is not complete yet.
     static func temporary() -> EntryName {

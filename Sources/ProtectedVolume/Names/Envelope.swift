@@ -6,16 +6,23 @@ internal import VolumeFormat
 /// Seals and opens version ‖ nonce ‖ ciphertext ‖ tag. The tag covers the version, so a newer version is told from damage.
 enum Envelope {
     private static let version = UInt8(FormatVersion.current)
+    /// The version of an envelope whose content is elsewhere, or together with that of others (docs/volume-format.md, 7.6).
+    static let overflowVersion: UInt8 = 3
     private static let textStart = 1 + XChaCha.nonceLength
     private static let overhead = textStart + XChaCha.tagLength
 
     /// The length of the content of `count` stored bytes; nil if they are too few.
     static func contentLength(stored count: Int) -> Int? { count >= overhead ? count - overhead : nil }
 
+    /// The length of the stored form of `count` bytes.
+    static func storedLength(content count: Int) -> Int { count + overhead }
+
     /// Whether the version byte, which nothing has verified, is the one that this program writes.
     static func isOurs(_ stored: [UInt8]) -> Bool { stored.first == version }
 
-    static func seal(_ content: Span<UInt8>, key: borrowing SecretKey, boundTo context: [UInt8]) -> [UInt8] {
+    static func seal(
+        _ content: Span<UInt8>, key: borrowing SecretKey, boundTo context: [UInt8], version: UInt8 = version
+    ) -> [UInt8] {
         let nonce: InlineArray<24, UInt8> = randomInlineBytes()
         var stored = [UInt8](repeating: 0, count: content.count + overhead)
         var raw = stored.mutableSpan

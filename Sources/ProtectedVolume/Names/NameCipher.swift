@@ -124,6 +124,17 @@ struct NameCipher: Sendable {
         object == .absent ? AttributeName.encryptedTrustedPrefix : AttributeName.encryptedPrefix
     }
 
+    /// Whether an attribute in the store is an encrypted one, of an object of any kind.
+    static func isEncryptedAttribute(_ stored: [UInt8]) -> Bool {
+        let bytes = stored.span
+        return bytes.hasText(AttributeName.encryptedPrefix) || bytes.hasText(AttributeName.encryptedTrustedPrefix)
+    }
+
+    /// The same, of this object.
+    static func isEncryptedAttribute(_ stored: [UInt8], of object: ObjectID) -> Bool {
+        stored.span.hasText(prefix(of: object))
+    }
+
     /// The stored form of a value, bound to object and name.
     func sealValue(_ value: Span<UInt8>, name: [UInt8], of object: ObjectID) -> [UInt8] {
         Envelope.seal(value, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)
@@ -177,10 +188,25 @@ struct NameCipher: Sendable {
         return Envelope.open(bytes, key: keys.symlink, boundTo: [])
     }
 
-    /// Whether a target that `openTarget` refuses verifies, so that a newer version has made it.
+    /// The stored form of a link whose target is an overflow object.
+    func sealTarget(_ reference: OverflowReference) -> [UInt8] {
+        let form = LongTarget.bytes(of: reference)
+        return Base64URL.encode(
+            Envelope.seal(form.span, key: keys.symlink, boundTo: [], version: Envelope.overflowVersion).span)
+    }
+
+    /// The reference in a link whose target is an overflow object; nil for any other link.
+    func openLongTarget(_ stored: [UInt8]) -> OverflowReference? {
+        guard stored.count == LongTarget.storedLength, let bytes = Base64URL.decode(stored.span),
+            bytes.first == Envelope.overflowVersion
+        else { return nil }
+        return Envelope.open(bytes, key: keys.symlink, boundTo: []).flatMap(LongTarget.reference)
+    }
+
+    /// Whether a target verifies, and is in no form that this program knows, so that a newer version has made it.
     func isNewerTarget(_ stored: [UInt8]) -> Bool {
         guard let bytes = Base64URL.decode(stored.span), !Envelope.isOurs(bytes) else { return false }
-        return Envelope.open(bytes, key: keys.symlink, boundTo: []) != nil
+        return Envelope.open(bytes, key: keys.symlink, boundTo: []) != nil && openLongTarget(stored) == nil
     }
 
     /// The length of the target whose stored form has `length` characters, for `st_size` without a read.

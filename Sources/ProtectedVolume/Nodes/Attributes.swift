@@ -37,8 +37,8 @@ package struct Attributes: Sendable, Hashable {
     /// see. Some stores also count a block only after they have written it.
     private static let leastBlocks = UInt64(PageGeometry.pageSize / 512)
 
-    /// Takes the attributes from the backing object's status. The size is computed, or comes from the open content.
-    init(_ status: Status, kind: NodeKind, geometry: PageGeometry, openSize: UInt64?) {
+    /// Takes the attributes from the backing object's status. The size is computed, unless it is known.
+    init(_ status: Status, kind: NodeKind, geometry: PageGeometry, knownSize: UInt64?) {
         inode = status.inode
         self.kind = kind
         mode = status.mode & 0o7777
@@ -52,8 +52,8 @@ package struct Attributes: Sendable, Hashable {
         modified = status.modified
         changed = status.changed
         switch kind {
-        case .file: size = openSize ?? geometry.size(backingLength: status.size)
-        case .symlink: size = NameCipher.targetLength(stored: status.size)
+        case .file: size = knownSize ?? geometry.size(backingLength: status.size)
+        case .symlink: size = knownSize ?? NameCipher.targetLength(stored: status.size)
         default: size = status.size
         }
     }

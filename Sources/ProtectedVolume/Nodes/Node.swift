@@ -104,6 +104,8 @@ struct NodeState: Sendable {
     var writableOpens = 0
     /// The file ID in the header, once read.
     var fileID: ObjectID?
+    /// The length of a link's target, if it is an overflow object and was read.
+    var longTargetLength: UInt64?
     /// The class and flags at the last close, which this mount had proven. Every change of class goes through an open
     /// content.
     var verified: VerifiedClass?

@@ -177,23 +177,18 @@ extension Volume {
         try below { () throws(Errno) in try object.setAttribute(name, value, mode: mode) }
     }
 
-    /// The backing object for an attribute that is stored encrypted. Refuses names and kinds of objects that cannot
-    /// have one: only files and directories have others than `trusted.*`.
+    /// The backing object for an attribute that is stored encrypted. Refuses names that no object can have: those outside the
+    /// namespaces, and, as ext4, a namespace alone. The kernel lets only files and directories have `user.*`.
     private func object(for name: [UInt8], of node: Node) throws(VolumeError) -> BackingNode {
         let bytes = name.span
-        var isKnown = bytes.hasText(AttributeName.trustedPrefix)
-        if node.kind == .file || node.kind == .directory {
-            isKnown = isKnown || bytes.hasText("user.") || bytes.hasText("security.")
-        }
-        guard isKnown else { throw .notSupported }
+        guard let namespace = AttributeName.namespaces.first(where: { bytes.hasText($0) }) else { throw .notSupported }
+        guard bytes.count > namespace.utf8CodeUnitCount else { throw .invalid }
         return try backing(node)
     }
 
     private func hasEncrypted(_ object: BackingNode) throws(VolumeError) -> Bool {
         do throws(Errno) {
-            return try object.attributeNames().contains {
-                Self.isEncrypted($0) || $0.span.hasText(AttributeName.encryptedTrustedPrefix)
-            }
+            return try object.attributeNames().contains { NameCipher.isEncryptedAttribute($0) }
         } catch {
             if error == .EOPNOTSUPP { return false }
             throw .store(error)

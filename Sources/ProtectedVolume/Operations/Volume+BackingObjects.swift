@@ -130,8 +130,10 @@ extension Volume {
         if node.kind == .file {
             let open = node.state.withLock { $0.content }
             size = open?.size(backingLength: status.size) ?? trueSize(of: node, backingLength: status.size)
+        } else if node.kind == .symlink, status.size == LongTarget.storedLength {
+            size = lengthOfLongTarget(of: node)
         }
-        return Attributes(status, kind: node.kind, geometry: content.geometry, openSize: size)
+        return Attributes(status, kind: node.kind, geometry: content.geometry, knownSize: size)
     }
 
     /// Makes an entry for an object just seen, and counts its lookup.

@@ -144,32 +144,6 @@ extension Volume {
         }
     }
 
-    /// Makes a symbolic link.
-    package func symlink(
-        _ name: [UInt8], in parent: Node, target: [UInt8], caller: Caller
-    ) throws(VolumeError) -> Entry {
-        let (directory, encoded) = try prepare(name, in: parent)
-        defer { noteChange(parent) }
-        let stored = names.sealTarget(target)
-        let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
-            try below { () throws(Errno) in try directory.createSymlink(encoded.entry, target: stored) }
-            return try finish(encoded.entry, directory, mode: 0, caller: caller)
-        }
-        return try entry(status, in: parent, encoded.entry, isNew: true)
-    }
-
-    /// The target of a symbolic link.
-    package func readlink(_ node: Node) throws(VolumeError) -> [UInt8] {
-        guard node.kind == .symlink else { throw .invalid }
-        let stored = try reach(node) { (directory, name, _) throws(VolumeError) in
-            try below { () throws(Errno) in try directory.readSymlink(name) }
-        }
-        guard let target = names.openTarget(stored) else {
-            throw names.isNewerTarget(stored) ? newer(.symlink, inode: node.inode) : damaged(.symlink, node)
-        }
-        return target
-    }
-
     /// Makes a FIFO, socket or device, or an empty regular file. `mode` includes the type bits.
     package func mknod(
         _ name: [UInt8], in parent: Node, mode: UInt32, device: UInt64, caller: Caller
@@ -196,7 +170,7 @@ extension Volume {
     }
 
     /// Sets the owner of an object just made. Removes the object if that fails.
-    private func finish(
+    func finish(
         _ name: EntryName, _ directory: BackingDirectory, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Status {
         do throws(VolumeError) {

@@ -121,7 +121,8 @@ extension Volume {
         _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?
     ) throws(Errno) -> DecodedName {
         switch ReservedName.kind(of: entry.bytes.span) {
-        case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound, .unknownReserved: return .reserved
+        case .keybag, .record, .temporary, .aside, .companion, .late, .lostAndFound, .overflow, .unknownReserved:
+            return .reserved
         case .foreign: return .undecryptable
         case .long:
             guard let name = try decodeLong(entry, in: directory, id) else { return .undecryptable }

@@ -31,11 +31,14 @@ extension Volume {
                 if case .newer = error { throw error }
             }
         case .symlink:
-            guard let target = try? directory.readSymlink(name), names.openTarget(target) == nil,
-                names.isNewerTarget(target)
-            else { return }
-            throw newer(.symlink, inode: status.inode)
-        default: return
+            if let target = try? directory.readSymlink(name), names.isNewerTarget(target) {
+                throw newer(.symlink, inode: status.inode)
+            }
+            fallthrough
+        default:
+            guard isReplaced else { return }
+            let object = try below { () throws(Errno) in try directory.node(name) }
+            try requireKnownAttributes(of: object, status) { .absent }
         }
     }
 
@@ -80,7 +83,7 @@ extension Volume {
     /// Whether a newer version has set the value of an attribute.
     func hasNewerAttribute(_ object: BackingNode, _ id: () -> ObjectID?) throws(VolumeError) -> Bool {
         do throws(Errno) {
-            for stored in try object.attributeNames() where stored.span.hasText(AttributeName.encryptedPrefix) {
+            for stored in try object.attributeNames() where NameCipher.isEncryptedAttribute(stored) {
                 let value: [UInt8]
                 do throws(Errno) { value = try object.attribute(stored) } catch {
                     if error == .ENODATA { continue }

@@ -19,9 +19,11 @@ extension Volume {
         let node = nodes.known(InodeKey(status))
         let pin = node.flatMap { _ in pins.pin { () throws(Errno) in try directory.node(entry) } }
         rememberFreed(entry, status, in: parent, directory)
+        let owner = overflowOwner(entry, status, in: directory)
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
             try below { () throws(Errno) in try directory.unlink(entry) }
         }
+        removeOverflow(of: owner, in: directory)
         if let node {
             nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)
         }

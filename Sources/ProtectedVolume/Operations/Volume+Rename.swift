@@ -120,7 +120,9 @@ extension Volume {
             let pin = nodes.known(InodeKey(target)).flatMap { _ in
                 pins.pin { () throws(Errno) in try move.newDirectory.node(move.name.entry) }
             }
+            let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
+            removeOverflow(of: owner, in: move.newDirectory)
             if let node = nodes.known(InodeKey(target)) {
                 nodes.unlinked(node, at: move.newPlace, pin: pin, isLast: target.links <= 1)
             }

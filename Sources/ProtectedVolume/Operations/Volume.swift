@@ -48,6 +48,8 @@ package final class Volume: Sendable {
     package let content: ContentContext
 
     let names: NameCipher
+    /// What has no room in its own object.
+    let overflow: OverflowObjects
     let nodes: NodeTable
     let directories: DirectoryCache
     let pins: PinCount
@@ -139,6 +141,7 @@ package final class Volume: Sendable {
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
         late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
         names = NameCipher(keys: keys.metadata)
+        overflow = OverflowObjects(root: reserved, keys: keys.metadata)
         newerObjects = NewerObjects(report: report)
         content = ContentContext(
             keys: keys, epochs: epochs, options: options, cutNeedsSync: !directory.keepsOrder,

@@ -44,6 +44,11 @@ enum ObjectWords {
                 "lostAndFound", "the directory of what fsck has moved away",
                 "its file \"log\" says where each object came from"
             )
+        case .overflow:
+            (
+                "overflow", "the directory of what has no room in its own object: long targets of symbolic links",
+                "protectfs inspect of the link shows the target"
+            )
         case .companion: ("companion", "the companion of a long name", "it belongs to the entry without .n")
         case .unknownReserved: ("unknown", "a reserved name of a newer version", "it is hidden, and kept as it is")
         case .long, .encoded, .foreign: nil

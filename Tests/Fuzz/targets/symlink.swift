@@ -9,6 +9,10 @@ func fuzz(_ bytes: Span<UInt8>) {
     if let target = cipher.openTarget(input) {
         check(NameCipher.targetLength(stored: UInt64(input.count)) == target.count, "stat shows another length")
     }
+    if let reference = cipher.openLongTarget(input) {
+        check(cipher.openTarget(input) == nil && !cipher.isNewerTarget(input), "a target is of two forms")
+        check(cipher.openLongTarget(cipher.sealTarget(reference)) == reference, "a reference does not come back")
+    }
     if let record = cipher.record(target: input), !record.isNewer {
         check(cipher.recordTarget(record) == input, "two targets give one record")
     }
@@ -26,5 +30,6 @@ func seeds() -> [[UInt8]] {
     return [
         Array("../somewhere/else".utf8), cipher.sealTarget(Array("/absolute".utf8)), cipher.sealTarget(pattern(2000)),
         cipher.recordTarget(record), pattern(3030),
+        cipher.sealTarget(OverflowReference(id: directory, contentLength: 4000)),
     ]
 }

@@ -213,7 +213,7 @@ def test_trusted_names(environment):
 
 
 def test_trusted_of_other_objects(environment):
-    """Symbolic links and special files have `trusted.*` and nothing else, as on the file system below."""
+    """Symbolic links and special files have `trusted.*` and `security.*` and nothing else, as on the file system below."""
     if os.geteuid() != 0:
         raise Skip("needs root, to set trusted attributes")
     mount = environment.mount()
@@ -228,7 +228,7 @@ def test_trusted_of_other_objects(environment):
         for name in ("symlink", "fifo", "device"):
             path = os.path.join(place, name)
             more = {"follow_symlinks": False}
-            for key in ("trusted.one", "trusted.two", "user.one"):
+            for key in ("trusted.one", "trusted.two", "security.one", "user.one", "trusted.", "security.", "user."):
                 seen[name, key] = outcome(lambda: os.setxattr(path, key, key.encode(), **more))
             seen[name, "create"] = outcome(lambda: os.setxattr(path, "trusted.one", b"x", os.XATTR_CREATE, **more))
             seen[name, "missing"] = outcome(lambda: os.getxattr(path, "trusted.none", **more))
@@ -247,3 +247,37 @@ def test_trusted_of_other_objects(environment):
     environment.cell("[no name is in the clear]", [], [name for name in stored if "one" in name or "pfs" not in name])
     mount.unmount()
     environment.cell("[errors]", [], errors(mount.volume))
+    for path in list(objects_with_attributes(mount.volume.path)):
+        name = os.listxattr(path, follow_symlinks=False)[0]
+        value = os.getxattr(path, name, follow_symlinks=False)
+        os.setxattr(path, name, value[:-1] + bytes([value[-1] ^ 1]), follow_symlinks=False)
+    environment.cell("[errors of changed values]", ["attribute"] * 3, [found["kind"] for found in errors(mount.volume)])
+
+
+def objects_with_attributes(root):
+    """The objects in a store that have attributes, other than files and directories."""
+    for directory, _, files in os.walk(root):
+        for path in (os.path.join(directory, file) for file in files):
+            if not stat.S_ISREG(os.lstat(path).st_mode) and os.listxattr(path, follow_symlinks=False):
+                yield path
+
+
+def test_namespace_alone(environment):
+    """An attribute needs a name behind its namespace, as on the file system below."""
+    mount = environment.mount()
+    below = environment.new_path("below")
+    os.mkdir(below)
+    results = {}
+    for place in (below, mount.path):
+        write_file(os.path.join(place, "file"), b"")
+        os.mkdir(os.path.join(place, "directory"))
+        for name in ("file", "directory"):
+            path = os.path.join(place, name)
+            for key in ("user.", "trusted.", "security."):
+                results[place, name, key] = [
+                    outcome(lambda: os.setxattr(path, key, b"x")), outcome(lambda: os.getxattr(path, key)),
+                    outcome(lambda: os.removexattr(path, key))]
+    for (place, *what), expected in list(results.items()):
+        if place == below:
+            environment.cell(f"[{what}]", expected, results[(mount.path, *what)])
+    environment.cell("[what that is]", ["EINVAL"] * 3, results[mount.path, "file", "user."])

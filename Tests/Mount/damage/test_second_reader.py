@@ -47,7 +47,7 @@ def make_tree(mount):
     os.makedirs(deep)
     harness.write_file(os.path.join(deep, "o" * 176), b"deep")
 
-    for number, target in enumerate(["a", "../somewhere/else", "/absolute", "t" * 2000, "\u00e9"]):
+    for number, target in enumerate(["a", "../somewhere/else", "/absolute", "t" * 2000, "\u00e9", "o" * 4095]):
         os.symlink(target, os.path.join(root, f"link {number}"))
     os.mkfifo(os.path.join(root, "fifo"), 0o640)
     with socket.socket(socket.AF_UNIX) as server:
@@ -56,6 +56,8 @@ def make_tree(mount):
         os.close(directory)
     if os.geteuid() == 0:
         os.mknod(os.path.join(root, "device"), stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        for name in ("link 1", "fifo", "socket", "device"):
+            os.setxattr(os.path.join(root, name), "trusted.of.another", name.encode(), follow_symlinks=False)
 
     path = os.path.join(root, "hard link 1")
     harness.write_file(path, b"linked")
@@ -109,9 +111,9 @@ def snapshot(root):
                 row.update(size=status.st_size, links=status.st_nlink, contents=harness.read_file(path))
             if stat.S_ISCHR(status.st_mode):
                 row["device"] = status.st_rdev
+            names = [name for name in os.listxattr(path, follow_symlinks=False) if name != "user.protection"]
+            row["xattrs"] = {os.fsencode(name): os.getxattr(path, name, follow_symlinks=False) for name in names}
             if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
-                names = [name for name in os.listxattr(path) if name != "user.protection"]
-                row["xattrs"] = {os.fsencode(name): os.getxattr(path, name) for name in names}
                 try:
                     row["class"] = os.getxattr(path, "user.protection").decode()
                 except OSError:
@@ -138,8 +140,9 @@ def read_again(volume):
                 errors.append(f"{entry.path!r}: departs from the ordinary: {entry.file.departures}")
         if entry.kind == "character device":
             row["device"] = status.st_rdev
+        row["xattrs"] = entry.xattrs
         if entry.kind in ("file", "directory"):
-            row["xattrs"], row["class"] = entry.xattrs, entry.class_name
+            row["class"] = entry.class_name
         found[entry.path] = row
     return found, errors
 
@@ -248,6 +251,7 @@ def test_written_from_the_specification(environment):
         expected["d/" + "x" * 255 + "/" + "y" * 200] = (
             writer.file("d/" + "x" * 255 + "/" + "y" * 200, 3, 10), harness.CLASSES["C"])
         writer.symlink("link", b"some/where")
+        writer.long_symlink("long link", b"some/where/" * 300)
         identifier = writer.volume.file(writer.volume.backing_path("with holes")).id
         writer.attribute("with holes", identifier, b"user.comment", b"a comment")
 
@@ -259,6 +263,8 @@ def test_written_from_the_specification(environment):
                              (harness.read_file(mount / name) == contents, harness.get_class(mount / name)))
         environment.cell(label + "default class", "complete", harness.get_class(mount / "d"))
         environment.cell(label + "link", "some/where", os.readlink(mount / "link"))
+        environment.cell(label + "long link", ("some/where/" * 300, 3300),
+                         (os.readlink(mount / "long link"), os.lstat(mount / "long link").st_size))
         environment.cell(label + "attribute", b"a comment", os.getxattr(mount / "with holes", "user.comment"))
         with open(mount / "with holes", "r+b") as file:
             file.seek(5000)

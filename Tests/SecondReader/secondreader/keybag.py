@@ -236,6 +236,7 @@ class Keys:
         self.header, self.record, self.symlink = (kdf(metadata, x, self.uuid) for x in ("header", "dir-record", "symlink"))
         self.name_iv, self.name_cipher, self.long_name = (
             kdf(metadata, x, self.uuid) for x in ("name-siv", "name-enc", "name-long"))
+        self.overflow = kdf(metadata, "overflow", self.uuid)
         self.xattr_iv, self.xattr_cipher, self.xattr_value = (
             kdf(metadata, x, self.uuid) for x in ("xattr-siv", "xattr-enc", "xattr-value"))
         self.root_id = kdf(metadata, "root-id", self.uuid)[:16]

@@ -162,6 +162,16 @@ def seal_target(keys, target, version=2, nonce=None):
     return p.b64(_seal(keys.symlink, b"", target, version, nonce))
 
 
+def seal_long_target(keys, identifier, length, version=3, nonce=None, form=509):
+    """A link whose target of `length` bytes is in the overflow object `identifier`."""
+    return p.b64(_seal(keys.symlink, b"", (identifier + p.le(length, 4)).ljust(form, b"\0"), version, nonce))
+
+
+def seal_overflow(keys, identifier, content, version=2, nonce=None):
+    """An overflow object's file."""
+    return _seal(keys.overflow, identifier, content, version, nonce)
+
+
 def seal_value(keys, owner, name, value, version=2, nonce=None):
     """An attribute's value; its owner is a file ID or a directory ID."""
     return _seal(keys.xattr_value, owner + name, value, version, nonce)

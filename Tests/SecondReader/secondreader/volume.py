@@ -16,7 +16,11 @@ RECORD_FIELDS = {
     "freshness": (8, 4), "directory ID": (12, 16), "MAC": (-16, 16),
 }
 RESERVED = b".protectfs."
+#: In place of the ID of objects that have none: symlinks and special files.
+NO_ID = bytes(16)
 VERSION = b"\x02"
+#: Version byte of a target that is in an overflow object, the form's length, and the longest target.
+IN_OVERFLOW, LONG_FORM, LONGEST_TARGET = b"\x03", 509, 4095
 
 #: A record that verified: what is not known of it in `newer`; `default` is 0 for no class, and None if it is not known.
 Record = collections.namedtuple("Record", "id default newer")
@@ -118,14 +122,25 @@ class Volume:
         return name
 
     def encode_xattr(self, name, owner):
-        return b"user.pfs." + self._seal_name(name, owner, self.keys.xattr_iv, self.keys.xattr_cipher)
+        return self._xattr_prefix(owner) + self._seal_name(name, owner, self.keys.xattr_iv, self.keys.xattr_cipher)
+
+    @staticmethod
+    def _xattr_prefix(owner):
+        return b"trusted.pfs." if owner == NO_ID else b"user.pfs."
+
+    def decode_xattr(self, backing, owner):
+        """The name of a stored attribute of this object; None if it is none."""
+        prefix = self._xattr_prefix(owner)
+        if not backing.startswith(prefix):
+            return None
+        return self._open_name(backing[len(prefix):], owner, self.keys.xattr_iv, self.keys.xattr_cipher)
 
     def xattrs(self, path, owner):
         result = {}
         for backing in map(os.fsencode, os.listxattr(path, follow_symlinks=False)):
-            if not backing.startswith(b"user.pfs."):
+            name = self.decode_xattr(backing, owner)
+            if name is None:
                 continue
-            name = self._open_name(backing[9:], owner, self.keys.xattr_iv, self.keys.xattr_cipher)
             result[name] = self.xattr_value(os.getxattr(path, backing, follow_symlinks=False), owner, name)
         return result
 
@@ -141,7 +156,28 @@ class Volume:
         return self._open_sealed(self.keys.xattr_value, stored, owner + name, "attribute")
 
     def link_target(self, stored):
-        return self._open_sealed(self.keys.symlink, unb64(stored), b"", "symlink")
+        """A link's target, read from its overflow object if it is there."""
+        form = self.link_form(stored)
+        return form if isinstance(form, bytes) else self.overflow(*form)
+
+    def link_form(self, stored):
+        """A target, or (overflow ID, length) of one in an overflow object."""
+        stored = unb64(stored)
+        if stored[:1] != IN_OVERFLOW:
+            return self._open_sealed(self.keys.symlink, stored, b"", "symlink")
+        form = xchacha_open(self.keys.symlink, stored[1:25], IN_OVERFLOW, stored[25:])
+        if len(form) != LONG_FORM or any(form[20:]) or not 1 <= u32(form, 16) <= LONGEST_TARGET:
+            raise Newer("symlink: form")
+        return form[:16], u32(form, 16)
+
+    def overflow(self, identifier, length):
+        with open(os.path.join(self.root, b".protectfs.overflow", b64(identifier)), "rb") as file:
+            return self.overflow_content(file.read(), identifier, length)
+
+    def overflow_content(self, stored, identifier, length):
+        if len(stored) != 41 + length:
+            raise Refused("overflow object: length")
+        return self._open_sealed(self.keys.overflow, stored, identifier, "overflow object")
 
     def parse_record(self, target):
         data = unb64(target)
@@ -203,6 +239,7 @@ class Volume:
                 children = sorted(os.listdir(backing))
             elif kind == "symlink":
                 entry.target = self.link_target(os.readlink(backing))
+                entry.xattrs = self.xattrs(backing, NO_ID)
             elif kind == "file":
                 entry.file = self.file(backing)
                 entry.protection_class, entry.id = entry.file.protection_class, entry.file.id
@@ -210,6 +247,8 @@ class Volume:
                     entry.xattrs = self.xattrs(backing, entry.id)
                 if entry.file.read_only:
                     entry.newer = "readable only"
+            else:
+                entry.xattrs = self.xattrs(backing, NO_ID)
         except Newer as error:
             entry.error = entry.newer = str(error)
         except (Refused, OSError) as error:

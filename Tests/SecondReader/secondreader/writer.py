@@ -6,7 +6,8 @@ import os
 from . import primitives as p
 from .files import capacity, length_of_size
 from .keybag import A, ALL_KEYS, B, BIND_DEVICE, C, D, INACTIVE, M, SPARE, U, BundleEntry, Keybag, Keys
-from .signing import join_keybag, make_record, make_slot, seal_page, seal_target, seal_value, wrap_header
+from .signing import (join_keybag, make_record, make_slot, seal_long_target, seal_overflow, seal_page, seal_target, seal_value,
+                      wrap_header)
 from .volume import Volume
 
 PASSPHRASE, DEVICE_KEY = b"correct horse", hashlib.blake2b(b"device key", digest_size=32).digest()
@@ -117,6 +118,19 @@ class Writer:
     def symlink(self, path, target):
         os.symlink(seal_target(self.keys, target, nonce=rnd("link " + path, 24)), self._place(path))
 
+    def long_symlink(self, path, target):
+        """A symlink whose target is an overflow object."""
+        os.symlink(seal_long_target(self.keys, self._overflow(path, target), len(target), nonce=rnd("link " + path, 24)),
+                   self._place(path))
+
+    def _overflow(self, label, content):
+        """The ID of a new overflow object."""
+        identifier, place = rnd("overflow " + label, 16), os.path.join(self.root, b".protectfs.overflow")
+        os.makedirs(place, exist_ok=True)
+        with open(os.path.join(place, p.b64(identifier)), "wb") as file:
+            file.write(seal_overflow(self.keys, identifier, content, nonce=rnd("content " + label, 24)))
+        return identifier
+
     def attribute(self, path, owner, name, value):
         os.setxattr(self.volume.backing_path(path), self.volume.encode_xattr(name, owner),
-                    seal_value(self.keys, owner, name, value, nonce=rnd("xattr " + path, 24)))
+                    seal_value(self.keys, owner, name, value, nonce=rnd("xattr " + path, 24)), follow_symlinks=False)

@@ -1,0 +1,119 @@
+// Overflow objects: what has no room in its own object of the store, each in a file of the directory `.protectfs.overflow`.
+
+internal import BackingStore
+internal import Glibc
+internal import HostSystem
+internal import Keybag
+internal import VolumeFormat
+
+/// The directory of overflow objects, and what is in it. Thread-safe.
+///
+/// An object is written once and never changed. It is durable before anything refers to it, and removed after nothing refers to
+/// it any more; so a crash can only leave objects to which nothing refers, and a check finds them.
+final class OverflowObjects: Sendable {
+    private let root: BackingDirectory
+    private let keys: MetadataKeys
+    private let opened = Lock<BackingDirectory?>(nil)
+
+    init(root: BackingDirectory, keys: MetadataKeys) {
+        self.root = root
+        self.keys = keys
+    }
+
+    /// Writes `content` into a new object, which is durable when this returns.
+    func add(_ content: Span<UInt8>) throws(Errno) -> OverflowReference {
+        let directory = try opened.withLock { (opened: inout BackingDirectory?) throws(Errno) -> BackingDirectory in
+            if let opened { return opened }
+            let directory = try make()
+            opened = directory
+            return directory
+        }
+        let id = NameCipher.randomID()
+        let sealed = Envelope.seal(content, key: keys.overflow, boundTo: NameCipher.bytes(of: id))
+        let name = Self.name(of: id)
+        let file = try directory.createFile(name, mode: 0o600)
+        do throws(Errno) {
+            try file.giveToOwner(of: root)
+            try file.write(sealed.span, at: 0)
+            try file.synchronize(dataOnly: false)
+            try directory.synchronize()
+        } catch {
+            try? directory.unlink(name)
+            throw error
+        }
+        return OverflowReference(id: id, contentLength: content.count)
+    }
+
+    /// The content to which a reference leads.
+    ///
+    /// - Parameter owner: what refers to it, for the error if it is missing, does not verify, or is of a newer version.
+    func content(of reference: OverflowReference, owner: Damage) throws(VolumeError) -> [UInt8] {
+        let stored: [UInt8]
+        do throws(Errno) {
+            let file = try directory().openFile(Self.name(of: reference.id), .readOnly)
+            let length = Envelope.storedLength(content: reference.contentLength)
+            guard try file.status().size == UInt64(length) else { throw .ENOENT }
+            var bytes = [UInt8](repeating: 0, count: length)
+            var room = bytes.mutableSpan
+            guard try file.read(into: &room, at: 0) == length else { throw .ENOENT }
+            stored = bytes
+        } catch {
+            throw Self.isMissing(error) ? .damaged(owner) : .store(error)
+        }
+        guard let content = Envelope.open(stored, key: keys.overflow, boundTo: NameCipher.bytes(of: reference.id))
+        else {
+            throw .damaged(owner)
+        }
+        guard Envelope.isOurs(stored) else { throw .newer(owner) }
+        return content
+    }
+
+    /// Removes an object to which nothing refers any more.
+    func remove(_ id: ObjectID) {
+        try? directory().unlink(Self.name(of: id))
+    }
+
+    /// The directory; ENOENT if the volume never had an overflow object.
+    func directory() throws(Errno) -> BackingDirectory {
+        try opened.withLock { (opened: inout BackingDirectory?) throws(Errno) -> BackingDirectory in
+            if let opened { return opened }
+            let directory = try root.openDirectory(BackingName.overflow)
+            opened = directory
+            return directory
+        }
+    }
+
+    private func make() throws(Errno) -> BackingDirectory {
+        do throws(Errno) {
+            try root.createDirectory(BackingName.overflow, mode: 0o700)
+            try root.node(BackingName.overflow).giveToOwner(of: root)
+            try root.synchronize()
+        } catch { if error != .EEXIST { throw error } }
+        return try root.openDirectory(BackingName.overflow)
+    }
+
+    private static func isMissing(_ error: Errno) -> Bool {
+        switch error {
+        case .ENOENT, .ENOTDIR, .ELOOP, .EISDIR, .ENXIO: true
+        default: false
+        }
+    }
+
+    /// The name of an object in the directory.
+    static func name(of id: ObjectID) -> EntryName { BackingName.known(Base64URL.encode(id.bytes.span)) }
+
+    /// The object with a name in the directory; nil for a name that no object has.
+    static func id(of name: EntryName) -> ObjectID? {
+        guard let bytes = Base64URL.decode(Array(name.bytes).span), bytes.count == ObjectID.length else { return nil }
+        return ObjectID(bytes.span)
+    }
+}
+
+extension BackingNode {
+    /// Gives an object of the volume's own, which root has made, to the owner of the volume.
+    func giveToOwner(of root: BackingDirectory) throws(Errno) {
+        guard geteuid() == 0 else { return }
+        let status = try root.status()
+        try setOwner(status.owner, group: status.group)
+    }
+}
