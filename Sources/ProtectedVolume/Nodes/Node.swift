@@ -17,12 +17,17 @@ struct InodeKey: Hashable, Sendable {
 }
 
 /// The place of an object: its directory and its encoded name there.
-struct Place: Sendable, Equatable {
+struct Place: Sendable, Hashable {
     var parent: Node
     var name: EntryName
 
     static func == (one: Place, other: Place) -> Bool {
         one.parent === other.parent && one.name == other.name
+    }
+
+    func hash(into hasher: inout Hasher) {
+        hasher.combine(ObjectIdentifier(parent))
+        hasher.combine(name)
     }
 }
 
@@ -92,8 +97,8 @@ package final class Node: Sendable {
 struct NodeState: Sendable {
     /// The place; nil for the root, and when no known name is left.
     var place: Place?
-    /// Further names of a hard-linked file.
-    var otherPlaces: [Place] = []
+    /// Further names of a hard-linked file, which can be many thousands.
+    var otherPlaces: Set<Place> = []
     /// A handle that keeps a nameless inode reachable until it is forgotten.
     var pin: UnlinkedInodeHandle?
     /// The content, while a handle is open.

@@ -147,26 +147,27 @@ final class NodeTable: Sendable {
 
     /// Adds a place. A node that is no longer in the table, but whose request still runs, does not hold its directory.
     private func add(_ place: Place, to node: Node, in contents: inout Contents) {
-        if contents.knows(node) { contents.hold(place.parent) }
-        let pin = node.state.withLock { state in
-            if state.place == nil { state.place = place } else { state.otherPlaces.append(place) }
+        let (isNew, pin) = node.state.withLock { state in
             var pin: UnlinkedInodeHandle?
             swap(&pin, &state.pin)
-            return pin
+            if state.place == nil {
+                state.place = place
+                return (true, pin)
+            }
+            return (state.place != place && state.otherPlaces.insert(place).inserted, pin)
         }
         _ = pin
+        if isNew, contents.knows(node) { contents.hold(place.parent) }
     }
 
     /// Removes a place. Another known name replaces it, if there is one.
     private func remove(_ place: Place, from node: Node, in contents: inout Contents) {
         let isRemoved = node.state.withLock { state in
             if state.place == place {
-                state.place = state.otherPlaces.popLast()
+                state.place = state.otherPlaces.popFirst()
                 return true
             }
-            guard let index = state.otherPlaces.firstIndex(of: place) else { return false }
-            state.otherPlaces.remove(at: index)
-            return true
+            return state.otherPlaces.remove(place) != nil
         }
         if isRemoved, contents.knows(node) { drop(place.parent, in: &contents, by: 1, lookups: 0) }
     }
@@ -209,7 +210,7 @@ final class NodeTable: Sendable {
     /// Forgets a wrong place and returns true. Keeps it and returns false if no other place is known.
     func forgetPlace(_ place: Place, of node: Node) -> Bool {
         contents.withLock { contents in
-            let hasOther = node.state.withLock { $0.allPlaces.count > 1 }
+            let hasOther = node.state.withLock { !$0.otherPlaces.isEmpty }
             if hasOther { remove(place, from: node, in: &contents) }
             return hasOther
         }
