@@ -56,6 +56,10 @@ def test_appended_again_and_again(environment):
     as_below(environment, sides.appended, count=100, reopens=True)
 
 
+def test_raced(environment):
+    as_below(environment, sides.raced)
+
+
 def test_counted(environment):
     as_below(environment, sides.counted)
 
