@@ -109,7 +109,7 @@ package struct MountOption: Sendable {
         },
         flag(
             "shared",
-            "other machines write the same volume: use short cache lifetimes and no write-back cache, and tolerate crash damage"
+            "other machines write the same volume: take locks in the store, look names up each time, use no write-back cache, and tolerate crash damage"
         ) { $0.volume.isShared = true },
         flag("strict", "never tolerate crash damage: every file that looks cut, zeroed or stale is an error") {
             $0.volume.isStrict = true

@@ -35,7 +35,8 @@ struct Handle: Sendable, Equatable {
     }
 
     var number: UInt64 {
-        UInt64(serial) << 40 | UInt64(UInt32(bitPattern: process)) << 8 | (isFlushers ? 4 : 0) | (isWritable ? 2 : 0) | (isDirect ? 1 : 0)
+        UInt64(serial) << 40 | UInt64(UInt32(bitPattern: process)) << 8 | (isFlushers ? 4 : 0) | (isWritable ? 2 : 0)
+            | (isDirect ? 1 : 0)
     }
 
     /// Whether writes through it may leave dirty pages.

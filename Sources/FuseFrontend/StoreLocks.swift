@@ -85,7 +85,8 @@ final class StoreLocks: Sendable {
         let wait = InterruptibleCall()
         waiting.withLock { $0[ObjectIdentifier(wait)] = wait }
         let parked = WaitingReply(reply) { [self] in cancel(wait) }
-        let thread = BackgroundThread(name: "pfs-lock", stackSize: 256 << 10, receiving: InterruptibleCall.signal) { [self] in
+        let thread = BackgroundThread(name: "pfs-lock", stackSize: 256 << 10, receiving: InterruptibleCall.signal) {
+            [self] in
             let error = wait.run { () throws(Errno) in try file.setLock(kind, range, waits: true) }
             waiting.withLock { $0[ObjectIdentifier(wait)] = nil }
             if let reply = parked.take() { done(reply, error) }

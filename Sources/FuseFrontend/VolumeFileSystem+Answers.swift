@@ -14,6 +14,7 @@ enum OpenFlags {
     static let writeOnly: Int32 = 1
     static let truncate: Int32 = 0o1000
     static let append: Int32 = 0o2000
+    static let exclusive: Int32 = 0o200
     #if arch(arm64) || arch(arm)
         /// O_DIRECT, which is not the same number everywhere.
         static let direct: Int32 = 0o200000
@@ -148,7 +149,8 @@ extension VolumeFileSystem {
     func shown(_ entry: ProtectedVolume.Entry, afterChange: Bool = false) -> FuseBridge.Entry {
         FuseBridge.Entry(
             node: entry.node.number, generation: UInt64(entry.node.generation), attributes: shown(entry.attributes),
-            attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange), entryTimeout: entryTimeout(entry.node))
+            attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange),
+            entryTimeout: entryTimeout(entry.node))
     }
 
     /// Answers with an entry whose lookup the volume has counted. Takes the lookup back if the kernel did not take the answer.

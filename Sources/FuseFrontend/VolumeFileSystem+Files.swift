@@ -33,6 +33,26 @@ extension VolumeFileSystem {
         return handle
     }
 
+    /// Creates a file. If another machine has just done so, its file is opened, unless the program wants to be the one that makes
+    /// it. On other mounts the kernel knows which names exist.
+    func createOrOpen(
+        _ name: [UInt8], in parent: Node, mode: UInt32, _ flags: Int32, _ request: borrowing Request
+    ) throws(VolumeError) -> (entry: ProtectedVolume.Entry, content: FileContent) {
+        do throws(VolumeError) {
+            return try volume.create(name, in: parent, mode: mode, caller: Caller(request))
+        } catch {
+            guard isShared, error.errno == .EEXIST, flags & OpenFlags.exclusive == 0 else { throw error }
+        }
+        let entry = try volume.lookup(name, in: parent)
+        do throws(VolumeError) {
+            // A new file is retained as writable, too.
+            return (entry, try volume.open(entry.node, writable: true, truncate: flags & OpenFlags.truncate != 0))
+        } catch {
+            volume.forget(entry.node, count: 1)
+            throw error
+        }
+    }
+
     /// Takes an open for reading for an access if the kernel may answer reads from its cache, of which nobody tells us.
     func noteCachedAccess(_ node: Node, _ content: FileContent, _ flags: Int32, _ request: borrowing Request) {
         guard node.mayHavePages, OpenFlags.isAccess(flags), !calls.isOwn(request.process) else { return }

@@ -29,8 +29,8 @@ extension VolumeFileSystem {
                 return reply.lock(LockedBytes(kind: .none, first: bytes.first, last: bytes.last))
             }
             let last = found.range.upperBound >= LockRange.lastOfPrograms ? LockRange.end : found.range.upperBound
-            reply.lock(
-                LockedBytes(kind: found.kind == .shared ? .shared : .exclusive, first: found.range.lowerBound, last: last))
+            let kind: LockKind = found.kind == .shared ? .shared : .exclusive
+            reply.lock(LockedBytes(kind: kind, first: found.range.lowerBound, last: last))
         } catch {
             reply.error(error.rawValue)
         }
@@ -73,9 +73,10 @@ extension VolumeFileSystem {
             return reply.error(Errno.ENOLCK.rawValue)
         }
         do throws(Errno) {
-            try take(kind, range, of: own, releasing: range == LockRange.wholeFile ? locks.wholeLock(of: owner) : .none, note)
+            let held = range == LockRange.wholeFile ? locks.wholeLock(of: owner) : .none
+            try take(kind, range, of: own, releasing: held, note)
             note(kind)
-            return answerLock(kind, number, reply)
+            return answerLock(kind, file, reply)
         } catch {
             guard error == .EAGAIN || error == .EACCES, kind != .none else { return reply.error(error.rawValue) }
             guard waits else { return reply.error(Errno.EAGAIN.rawValue) }
@@ -83,7 +84,7 @@ extension VolumeFileSystem {
         locks.wait(for: kind, range, of: own, reply) { [self] (reply, error) in
             if let error { return reply.error(error.rawValue) }
             note(kind)
-            answerLock(kind, number, reply)
+            answerLock(kind, file, reply)
         }
     }
 
@@ -104,9 +105,11 @@ extension VolumeFileSystem {
 
     /// Answers when the kernel has forgotten what it knows of the file, so that a program that has got a lock sees what others
     /// have written under theirs. Another thread does that, because a handler must not notify.
-    private func answerLock(_ kind: StoreLock, _ number: NodeID, _ reply: consuming Reply) {
-        guard kind != .none, calls.canDropPages else { return reply.success() }
+    private func answerLock(_ kind: StoreLock, _ file: OpenFile, _ reply: consuming Reply) {
+        guard kind != .none else { return reply.success() }
+        file.content.forgetCached()
+        guard calls.canDropPages else { return reply.success() }
         let parked = ParkedReply(reply)
-        calls.dropPages(of: number, at: 0, count: 0) { parked.take()?.success() }
+        calls.dropPages(of: file.node.number, at: 0, count: 0) { parked.take()?.success() }
     }
 }

@@ -251,7 +251,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let (entry, content) =
                 name.equals(Session.noName)
                 ? try volume.createNameless(in: parent, mode: mode, caller: Caller(request))
-                : try volume.create(copyBytes(name), in: parent, mode: mode, caller: Caller(request))
+                : try createOrOpen(copyBytes(name), in: parent, mode: mode, flags, request)
             // The volume retains a new file as writable, whatever the flags say.
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
             let handle = opened(

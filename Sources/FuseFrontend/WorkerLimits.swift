@@ -20,8 +20,8 @@ package struct WorkerLimits: Sendable, Equatable {
     }
 
     /// The most threads of a mount that nothing hinders: workers, those of parked reads, and one each for the helper, the
-    /// evictor, the timer, mending, pages to drop after direct writes, and what the kernel is told late.
-    package static var threads: Int { ofThisProcess().workers + 9 }
+    /// evictor, the timer, mending, pages to drop after direct writes, what the kernel is told late, and waits for locks to end.
+    package static var threads: Int { ofThisProcess().workers + 10 }
 
     static func ofThisProcess() -> WorkerLimits {
         WorkerLimits(largeBuffers: BufferPool.shared.largeCount)

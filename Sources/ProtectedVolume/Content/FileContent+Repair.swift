@@ -20,6 +20,12 @@ extension FileContent {
             try synchronizeBacking(dataOnly: true)
             state.withLock { $0.recovery.repair = .none }
         case .full:
+            if context.isShared, try isWhole(now, access) {
+                return state.withLock { state in
+                    state.recovery.repair = .none
+                    state.recovery.isTolerant = false
+                }
+            }
             try preservingTime { () throws(VolumeError) in try repairAll(now, access) }
             reportEvidence(.repaired, page: 0)
         }

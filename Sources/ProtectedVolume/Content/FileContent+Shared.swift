@@ -37,7 +37,9 @@ extension FileContent {
         let now = snapshot
         guard now.pageZero != .pending else { return }
         let length = try store { () throws(Errno) in try backing.status().size }
-        if now.pageZero == .written, length == geometry.backingLength(size: now.size), try hasHeader(now.header) { return }
+        if now.pageZero == .written, length == geometry.backingLength(size: now.size), try hasHeader(now.header) {
+            return
+        }
         try context.buffers.withBuffer(pageCount: 2) { (buffer: inout CipherBuffer) throws(VolumeError) in
             guard let header = try Self.firstPage(in: context, backing, length: length, into: &buffer) else {
                 if now.pageZero == .missing { return }
@@ -64,6 +66,19 @@ extension FileContent {
         }
     }
 
+    /// Whether rule R5 has nothing to mend: another machine has written the file last, and did not crash. The caller holds all of it.
+    ///
+    /// Then nothing is rewritten or synced, although this mount will write page 0 under its own epoch: until that epoch is closed,
+    /// which makes the whole file durable, it counts as one that ended badly.
+    func isWhole(_ now: FileState, _ access: Operation) throws(VolumeError) -> Bool {
+        guard !now.recovery.hasEvidence, now.pageZero == .written else { return false }
+        let last = lastBlock(size: now.size)
+        for block in stride(from: 1, to: last, by: 64) {
+            if try repairMiddle(block..<min(block + 64, last), now, access, isDry: true) { return false }
+        }
+        return true
+    }
+
     /// Whether the store still has this header. The MAC covers all of it.
     private func hasHeader(_ header: FileHeader) throws(VolumeError) -> Bool {
         var bytes = InlineArray<128, UInt8>(repeating: 0)
@@ -81,6 +96,11 @@ extension FileContent {
             guard length != geometry.backingLength(size: size) else { return }
         }
         try holdingStore(exclusive: false) { () throws(VolumeError) in }
+    }
+
+    /// Drops what this machine has cached of the file on a network file system. Called when a program has got a lock.
+    package func forgetCached() {
+        if context.isShared, context.cutNeedsSync { backing.forgetCached() }
     }
 
     /// The size of an open file whose backing file has this length now.

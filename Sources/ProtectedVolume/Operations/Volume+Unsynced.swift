@@ -82,10 +82,10 @@ extension Volume {
             let file = if let content = content(of: node) { content.backing } else { try openBacking(node) }
             try below { () throws(Errno) in try file.synchronize(dataOnly: false) }
         } catch {
-            // What has no name needs no sync, and with another object this mount has nothing to do.
-            guard node.isUnlinked || error == .stale || error == .noEntry || error == .store(.ENOENT) else {
-                throw error
-            }
+            // What has no name needs no sync, and with another object this mount has nothing to do. ESTALE is what a network file
+            // system says of an object that another machine has removed.
+            let isGone = error == .noEntry || error == .store(.ENOENT) || error == .store(.ESTALE)
+            guard node.isUnlinked || error == .stale || isGone else { throw error }
         }
     }
 }

@@ -56,6 +56,10 @@ def test_appended_again_and_again(environment):
     as_below(environment, sides.appended, count=100, reopens=True)
 
 
+def test_raced(environment):
+    as_below(environment, sides.raced)
+
+
 def test_counted(environment):
     as_below(environment, sides.counted)
 
@@ -228,6 +232,49 @@ def test_lock_of_one(environment):
     for letter in "ABC":
         environment.cell(f"[after it: {letter}]", True, read_file(one / f"{letter}/file") == pattern(9_149, seed=149))
         environment.cell(f"[after it: names in {letter}]", 151, len(os.listdir(one / letter)))
+
+
+def test_read_only_side(environment):
+    """A side that only reads follows what the other writes, and the locks of both count."""
+    volume = environment.volume()
+    one = environment.mount(volume, options=("shared",))
+    other = environment.mount(volume, options=("shared", "ro"))
+    for size in (10, 9_000, 300_000, 100, 0):
+        write_file(one / "file", pattern(size, seed=size + 1), os.O_TRUNC)
+        environment.cell(f"[size {size}]", True, read_file(other / "file") == pattern(size, seed=size + 1))
+    environment.cell("[a write]", "EROFS", outcome(write_file, other / "file", b"content"))
+    for lock in (fcntl.lockf, fcntl.flock):
+        with open(other / "file", "rb") as file:
+            with sides.holder(one / "file", lock):
+                environment.cell(f"[{lock.__name__}: held there]", "EAGAIN", outcome(lock, file, fcntl.LOCK_SH | fcntl.LOCK_NB))
+            environment.cell(f"[{lock.__name__}: free]", "works", sides.soon(outcome, lock, file, fcntl.LOCK_SH | fcntl.LOCK_NB))
+            with open(one / "file", "r+b") as writer:
+                environment.cell(f"[{lock.__name__}: held here]", "EAGAIN", outcome(lock, writer, fcntl.LOCK_EX | fcntl.LOCK_NB))
+
+
+def test_stopped(environment):
+    """A daemon is stopped while both append, perhaps with the file's lock: other files stay usable, and no line is lost."""
+    one, other = two_mounts(environment)
+    write_file(one / "log", b"")
+    counts = [crashing_appender(mount / "log", side) for side, mount in ((1, one), (2, other))]
+    for number in range(8):
+        before = [count.value() for count in counts]
+        wait_until(lambda: all(count.value() > old + 20 for count, old in zip(counts, before)), what="lines of both sides")
+        os.kill(one.pid, signal.SIGSTOP)
+        try:
+            for again in range(20):
+                write_file(other / f"beside {again}", pattern(9_000, seed=number + 1), os.O_TRUNC)
+                environment.cell(f"[beside {again}]", True, read_file(other / f"beside {again}") == pattern(9_000, seed=number + 1))
+            time.sleep(0.05)
+        finally:
+            os.kill(one.pid, signal.SIGCONT)
+    for count in counts:
+        count.end()
+    lines = read_file(one / "log").splitlines(True)
+    for side, count in ((1, counts[0].value()), (2, counts[1].value())):
+        found = [text for text in lines if text.startswith(b"%d " % side)]
+        environment.cell(f"[lines of side {side}]", [sides.line(side, number) for number in range(count)], found[:count])
+    environment.cell("[nothing else]", True, len(lines) <= sum(count.value() for count in counts) + 2)
 
 
 def test_crash_of_one(environment):

@@ -6,11 +6,11 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
 
 import crashes
 import harness
 from checks import errors
+from replicas import directory, glusterfs
 from test_losing_store import RENAME_NOREPLACE, new_volume, rename
 
 
@@ -42,54 +42,8 @@ def ntfs(environment, path):
     harness.run("ntfs-3g", image, path)
 
 
-@contextlib.contextmanager
-def gluster_daemon(environment):
-    """GlusterFS's own daemon, where none runs yet; it ends with its processes."""
-    started = None
-    if harness.run("gluster", "peer", "status", ok=False).returncode != 0:
-        where = directory(environment, "glusterd")
-        words = ["glusterd", "--no-daemon", "--log-file", where + "/log", "--pid-file", where + "/pid"]
-        started = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        harness.wait_until(lambda: harness.run("gluster", "peer", "status", ok=False).returncode == 0, what="glusterd")
-    try:
-        yield
-    finally:
-        if started:
-            started.terminate()
-            started.wait()
-
-
-@contextlib.contextmanager
-def glusterfs(environment, path):
-    """Two replicas on one machine."""
-    host = harness.run("hostname", "-I").stdout.split()
-    if not host:
-        raise harness.Skip("GlusterFS needs an address other than 127.0.0.1")
-    below, name = directory(environment, "bricks"), f"protectfs-test-{os.getpid()}"
-    harness.run("mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", below)
-    gluster = ["gluster", "--mode=script", "volume"]
-    with gluster_daemon(environment):
-        try:
-            bricks = [f"{host[0]}:{below}/{number}" for number in (1, 2)]
-            harness.run(*gluster, "create", name, "replica", "2", *bricks, "force")
-            harness.run(*gluster, "start", name)
-            harness.run("mount", "-t", "glusterfs", f"{host[0]}:/{name}", path)
-            yield
-        finally:
-            harness.run("umount", "-l", path, ok=False)
-            harness.run(*gluster, "stop", name, "force", ok=False)
-            harness.run(*gluster, "delete", name, ok=False)
-            harness.run("umount", "-l", below, ok=False)
-
-
 STORES = {"bindfs": (bindfs, "bindfs"), "mergerfs": (mergerfs, "mergerfs"), "encfs": (encfs, "encfs"),
           "gocryptfs": (gocryptfs, "gocryptfs"), "ntfs-3g": (ntfs, "ntfs-3g"), "GlusterFS": (glusterfs, "glusterd")}
-
-
-def directory(environment, name):
-    path = environment.new_path(name)
-    os.makedirs(path)
-    return path
 
 
 class Place:

@@ -222,6 +222,23 @@ def databases(one, other, rows=40):
     return seen
 
 
+def race(directory, rounds):
+    """Opens many new names, in the same order as the other side."""
+    for number in range(rounds):
+        os.close(os.open(os.path.join(directory, f"raced {number}"), os.O_CREAT | os.O_WRONLY))
+        handle = os.open(os.path.join(directory, f"raced log {number}"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        os.write(handle, b"a line\n")
+        os.close(handle)
+
+
+def raced(one, other, rounds=150):
+    """Both make the same files with O_CREAT at the same time."""
+    with child(race, one, rounds), child(race, other, rounds):
+        pass
+    found = {read_file(os.path.join(one, f"raced log {number}")) for number in range(rounds)}
+    return [("each wrote its line", found), ("names", sorted(os.listdir(one)) == sorted(os.listdir(other)))]
+
+
 def fill(directory, side, count):
     for number in range(count):
         path = os.path.join(directory, f"{side}-{number % 25}")
@@ -258,8 +275,10 @@ def holding(path, lock, ready, flags=fcntl.LOCK_EX):
 
 
 @contextlib.contextmanager
-def holder(path, lock, flags=fcntl.LOCK_EX):
+def holder(path, lock, flags=fcntl.LOCK_EX, makes=False):
     """A process that holds a lock; it is killed at the end, if not before."""
+    if makes:
+        write_file(path, b"")
     end, ready = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -31,7 +31,7 @@ function __protectfs_mount_options
     printf '%s\t%s\n' default_class=completeUnlessOpen 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
     printf '%s\t%s\n' default_class=completeUntilFirstUserAuthentication 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
     printf '%s\t%s\n' default_class=none 'the class of new files in directories that have no default, unless the volume has a default of its own (set with protectfs class set on the root of the mount)'
-    printf '%s\t%s\n' shared 'other machines write the same volume: use short cache lifetimes and no write-back cache, and tolerate crash damage'
+    printf '%s\t%s\n' shared 'other machines write the same volume: take locks in the store, look names up each time, use no write-back cache, and tolerate crash damage'
     printf '%s\t%s\n' strict 'never tolerate crash damage: every file that looks cut, zeroed or stale is an error'
     printf '%s\t%s\n' recover 'tolerate crash damage in every file, for a restored snapshot'
     printf '%s\t%s\n' no_family_class 'give a new file the class of its directory only: ignore the files that its name belongs to, and the file that had its name a moment ago'
