@@ -1,4 +1,4 @@
-// Makes the kernel write back the dirty pages of a file. Used for files of the daemon's own mount.
+// Looks at objects of the daemon's own mount, and makes the kernel write back the dirty pages of a file.
 
 internal import CLinuxShim
 internal import Glibc
@@ -13,11 +13,31 @@ extension HostFile {
 }
 
 extension HostDirectory {
+    /// The directory at `path`, following symlinks, only to look at what is below. inotify(7) does not tell of it (O_PATH).
+    public static func find(path: String) throws(Errno) -> HostDirectory {
+        let flags = pfs_O_PATH | pfs_O_DIRECTORY | O_CLOEXEC
+        return HostDirectory(HostObject(taking: try retrying { unsafe Glibc.open(path, flags) }, isPath: true))
+    }
+
+    /// The object at `path`, relative to this directory. Does not follow symlinks, and inotify(7) does not tell of it.
+    public func find(_ path: [[UInt8]]) throws(Errno) -> BackingNode {
+        BackingNode(try object(at: path))
+    }
+
     /// Opens the file at `path`, relative to this directory, only for `writeBack`. Does not follow symlinks.
     ///
     /// Unlike `openFile` it never adds permissions to the mode, because changing the mode takes the inode's lock.
     /// - Throws: ESTALE if the object there is not `inode`.
     public func openForWriteBack(_ path: [[UInt8]], inode: UInt64) throws(Errno) -> HostFile {
+        let found = try object(at: path)
+        let status = try found.status()
+        try checkIsFile(status.kind)
+        guard status.inode == inode else { throw .ESTALE }
+        return HostFile(
+            HostObject(taking: try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
+    }
+
+    private func object(at path: [[UInt8]]) throws(Errno) -> HostObject {
         guard !path.isEmpty, path.allSatisfy({ EntryName($0) != nil }) else { throw .EINVAL }
         let joined = Array(path.joined(separator: [UInt8(ascii: "/")])) + [0]
         let flags = pfs_O_PATH | pfs_O_NOFOLLOW | O_CLOEXEC
@@ -29,11 +49,6 @@ extension HostDirectory {
                     host.number, start.assumingMemoryBound(to: CChar.self), flags, 0)
             }
         }
-        let found = HostObject(taking: number, isPath: true)
-        let status = try found.status()
-        try checkIsFile(status.kind)
-        guard status.inode == inode else { throw .ESTALE }
-        return HostFile(
-            HostObject(taking: try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
+        return HostObject(taking: number, isPath: true)
     }
 }

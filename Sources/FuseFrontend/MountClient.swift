@@ -20,11 +20,19 @@ struct MountClient: Sendable {
     /// `st_dev` of everything in the mount. Anything mounted over it, or put in its place, has another one.
     let device: UInt64
 
-    /// The object at `path` from the root, by descriptors, following no symlink.
+    /// The object at `path` from the root, following no symlink. Programs that watch its directory are not told.
     private func node(at path: [[UInt8]]) throws(Errno) -> BackingNode {
-        var directory: BackingDirectory = try HostDirectory.open(path: mountPoint)
-        guard try directory.status().device == device else { throw .EXDEV }
-        guard let last = path.last else { return directory }
+        let root = try HostDirectory.find(path: mountPoint)
+        guard try root.status().device == device else { throw .EXDEV }
+        guard let last = path.last else { return root }
+        do throws(Errno) {
+            return try root.find(path)
+        } catch {
+            guard error == .EACCES || error == .ENAMETOOLONG else { throw error }
+        }
+        // A path of more than 4,095 bytes, or below a directory that its owner may not search: one by one, which gives the
+        // permission for a moment.
+        var directory: BackingDirectory = root
         for component in path.dropLast() {
             guard let name = EntryName(component) else { throw .EINVAL }
             directory = try directory.openDirectory(name)
@@ -47,7 +55,7 @@ struct MountClient: Sendable {
     /// Opens the file at `path` so that the kernel can be told to write it back. Nil if it cannot be opened, or if the path
     /// leads to another file.
     func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
-        guard let root = try? HostDirectory.open(path: mountPoint), (try? root.status().device) == device else {
+        guard let root = try? HostDirectory.find(path: mountPoint), (try? root.status().device) == device else {
             return nil
         }
         return try? root.openForWriteBack(path, inode: inode)

@@ -18,9 +18,9 @@ WATCHED = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
 
 
 class Watch:
-    def __init__(self, directory):
+    def __init__(self, directory, events=WATCHED):
         self.handle = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        assert self.handle >= 0 and libc.inotify_add_watch(self.handle, os.fsencode(directory), WATCHED) >= 0
+        assert self.handle >= 0 and libc.inotify_add_watch(self.handle, os.fsencode(directory), events) >= 0
 
     def events(self, settle=0.3):
         """The events until none comes for a while, as (event, name)."""
@@ -105,6 +105,44 @@ def test_one_event_per_change(environment):
             if letter == "A" and name != "chmod":
                 # Slow writes are further apart than the time for which what is to be told is collected.
                 environment.cell(f"[{letter}, {name}] few events of times", True, times <= (3 if name == "slow writes" else 1))
+
+
+def test_nobody_looks_at_directories(environment):
+    """What the daemon does through its own mount opens no directory, of which a file manager would be told."""
+    mount = environment.mount()
+    directory = mount / "A"
+    os.mkdir(directory)
+    set_class(directory, "A")
+    path = os.path.join(directory, "file")
+    write_file(path, b"old")
+    # IN_OPEN and IN_CLOSE_NOWRITE; with IN_ISDIR they have no name.
+    watches = [Watch(place, 0x20 | 0x10) for place in (mount.path, directory)]
+    for change in (write, write_slowly, append, save):
+        change(path)
+        told = [event for watch in watches for event in watch.events()]
+        environment.cell(f"[{change.__name__}] directories opened", [], [event for event in told if event[1] in ("", "A")])
+        environment.cell(f"[{change.__name__}] the file", True, any(name.startswith("file") for _, name in told))
+    for watch in watches:
+        watch.close()
+
+
+def test_time_of_a_deep_file(environment):
+    """The time of a write reaches the kernel also where the path is longer than one call may have it."""
+    mount = environment.mount()
+    set_class(mount.path, "A")
+    here = os.open(mount.path, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=here)
+        deeper = os.open("d" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    handle = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
+    os.utime(handle, ns=(10 ** 18, 10 ** 18))
+    before = time.time_ns()
+    os.write(handle, b"new")
+    os.close(handle)
+    environment.cell("its time", True, os.stat("file", dir_fd=here).st_mtime_ns > before - 20_000_000)
+    os.close(here)
 
 
 def test_time_is_seen_after_a_write(environment):

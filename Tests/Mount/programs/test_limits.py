@@ -1,6 +1,7 @@
-"""What statvfs(2) promises, and times at the limits of what the store can keep, compared with ext4."""
+"""What statvfs(2) promises, and times and sizes at the limits of what the store can keep, compared with ext4."""
 
 import ctypes
+import mmap
 import os
 
 from harness import outcome, run, set_class, write_file
@@ -8,6 +9,7 @@ from stores import store
 
 libc = ctypes.CDLL(None, use_errno=True)
 libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+LARGEST = 1 << 44  # a file of ext4 with blocks of 4,096 bytes is shorter
 
 
 def allocate(path, length):
@@ -81,3 +83,56 @@ def test_change_times_over_a_remount(environment):
     earlier = {path: (before[path], os.stat(path).st_ctime_ns) for path in paths
                if os.stat(path).st_ctime_ns < before[path] - 20_000_000}
     environment.cell("change times that went back", {}, earlier)
+
+
+def beyond(place, letter=None):
+    """What calls say of the offset at which the store's largest file ends, and the size that they leave."""
+    path, found = os.path.join(place, f"large {letter}"), {}
+    page, other = mmap.mmap(-1, 4096), os.path.join(place, "source")
+    write_file(other, b"x" * 5000)
+    for name, action in (("ftruncate", lambda handle: os.ftruncate(handle, LARGEST + 1)),
+                         ("fallocate", lambda handle: reserve(handle, LARGEST)),
+                         ("direct write", lambda handle: os.pwritev(handle, [page], LARGEST)),
+                         ("copy_file_range", lambda handle: copy(other, handle))):
+        write_file(path, b"")
+        if letter:
+            set_class(path, letter)
+        handle = os.open(path, os.O_RDWR | (os.O_DIRECT if name == "direct write" else 0))
+        found[name] = outcome(action, handle), os.fstat(handle).st_size, outcome(os.close, handle), os.stat(path).st_size
+    return found
+
+
+def reserve(handle, offset):
+    if libc.fallocate(handle, 0, offset, 4096) != 0:
+        raise OSError(ctypes.get_errno(), "fallocate")
+
+
+def copy(source, handle):
+    with open(source, "rb") as file:
+        os.copy_file_range(file.fileno(), handle, 5000, 0, LARGEST)
+
+
+def test_beyond_the_largest_file(environment):
+    """EFBIG, as of ext4; a write through the page cache hears of it with fsync(2), because the kernel asks nobody before."""
+    with store(environment, "ext4") as disk:
+        mount = disk.mount()
+        theirs = beyond(disk.backing)
+        for letter in "CA":
+            environment.cell(f"[class {letter}]", theirs, beyond(mount.path, letter))
+        environment.cell("[EFBIG]", {("EFBIG", 0, "works", 0)}, set(theirs.values()))
+        path = mount / "cached"
+        for last, expected in (("fsync", "EFBIG"), ("close", "EIO")):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT)
+            environment.cell(f"[cached, then {last}] pwrite", "works", outcome(os.pwrite, handle, b"x", LARGEST))
+            if last == "fsync":
+                environment.cell("[cached] fsync", expected, outcome(os.fsync, handle))
+                os.close(handle)
+            else:
+                environment.cell("[cached] close", expected, outcome(os.close, handle))
+            os.unlink(path)
+        # Class A is not cached.
+        write_file(path, b"")
+        set_class(path, "A")
+        handle = os.open(path, os.O_RDWR)
+        environment.cell("[class A] pwrite", "EFBIG", outcome(os.pwrite, handle, b"x", LARGEST))
+        os.close(handle)

@@ -72,12 +72,14 @@ def maildir(side):
 def procmail(side):
     """procmail delivers into a Maildir, several at once."""
     need(("procmail", "procmail"))
-    rules = os.path.join(side.scratch, "rules")
-    write_file(rules, f"MAILDIR={side.path}\nDEFAULT={side.path}/box/\nLOGFILE={side.scratch}/log\n".encode())
+    # procmail trusts no rules in a directory that others may write.
+    os.mkdir(os.path.join(side.scratch, "own"), 0o700)
+    rules = os.path.join(side.scratch, "own/rules")
+    write_file(rules, f"MAILDIR={side.path}\nDEFAULT={side.path}/box/\nLOGFILE={side.scratch}/own/log\n".encode())
     os.mkdir(side / "box")
     processes = []
     for number in range(24):
-        one = subprocess.Popen(["procmail", "-m", rules], stdin=subprocess.PIPE, text=True)
+        one = subprocess.Popen(["procmail", "-m", rules], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         one.stdin.write(MESSAGE.format(number))
         one.stdin.close()
         processes.append(one)

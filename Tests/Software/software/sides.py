@@ -5,7 +5,7 @@ import os
 import shutil
 
 from checks import errors
-from harness import Skip, run
+from harness import Skip, run, set_class
 
 
 class Side:
@@ -54,13 +54,15 @@ class Plain(Side):
 class Mounted(Side):
     """A mount of a fresh volume."""
 
-    def __init__(self, environment):
+    def __init__(self, environment, letter):
         self.environment = environment
         # Items run programs of other users too.
         self.options = ("allow_other",) if os.geteuid() == 0 else ()
         self.mount = environment.mount(options=self.options)
         super().__init__(environment, self.mount.path)
         os.chmod(self.path, 0o755)
+        # The root's class is that of what is made below it.
+        set_class(self.path, letter)
 
     @contextlib.contextmanager
     def stored(self):
@@ -116,9 +118,10 @@ def plain(value, side):
     return value
 
 
-def compare(environment, item):
-    """Runs an item on both sides: [(what, plain, mount)] of what differs, and how much was compared."""
-    sides = Plain(environment), Mounted(environment)
+def compare(environment, item, letter="C"):
+    """Runs an item on both sides, with all files of one class: what differs as (name, plain, mount), how much was compared,
+    and how the item failed on the plain side."""
+    sides = Plain(environment), Mounted(environment, letter)
     seen = []
     for side in sides:
         found = observe(item, side)
