@@ -61,6 +61,8 @@ extension Errno {
     public static let ENFILE = Errno(rawValue: Glibc.ENFILE)
     /// File too large.
     public static let EFBIG = Errno(rawValue: Glibc.EFBIG)
+    /// Argument list, or value of an attribute, too long.
+    public static let E2BIG = Errno(rawValue: Glibc.E2BIG)
     /// No space left.
     public static let ENOSPC = Errno(rawValue: Glibc.ENOSPC)
     /// Read-only file system.

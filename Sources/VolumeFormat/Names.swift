@@ -130,8 +130,10 @@ package enum NameLimits {
     package static let companionSuffix: StaticString = ".n"
     /// First character of a long name's entry.
     package static let longPrefix: StaticString = "~"
-    /// The longest attribute name, with its namespace.
-    package static let longestAttribute = 168
+    /// The longest attribute name, with its namespace (xattr(7)).
+    package static let longestAttribute = 255
+    /// The longest name of an attribute that has one of the store's own.
+    package static let longestSingleAttribute = 168
 }
 
 /// Names of extended attributes.
@@ -149,6 +151,8 @@ package enum AttributeName {
     package static let error: StaticString = "user.protectfs.error"
     /// Prefix of names that are reserved for the mount.
     package static let ownPrefix: StaticString = "user.protectfs."
+    /// The name of an object's attribute record, which no program sees.
+    package static let record: StaticString = "user.protectfs.attributes"
     /// Prefix of encrypted attributes in the backing store.
     package static let encryptedPrefix: StaticString = "user.pfs."
     /// The same of symlinks and special files, which cannot have `user.` attributes.

@@ -1,8 +1,9 @@
 """Names, records, links and attributes."""
 
 from common import NEWER, REFUSE, p
-from secondreader.signing import make_record, seal_long_target, seal_overflow, seal_target, seal_value
-from secondreader.volume import NO_ID, Volume
+from secondreader.signing import (attribute_entries, make_record, seal_long_target, seal_overflow, seal_record, seal_target,
+                                  seal_value)
+from secondreader.volume import NO_ID, RECORD, Volume
 from secondreader.writer import rnd
 
 
@@ -104,6 +105,40 @@ def overflow(keys):
     return result
 
 
+def attribute_records(keys, volume):
+    """Records of attributes: what the store's attribute holds, and the attributes in it."""
+    result, nonce, identifier = [], rnd("record nonce", 24), rnd("overflow", 16)
+    values = [(b"security.x", b"\0"), (b"user.a", b"value"), (b"user.b", b""), (b"user." + b"n" * 250, bytes(range(256)))]
+    entries = attribute_entries(values)
+    expect = {name.hex(): value.hex() for name, value in values}
+
+    def add(comment, form, expect, owner=rnd("owner", 16), version=3, **more):
+        result.append({"comment": comment, "owner": owner.hex(), "backing": volume.encode_xattr(RECORD, owner).decode(),
+                       "stored": seal_record(keys, owner, form, version, nonce).hex(), "expect": expect, **more})
+
+    add("four attributes", b"\0" + entries, {"attributes": expect})
+    add("of a symlink", b"\0" + attribute_entries([(b"trusted.x", b"y")]), {"attributes": {b"trusted.x".hex(): b"y".hex()}}, NO_ID)
+    add("an overflow object", b"\1" + identifier + p.le(70000, 4), {"overflow": identifier.hex(), "length": 70000})
+    add("the longest overflow object", b"\1" + identifier + p.le(1 << 20, 4), {"overflow": identifier.hex(), "length": 1 << 20})
+    for comment, form in (
+            ("form 2", b"\2" + entries), ("no attribute", b"\0"), ("nothing", b""), ("no reference", b"\1"),
+            ("a short reference", b"\1" + identifier + p.le(5, 3)), ("a long reference", b"\1" + identifier + p.le(5, 5)),
+            ("too long an overflow object", b"\1" + identifier + p.le((1 << 20) + 1, 4)), ("a byte more", b"\0" + entries + b"\0"),
+            ("a byte less", b"\0" + entries[:-1]), ("six bytes more", b"\0" + entries + bytes(6)),
+            ("not in order", b"\0" + attribute_entries([(b"user.b", b""), (b"user.a", b"")])),
+            ("a name twice", b"\0" + attribute_entries([(b"user.a", b""), (b"user.a", b"")])),
+            ("a zero byte in a name", b"\0" + attribute_entries([(b"user.\0", b"")])),
+            ("a longer value than there is", b"\0" + b"\6\1\0\1\0user.a")):
+        add("newer: " + comment, form, NEWER)
+    add("newer: version byte 2", b"\0" + entries, NEWER, version=2)
+    add("newer: version byte 4", b"\0" + entries, NEWER, version=4)
+    good = bytes.fromhex(result[0]["stored"])
+    add("changed", b"\0" + entries, REFUSE, stored=(good[:-1] + bytes([good[-1] ^ 1])).hex())
+    add("cut", b"\0" + entries, REFUSE, stored=good[:40].hex())
+    add("another object's", b"\0" + entries, REFUSE, rnd("o", 16), stored=good.hex())
+    return result
+
+
 def make(keys):
     volume = Volume("/", keys)
     directory, owner, nonce = rnd("directory", 16), rnd("owner", 16), rnd("link", 24)
@@ -140,6 +175,7 @@ def make(keys):
                            "expect": {"header": keys.header.hex(), "root_id": keys.root_id.hex()}}],
         "name": names(volume, directory), "name_decoding": decoding(volume, directory), "record": records(keys, directory),
         "symlink": links, "xattr": attributes, "overflow": overflow(keys),
+        "xattr_record": attribute_records(keys, volume),
     }
 
 
@@ -164,6 +200,12 @@ def readers(keys):
             return REFUSE
         return volume.xattr_value(stored, owner, opened).hex()
 
+    def record_of_attributes(entry):
+        found = volume.xattr_record(x(entry["stored"]), x(entry["owner"]))
+        if isinstance(found, tuple):
+            return {"overflow": found[0].hex(), "length": found[1]}
+        return {"attributes": {name.hex(): value.hex() for name, value in volume.xattr_entries(found).items()}}
+
     def symlink(entry):
         form = volume.link_form(entry["stored"].encode())
         return form.hex() if isinstance(form, bytes) else {"overflow": form[0].hex(), "length": form[1]}
@@ -171,7 +213,7 @@ def readers(keys):
     return {
         "metadata_keys": lambda e: {"header": p.kdf(x(e["M"]), "header", x(e["UUID"])).hex(),
                                     "root_id": p.kdf(x(e["M"]), "root-id", x(e["UUID"]))[:16].hex()},
-        "name": name, "record": record, "xattr": xattr,
+        "name": name, "record": record, "xattr": xattr, "xattr_record": record_of_attributes,
         "name_decoding": lambda e: volume.decode_name(e["backing"].encode(), b"/", x(e["directory"])).hex(),
         "symlink": symlink, "overflow": lambda e: volume.overflow_content(
             x(e["stored"]), x(e["overflow"]), e["length"]).hex(),

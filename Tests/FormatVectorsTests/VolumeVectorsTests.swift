@@ -97,6 +97,29 @@ import VolumeFormat
         }
     }
 
+    @Test func attributeRecords() throws {
+        let cipher = NameCipher(keys: try ring(1).metadata)
+        for vector in vectors.entries("xattr_record") {
+            let owner = object(vector, "owner")
+            #expect(cipher.recordName(of: owner) == vector.ascii("backing"), "\(vector.comment)")
+            let stored = vector.hex("stored")
+            switch try cipher.openRecord(stored, of: owner) {
+            case .damaged: #expect(vector.isRefused, "\(vector.comment)")
+            case .newer: #expect(vector.isNewer, "\(vector.comment)")
+            case .overflow(let reference):
+                #expect(reference.id == object(vector.expected, "overflow"), "\(vector.comment)")
+                #expect(UInt64(reference.contentLength) == vector.expected.number("length"), "\(vector.comment)")
+            case .inline(let record):
+                let expected = vector.expected.fields["attributes"] as? [String: String] ?? [:]
+                let names = record.names
+                #expect(Set(names.map { hex($0) }) == Set(expected.keys), "\(vector.comment)")
+                for name in names {
+                    #expect(record.value(of: name).map { hex($0) } == expected[hex(name)], "\(vector.comment)")
+                }
+            }
+        }
+    }
+
     @Test func overflowObjects() throws {
         let keys = try ring(1).metadata
         for vector in vectors.entries("overflow") {

@@ -15,6 +15,8 @@ enum TreeStep: Hashable, Sendable, CustomStringConvertible {
     case symlink(String)
     case setDefault(String, ProtectionClass)
     case setAttribute(String)
+    /// To a value that has no room in the store's attribute.
+    case setLargeAttribute(String)
     case reencrypt(String)
     case replaceKeybag
     case synchronize(String)
@@ -37,6 +39,7 @@ enum TreeStep: Hashable, Sendable, CustomStringConvertible {
         case .symlink(let path): "symlink \(short(path))"
         case .setDefault(let path, let value): "default class \(value.letter) for \(short(path))"
         case .setAttribute(let path): "setxattr \(short(path))"
+        case .setLargeAttribute(let path): "setxattr of a large value, \(short(path))"
         case .reencrypt(let path): "re-encrypt \(short(path))"
         case .replaceKeybag: "passphrase change"
         case .synchronize(let path): "fsync \(short(path))"
@@ -55,7 +58,7 @@ extension TreeStep {
         case .rename(let old, let new), .exchange(let old, let new): [Tree.parent(old), Tree.parent(new)]
         case .setDefault(let path, _): [path]
         case .replaceKeybag: [""]
-        case .overwrite, .setAttribute, .synchronize, .synchronizeRoot: []
+        case .overwrite, .setAttribute, .setLargeAttribute, .synchronize, .synchronizeRoot: []
         }
     }
 }
@@ -141,6 +144,7 @@ struct TreeModel: Sendable {
 
     /// The text that the step with this number writes.
     static func text(_ number: Int) -> String { "text of step \(number)" }
+    static func largeText(_ number: Int) -> String { String(repeating: text(number) + ", ", count: 100) }
 
     /// The tree after a clean end.
     func text(of file: Int) -> String? { current[file] }
@@ -210,6 +214,9 @@ struct TreeModel: Sendable {
         case .setAttribute(let path):
             guard let (object, found) = tree.object(path), found.kind != .symlink else { return false }
             tree.objects[object]?.attribute = Self.text(number)
+        case .setLargeAttribute(let path):
+            guard let (object, found) = tree.object(path), found.kind != .symlink else { return false }
+            tree.objects[object]?.attribute = Self.largeText(number)
         case .reencrypt(let path):
             guard let (file, object) = tree.object(path), object.kind == .file,
                 tree.names.values.count(where: { $0 == file }) == 1, let text = current[file]

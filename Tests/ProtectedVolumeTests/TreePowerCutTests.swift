@@ -20,7 +20,8 @@ import VolumeFormat
         .rename(long, "e/n"), .exchange("x", "d"), .exchange("d/f", "n"), .link("x", "d/n"), .link("x", long + "1"),
         .symlink("n"), .symlink("d/n"), .unlink("d/n"), .rename("x", "d/n"),
         .setDefault("d", .complete), .setDefault("", .completeUnlessOpen), .setDefault("e", .none),
-        .setAttribute("x"), .setAttribute("d"), .setAttribute("n"), .reencrypt("x"), .replaceKeybag,
+        .setAttribute("x"), .setAttribute("d"), .setAttribute("n"), .setLargeAttribute("x"), .setLargeAttribute("d"),
+        .setLargeAttribute("n"), .reencrypt("x"), .replaceKeybag,
         .synchronize("x"), .synchronize("n"), .synchronizeRoot,
     ]
 

@@ -76,6 +76,9 @@ extension TestVolume {
         case .setDefault(let path, let value): try setClass(path, String(value.letter))
         case .setAttribute(let path):
             try volume.setXattr(node(path), Array("user.a".utf8), value: Array(text.utf8), mode: .set)
+        case .setLargeAttribute(let path):
+            let value = Array(TreeModel.largeText(number).utf8)
+            try volume.setXattr(node(path), Array("user.a".utf8), value: value, mode: .set)
         case .reencrypt(let path): try volume.reencrypt(node(path), to: .complete)
         case .replaceKeybag:
             let bytes = try KeybagFile.read(in: directory)

@@ -231,7 +231,7 @@ import VolumeFormat
         #expect(throws: VolumeError.notSupported) { try it.volume.getXattr(node, Array("system.other".utf8)) }
         #expect(throws: VolumeError.refused(.ERANGE)) {
             try it.volume.setXattr(
-                node, Array("user.".utf8) + [UInt8](repeating: 65, count: 200), value: [], mode: .set)
+                node, Array("user.".utf8) + [UInt8](repeating: 65, count: 251), value: [], mode: .set)
         }
         #expect(throws: VolumeError.noAttribute) {
             try it.volume.getXattr(node, Array("user.protectfs.state".utf8))

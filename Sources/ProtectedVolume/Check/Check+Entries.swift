@@ -307,6 +307,24 @@ extension Check {
         checkAttributes(of: node, paths)
     }
 
+    /// Whether an object's attribute record verifies. Reports a newer one, which counts as verified.
+    private func verifies(
+        _ attributes: StoredAttributes, _ stored: [UInt8], _ paths: ObjectPaths
+    ) throws(VolumeError) -> Bool {
+        do throws(VolumeError) {
+            let record = try attributes.record(in: [stored])
+            if let overflow = record.overflow { noteOverflow(overflow) }
+            return true
+        } catch {
+            switch error {
+            case .newer: found(.newer(.attribute), paths)
+            case .damaged: return false
+            default: throw error
+            }
+            return true
+        }
+    }
+
     /// Checks names and values of the attributes of an object.
     func checkAttributes(of node: Node, _ paths: ObjectPaths) {
         do throws(VolumeError) {
@@ -318,6 +336,9 @@ extension Check {
                 guard let id, NameCipher.isEncryptedAttribute(stored, of: id) else { continue }
                 let value = try volume.below { () throws(Errno) in try object.attribute(stored) }
                 if let name = volume.names.decodeAttribute(stored, of: id) {
+                    if name.span.equals(AttributeName.record) {
+                        if try verifies(volume.storedAttributes(object, id), stored, paths) { continue }
+                    }
                     if volume.names.openValue(value, name: name, of: id) != nil { continue }
                     if volume.names.isNewerValue(value, name: name, of: id) {
                         found(.newer(.attribute), paths)

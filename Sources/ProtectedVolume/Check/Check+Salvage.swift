@@ -146,10 +146,11 @@ extension Check {
             if let value = try? volume.getXattr(node, name) { all.append((name, value)) }
         }
         for (name, value) in all {
-            let isStored = !name.span.hasText("system.")
-            let stored = isStored ? try volume.names.encodeAttribute(name, of: id) : name
-            let sealed = isStored ? volume.names.sealValue(value, name: name, of: id) : value
-            try volume.below { () throws(Errno) in try file.setAttribute(stored, sealed) }
+            if name.span.hasText("system.") {
+                try volume.below { () throws(Errno) in try file.setAttribute(name, value) }
+            } else {
+                _ = try volume.storedAttributes(file, id).set(name, to: value.span, mode: .set)
+            }
         }
     }
 
@@ -157,10 +158,9 @@ extension Check {
         _ entry: EntryName, _ status: Status, _ directory: BackingDirectory, _ label: [UInt8]
     ) -> Bool {
         guard let header = (try? volume.header(of: entry, status, in: directory)) ?? nil,
-            let stored = try? volume.names.encodeAttribute(Self.salvageAttribute, of: header.fileID),
-            let value = try? directory.node(entry).attribute(stored)
+            let object = try? directory.node(entry)
         else { return false }
-        return volume.names.openValue(value, name: Self.salvageAttribute, of: header.fileID) == label
+        return volume.storedAttributes(object, header.fileID).value(of: Self.salvageAttribute) == label
     }
 
     /// The text in a copy's attribute: the original's ID and the missing bytes, as far as an attribute has room.

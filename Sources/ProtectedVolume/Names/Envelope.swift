@@ -31,6 +31,8 @@ enum Envelope {
         var sealed = raw._mutatingExtracting(textStart..<raw.count)
         let data = [version] + context
         XChaCha.seal(content, key: key, nonce: nonce.span, associatedData: data.span, into: &sealed)
+        // The cipher leaves its last block on the stack.
+        wipeStackBelow()
         return stored
     }
 

@@ -99,7 +99,12 @@ struct NameCipher: Sendable {
 
     /// The backing name of an attribute with its namespace.
     func encodeAttribute(_ name: [UInt8], of object: ObjectID) throws(VolumeError) -> [UInt8] {
-        guard name.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
+        guard name.count <= NameLimits.longestSingleAttribute else { throw .refused(.ERANGE) }
+        return backingName(ofAttribute: name, of: object)
+    }
+
+    /// The same for a name of which the length is known.
+    func backingName(ofAttribute name: [UInt8], of object: ObjectID) -> [UInt8] {
         let prefix = Self.prefix(of: object)
         var text = EncodedText(repeating: 0)
         var room = text.mutableSpan
@@ -172,6 +177,9 @@ struct NameCipher: Sendable {
     /// Whether a value that `openValue` refuses verifies, so that a newer version has made it.
     func isNewerValue(_ stored: [UInt8], name: [UInt8], of object: ObjectID) -> Bool {
         guard !Envelope.isOurs(stored) else { return false }
+        if name.span.equals(AttributeName.record), stored.first == Envelope.overflowVersion {
+            return isNewerRecord(stored, of: object)
+        }
         return Envelope.open(stored, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name) != nil
     }
 

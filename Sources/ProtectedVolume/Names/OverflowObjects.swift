@@ -4,6 +4,7 @@ internal import BackingStore
 internal import Glibc
 internal import HostSystem
 internal import Keybag
+internal import SodiumKit
 internal import VolumeFormat
 
 /// The directory of overflow objects, and what is in it. Thread-safe.
@@ -14,10 +15,25 @@ final class OverflowObjects: Sendable {
     private let root: BackingDirectory
     private let keys: MetadataKeys
     private let opened = Lock<BackingDirectory?>(nil)
+    /// Whether the volume has the directory; nil if that is not known.
+    private let isKnownToExist = Lock<Bool?>(nil)
+    /// Whether changes of names reach the disk in order.
+    let keepsOrder: Bool
 
     init(root: BackingDirectory, keys: MetadataKeys) {
         self.root = root
         self.keys = keys
+        keepsOrder = root.keepsOrder
+    }
+
+    /// Whether an object may have an overflow object: whether the volume ever had one.
+    var isUsed: Bool {
+        isKnownToExist.withLock { known in
+            if let known { return known }
+            let exists = (try? directory()) != nil
+            known = exists
+            return exists
+        }
     }
 
     /// Writes `content` into a new object, which is durable when this returns.
@@ -26,6 +42,7 @@ final class OverflowObjects: Sendable {
             if let opened { return opened }
             let directory = try make()
             opened = directory
+            isKnownToExist.withLock { $0 = true }
             return directory
         }
         let id = NameCipher.randomID()
@@ -48,6 +65,24 @@ final class OverflowObjects: Sendable {
     ///
     /// - Parameter owner: what refers to it, for the error if it is missing, does not verify, or is of a newer version.
     func content(of reference: OverflowReference, owner: Damage) throws(VolumeError) -> [UInt8] {
+        var content = [UInt8](repeating: 0, count: reference.contentLength)
+        var room = content.mutableSpan
+        try read(reference, owner: owner, into: &room)
+        return content
+    }
+
+    /// The same in locked memory.
+    func secret(of reference: OverflowReference, owner: Damage) throws(VolumeError) -> SecretBytes {
+        var content = try NameCipher.memory(reference.contentLength)
+        try content.withMutableBytes { (room) throws(VolumeError) in try read(reference, owner: owner, into: &room) }
+        // The cipher leaves its last block on the stack.
+        wipeStackBelow()
+        return content
+    }
+
+    private func read(
+        _ reference: OverflowReference, owner: Damage, into content: inout MutableSpan<UInt8>
+    ) throws(VolumeError) {
         let stored: [UInt8]
         do throws(Errno) {
             let file = try directory().openFile(Self.name(of: reference.id), .readOnly)
@@ -60,12 +95,10 @@ final class OverflowObjects: Sendable {
         } catch {
             throw Self.isMissing(error) ? .damaged(owner) : .store(error)
         }
-        guard let content = Envelope.open(stored, key: keys.overflow, boundTo: NameCipher.bytes(of: reference.id))
-        else {
-            throw .damaged(owner)
-        }
+        let isOpen = Envelope.open(
+            stored, key: keys.overflow, boundTo: NameCipher.bytes(of: reference.id), into: &content)
+        guard isOpen else { throw .damaged(owner) }
         guard Envelope.isOurs(stored) else { throw .newer(owner) }
-        return content
     }
 
     /// Removes an object to which nothing refers any more.

@@ -111,6 +111,8 @@ struct NodeState: Sendable {
     var fileID: ObjectID?
     /// The length of a link's target, if it is an overflow object and was read.
     var longTargetLength: UInt64?
+    /// Removes the attribute record of a node without a name.
+    var overflowAtEnd: OverflowAtEnd?
     /// The class and flags at the last close, which this mount had proven. Every change of class goes through an open
     /// content.
     var verified: VerifiedClass?

@@ -18,22 +18,34 @@ extension Volume {
             buffer.copy(open.span, to: 0)
             return open.count
         }
-        let (stored, id) = try sealedXattr(node, name)
-        guard let length = Envelope.contentLength(stored: stored.count) else { throw damaged(.attribute, node) }
-        guard length <= buffer.count else { throw .refused(.ERANGE) }
-        guard names.openValue(stored, name: name, of: id, into: &buffer) else {
-            throw refusal(of: stored, name: name, of: id, node)
+        let (attributes, all) = try storedAttributes(node, name)
+        if let single = try attributes.single(name, in: all) {
+            let stored = try below { () throws(Errno) in try attributes.object.attribute(single) }
+            guard let length = Envelope.contentLength(stored: stored.count) else { throw damaged(.attribute, node) }
+            guard length <= buffer.count else { throw .refused(.ERANGE) }
+            guard names.openValue(stored, name: name, of: attributes.id, into: &buffer) else {
+                throw refusal(of: stored, name: name, of: attributes.id, node)
+            }
+            return length
         }
+        let record = try record(attributes, all, node)
+        guard let length = try record.copyValue(of: name, into: &buffer) else { throw .noAttribute }
         return length
     }
 
     /// The same into an array, which is not wiped. Only for a check, whose process ends soon, and not for a mount.
     package func getXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8] {
         if let open = try openXattr(node, name) { return open }
-        let (stored, id) = try sealedXattr(node, name)
-        guard let value = names.openValue(stored, name: name, of: id) else {
-            throw refusal(of: stored, name: name, of: id, node)
+        let (attributes, all) = try storedAttributes(node, name)
+        if let single = try attributes.single(name, in: all) {
+            let stored = try below { () throws(Errno) in try attributes.object.attribute(single) }
+            guard let value = names.openValue(stored, name: name, of: attributes.id) else {
+                throw refusal(of: stored, name: name, of: attributes.id, node)
+            }
+            return value
         }
+        let record = try record(attributes, all, node)
+        guard let value = record.value(of: name) else { throw .noAttribute }
         return value
     }
 
@@ -45,48 +57,73 @@ extension Volume {
         return try below { () throws(Errno) in try object.attribute(name) }
     }
 
-    /// The stored bytes of an encrypted attribute, and the ID that they are bound to.
-    private func sealedXattr(
+    /// The encrypted attributes of an object, and the names that the store has of them.
+    private func storedAttributes(
         _ node: Node, _ name: [UInt8]
-    ) throws(VolumeError) -> (stored: [UInt8], id: ObjectID) {
+    ) throws(VolumeError) -> (StoredAttributes, all: [[UInt8]]) {
         let object = try object(for: name, of: node)
         // Most files have no attribute, and then no header is read.
-        guard try hasEncrypted(object) else { throw .noAttribute }
-        let id = try objectID(of: node)
-        let backingName = try names.encodeAttribute(name, of: id)
-        return (try below { () throws(Errno) in try object.attribute(backingName) }, id)
+        let all = try encryptedNames(object)
+        guard !all.isEmpty else { throw .noAttribute }
+        return (storedAttributes(object, try objectID(of: node)), all)
+    }
+
+    func storedAttributes(_ object: BackingNode, _ id: ObjectID) -> StoredAttributes {
+        StoredAttributes(object: object, id: id, names: names, overflow: overflow)
+    }
+
+    /// An object's attribute record. Reports one that is damaged or newer.
+    private func record(
+        _ attributes: StoredAttributes, _ all: [[UInt8]], _ node: Node
+    ) throws(VolumeError) -> AttributeRecord {
+        do throws(VolumeError) { return try attributes.record(in: all) } catch { throw reported(error, node) }
+    }
+
+    private func reported(_ error: VolumeError, _ node: Node) -> VolumeError {
+        switch error {
+        case .damaged(let damage): damaged(damage, node)
+        case .newer(let object): newer(object, inode: node.inode)
+        default: error
+        }
     }
 
     /// The names of all attributes. The volume's own attributes come first.
     package func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
-        guard node.kind == .file || node.kind == .directory else {
-            let object = try backing(node)
-            let all = try below { () throws(Errno) in try object.attributeNames() }
-            return all.filter(Self.isACL) + all.compactMap { names.decodeAttribute($0, of: .absent) }
-        }
         var result: [[UInt8]] = []
-        let protection = NameCipher.bytes(of: AttributeName.protection)
-        if try listsProtection(of: node) { result.append(protection) }
+        let hasClass = node.kind == .file || node.kind == .directory
+        if hasClass, try listsProtection(of: node) { result.append(NameCipher.bytes(of: AttributeName.protection)) }
         let object = try backing(node)
         let all = try below { () throws(Errno) in try object.attributeNames() }
-        var id: ObjectID?
-        for name in all where Self.isACL(name) { result.append(name) }
-        for name in all where Self.isEncrypted(name) {
-            do throws(VolumeError) {
-                if id == nil { id = try objectID(of: node) }
-            } catch {
-                // The names in a newer file cannot be read. The others are listed.
-                guard case .newer = error else { throw error }
-                return result
-            }
-            guard let plain = id.flatMap({ names.decodeAttribute(name, of: $0) }) else {
-                // Skips an attribute that does not decrypt, and lists the others.
-                report(.damaged(.attribute, inode: node.inode))
-                continue
-            }
-            result.append(plain)
+        result += all.filter(Self.isACL)
+        guard all.contains(where: NameCipher.isEncryptedAttribute) else { return result }
+        do throws(VolumeError) {
+            return result + (try encryptedNames(of: node, storedAttributes(object, try objectID(of: node)), all))
+        } catch {
+            // The names in a newer file cannot be read. The others are listed.
+            guard case .newer = error else { throw error }
+            return result
         }
-        return result
+    }
+
+    /// The names of the encrypted attributes. Skips one that does not decrypt, and a record that does not or is newer.
+    private func encryptedNames(
+        of node: Node, _ attributes: StoredAttributes, _ all: [[UInt8]]
+    ) throws(VolumeError) -> [[UInt8]] {
+        var result: [[UInt8]] = []
+        for name in all where NameCipher.isEncryptedAttribute(name, of: attributes.id) {
+            if let plain = names.decodeAttribute(name, of: attributes.id) {
+                if !plain.span.equals(AttributeName.record) { result.append(plain) }
+            } else {
+                report(.damaged(.attribute, inode: node.inode))
+            }
+        }
+        do throws(VolumeError) {
+            let record = try record(attributes, all, node)
+            return result + record.names.filter { !result.contains($0) }
+        } catch {
+            if case .store = error { throw error }
+            return result
+        }
     }
 
     /// Sets an attribute.
@@ -125,13 +162,8 @@ extension Volume {
             // The file has no header because of a crash. It is written now (rule R0).
             try withContent(node, writable: true) { (content) throws(VolumeError) in try content.repair() }
         }
-        let id = try objectID(of: node)
-        let backingName = try names.encodeAttribute(name, of: id)
-        let stored = names.sealValue(value, name: name, of: id)
-        // ext4 returns ENOSPC for a value that is too large for its block.
-        try store(stored, at: backingName, of: object, mode) { (old) throws(VolumeError) in
-            if names.isNewerValue(old, name: name, of: id) { throw newer(.attribute, inode: node.inode) }
-        }
+        let attributes = storedAttributes(object, try objectID(of: node))
+        try changeAttributes(of: node) { () throws(VolumeError) in try attributes.set(name, to: value, mode: mode) }
         if name == NameCipher.bytes(of: "security.capability") {
             node.state.withLock { $0.mayHavePrivileges = nil }
         }
@@ -154,27 +186,23 @@ extension Volume {
     }
 
     func removeAttribute(_ name: [UInt8], of node: Node, _ object: BackingNode) throws(VolumeError) {
-        guard try hasEncrypted(object) else { throw .noAttribute }
-        let backingName = try names.encodeAttribute(name, of: try objectID(of: node))
-        try below { () throws(Errno) in try object.removeAttribute(backingName) }
+        guard try !encryptedNames(object).isEmpty else { throw .noAttribute }
+        let attributes = storedAttributes(object, try objectID(of: node))
+        try changeAttributes(of: node) { () throws(VolumeError) in try attributes.remove(name) }
     }
 
     // MARK: helpers
 
-    /// Stores a value. If there is one already, `judge` may refuse to replace it.
-    private func store(
-        _ value: [UInt8], at name: [UInt8], of object: BackingNode, _ mode: AttributeMode,
-        _ judge: ([UInt8]) throws(VolumeError) -> Void
+    /// Runs `change`, which gives the overflow object that the object has now, while nothing else changes its attributes.
+    private func changeAttributes(
+        of node: Node, _ change: () throws(VolumeError) -> ObjectID?
     ) throws(VolumeError) {
-        if mode != .replace {
-            do throws(Errno) {
-                return try object.setAttribute(name, value, mode: .create)
-            } catch {
-                guard error == .EEXIST, mode == .set else { throw .store(error) }
-            }
+        try attributeStripes[Int(node.number % UInt64(attributeStripes.count))].withLock { (_) throws(VolumeError) in
+            do throws(VolumeError) {
+                let overflow = try change()
+                if node.isUnlinked { removeAtEnd(overflow, of: node) }
+            } catch { throw reported(error, node) }
         }
-        try judge(below { () throws(Errno) in try object.attribute(name) })
-        try below { () throws(Errno) in try object.setAttribute(name, value, mode: mode) }
     }
 
     /// The backing object for an attribute that is stored encrypted. Refuses names that no object can have: those outside the
@@ -183,14 +211,16 @@ extension Volume {
         let bytes = name.span
         guard let namespace = AttributeName.namespaces.first(where: { bytes.hasText($0) }) else { throw .notSupported }
         guard bytes.count > namespace.utf8CodeUnitCount else { throw .invalid }
+        guard bytes.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
         return try backing(node)
     }
 
-    private func hasEncrypted(_ object: BackingNode) throws(VolumeError) -> Bool {
+    /// The names that the store has of encrypted attributes; none if the store has no attributes.
+    private func encryptedNames(_ object: BackingNode) throws(VolumeError) -> [[UInt8]] {
         do throws(Errno) {
-            return try object.attributeNames().contains { NameCipher.isEncryptedAttribute($0) }
+            return try object.attributeNames().filter { NameCipher.isEncryptedAttribute($0) }
         } catch {
-            if error == .EOPNOTSUPP { return false }
+            if error == .EOPNOTSUPP { return [] }
             throw .store(error)
         }
     }
@@ -207,10 +237,6 @@ extension Volume {
         guard let header = try header(of: node) else { throw damaged(.missingHeader, node) }
         try checkIdentity(header.fileID, of: node)
         return header.fileID
-    }
-
-    private static func isEncrypted(_ name: [UInt8]) -> Bool {
-        name.span.hasText(AttributeName.encryptedPrefix)
     }
 
     private static func isACL(_ name: [UInt8]) -> Bool {

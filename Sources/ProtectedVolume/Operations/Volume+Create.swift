@@ -221,6 +221,7 @@ extension Volume {
         }
         let status = try below { () throws(Errno) in try content.backing.status() }
         nodes.named(node, at: Place(parent: parent, name: encoded.entry))
+        removeAtEnd(nil, of: node)
         noteChange(node)
         return Entry(node: node, attributes: attributes(node, status))
     }

@@ -74,31 +74,4 @@ extension Volume {
         node.state.withLock { $0.longTargetLength = length }
         return length
     }
-
-    // MARK: removal
-
-    /// An object with an overflow object, which is about to lose a name.
-    struct OverflowOwner {
-        let object: BackingNode
-        let overflow: ObjectID
-    }
-
-    /// The link `name`, if its target is an overflow object.
-    func overflowOwner(_ name: EntryName, _ status: Status, in directory: BackingDirectory) -> OverflowOwner? {
-        guard status.kind == .symlink, status.size == LongTarget.storedLength,
-            let object = try? directory.node(name),
-            let reference = (try? directory.readSymlink(name)).flatMap(names.openLongTarget)
-        else { return nil }
-        return OverflowOwner(object: object, overflow: reference.id)
-    }
-
-    /// Removes an overflow object after its owner has lost a name in `directory`, if that was the last one. The order of the two
-    /// removals reaches the disk.
-    func removeOverflow(of owner: OverflowOwner?, in directory: BackingDirectory) {
-        guard let owner, (try? owner.object.status().links) == 0 else { return }
-        if !directory.keepsOrder {
-            guard (try? directory.synchronize()) != nil else { return }
-        }
-        overflow.remove(owner.overflow)
-    }
 }

@@ -23,7 +23,7 @@ extension Volume {
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
             try below { () throws(Errno) in try directory.unlink(entry) }
         }
-        removeOverflow(of: owner, in: directory)
+        removeOverflow(of: owner, node, in: directory)
         if let node {
             nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)
         }
@@ -43,12 +43,14 @@ extension Volume {
         }
         let entry = located.name.entry
         let child = try below { () throws(Errno) in try directory.openDirectory(entry) }
+        let owner = overflowOwner(entry, status, in: directory)
         try structure.withLock { (_) throws(VolumeError) in
             try withRecordAside(of: entry, child, in: parent, directory) { () throws(VolumeError) in
                 try below { () throws(Errno) in try directory.removeDirectory(entry) }
             }
             if let companion = Self.companionName(of: entry) { try? directory.unlink(companion) }
         }
+        removeOverflow(of: owner, nodes.known(InodeKey(status)), in: directory)
         forgetDirectory(status, child, at: Place(parent: parent, name: entry))
     }
 

@@ -105,12 +105,15 @@ extension Volume {
             guard move.isDirectory else { throw .refused(.EISDIR) }
             let child = try below { () throws(Errno) in try move.newDirectory.openDirectory(move.name.entry) }
             try requireKnownAttributes(of: child, target) { recordedID(in: child) }
+            let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
+            let node = nodes.known(InodeKey(target))
             try holdingStructure(move) { () throws(VolumeError) in
                 try withRecordAside(of: move.name.entry, child, in: move.newParent, move.newDirectory) {
                     () throws(VolumeError) in
                     try place(move, mode: mode, replaced: (target, child))
                 }
             }
+            removeOverflow(of: owner, node, in: move.newDirectory)
             return
         }
         guard !move.isDirectory else { throw .refused(.ENOTDIR) }
@@ -122,8 +125,9 @@ extension Volume {
             }
             let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
-            removeOverflow(of: owner, in: move.newDirectory)
-            if let node = nodes.known(InodeKey(target)) {
+            let node = nodes.known(InodeKey(target))
+            removeOverflow(of: owner, node, in: move.newDirectory)
+            if let node {
                 nodes.unlinked(node, at: move.newPlace, pin: pin, isLast: target.links <= 1)
             }
         } catch {

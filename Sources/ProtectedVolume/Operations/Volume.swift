@@ -64,6 +64,8 @@ package final class Volume: Sendable {
     let moving = RWLock(())
     /// Locks for opening and finally closing a file's content, chosen by node number.
     let stripes: [Lock<Void>]
+    /// Locks for changes of encrypted attributes, chosen by node number.
+    let attributeStripes: [Lock<Void>]
     /// The nodes with open content, for a lock.
     let opened = Lock<[UInt64: Node]>([:])
     /// The files whose backing length does not give their size.
@@ -152,6 +154,7 @@ package final class Volume: Sendable {
         pins = PinCount(limit: limit) { directory.isShort }
         directory.whenShort { [directories] in directories.removeAll() }
         stripes = (0..<64).map { _ in Lock(()) }
+        attributeStripes = (0..<64).map { _ in Lock(()) }
         unsynced = directory.syncsWhole || options.isReadOnly ? nil : UnsyncedNodes()
         nodes = NodeTable(
             root: Node(

@@ -46,8 +46,8 @@ enum ObjectWords {
             )
         case .overflow:
             (
-                "overflow", "the directory of what has no room in its own object: long targets of symbolic links",
-                "protectfs inspect of the link shows the target"
+                "overflow", "the directory of targets and attributes that have no room in their own objects",
+                "protectfs fsck verifies it"
             )
         case .companion: ("companion", "the companion of a long name", "it belongs to the entry without .n")
         case .unknownReserved: ("unknown", "a reserved name of a newer version", "it is hidden, and kept as it is")

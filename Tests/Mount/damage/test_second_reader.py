@@ -68,6 +68,10 @@ def make_tree(mount):
     os.setxattr(path, "user.comment", b"hello")
     os.setxattr(path, "user.empty", b"")
     os.setxattr(path, "user." + "n" * 150, bytes(range(256)) * 4)
+    os.setxattr(path, "user." + "l" * 250, b"long name")
+    for number in range(20):
+        os.setxattr(path, f"user.of.many.{number}", b"%d" % number)
+        os.setxattr(names, f"user.of.many.{number}", b"%d" % number * 1000)
     if os.geteuid() == 0:
         os.setxattr(path, "trusted.secret", b"trusted")
     os.setxattr(root, "user.on.root", b"root")
@@ -254,6 +258,8 @@ def test_written_from_the_specification(environment):
         writer.long_symlink("long link", b"some/where/" * 300)
         identifier = writer.volume.file(writer.volume.backing_path("with holes")).id
         writer.attribute("with holes", identifier, b"user.comment", b"a comment")
+        records = {b"user.comment": b"hidden by the other", b"user." + b"n" * 250: b"long name", b"user.empty": b""}
+        writer.attribute_record("with holes", identifier, records, suite == 1)
 
         volume = harness.Volume(backing, data, os.path.join(place, "code"), None)
         mount = environment.mount(volume)
@@ -266,6 +272,9 @@ def test_written_from_the_specification(environment):
         environment.cell(label + "long link", ("some/where/" * 300, 3300),
                          (os.readlink(mount / "long link"), os.lstat(mount / "long link").st_size))
         environment.cell(label + "attribute", b"a comment", os.getxattr(mount / "with holes", "user.comment"))
+        environment.cell(label + "attributes of the record", {**records, b"user.comment": b"a comment"}, {
+            os.fsencode(name): os.getxattr(mount / "with holes", name)
+            for name in os.listxattr(mount / "with holes") if name != "user.protection"})
         with open(mount / "with holes", "r+b") as file:
             file.seek(5000)
             file.write(b"changed by protectfs")

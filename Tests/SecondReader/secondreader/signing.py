@@ -172,6 +172,16 @@ def seal_overflow(keys, identifier, content, version=2, nonce=None):
     return _seal(keys.overflow, identifier, content, version, nonce)
 
 
+def attribute_entries(values):
+    """An attribute record's bytes, of (name, value) in the order of the names."""
+    return b"".join(bytes([len(name)]) + p.le(len(value), 4) + name + value for name, value in values)
+
+
+def seal_record(keys, owner, form, version=3, nonce=None):
+    """The value of the attribute that holds others; form is a zero byte and entries, or a 1, an overflow ID and a length."""
+    return _seal(keys.xattr_value, owner + b"user.protectfs.attributes", form, version, nonce)
+
+
 def seal_value(keys, owner, name, value, version=2, nonce=None):
     """An attribute's value; its owner is a file ID or a directory ID."""
     return _seal(keys.xattr_value, owner + name, value, version, nonce)

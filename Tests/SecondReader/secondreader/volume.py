@@ -21,6 +21,8 @@ NO_ID = bytes(16)
 VERSION = b"\x02"
 #: Version byte of a target that is in an overflow object, the form's length, and the longest target.
 IN_OVERFLOW, LONG_FORM, LONGEST_TARGET = b"\x03", 509, 4095
+#: The name of the attribute that holds others, and the longest value.
+RECORD, LONGEST_VALUE = b"user.protectfs.attributes", 65536
 
 #: A record that verified: what is not known of it in `newer`; `default` is 0 for no class, and None if it is not known.
 Record = collections.namedtuple("Record", "id default newer")
@@ -141,7 +143,40 @@ class Volume:
             name = self.decode_xattr(backing, owner)
             if name is None:
                 continue
-            result[name] = self.xattr_value(os.getxattr(path, backing, follow_symlinks=False), owner, name)
+            stored = os.getxattr(path, backing, follow_symlinks=False)
+            if name == RECORD:
+                found = self.xattr_record(stored, owner)
+                record = found if isinstance(found, bytes) else self.overflow(*found)
+                result = {**self.xattr_entries(record), **result}
+            else:
+                result[name] = self.xattr_value(stored, owner, name)
+        return result
+
+    def xattr_record(self, stored, owner):
+        """The bytes of an attribute record, or (overflow ID, length) of one in an overflow object."""
+        form = xchacha_open(self.keys.xattr_value, stored[1:25], stored[:1] + owner + RECORD, stored[25:])
+        if stored[:1] != IN_OVERFLOW or len(form) < 2:
+            raise Newer("attribute record: version")
+        if form[0] == 0:
+            self.xattr_entries(form[1:])
+            return form[1:]
+        if form[0] != 1 or len(form) != 21 or u32(form, 17) > 1 << 20:
+            raise Newer("attribute record: form")
+        return form[1:17], u32(form, 17)
+
+    @staticmethod
+    def xattr_entries(record):
+        """Names and values of a record."""
+        at, result, last = 0, {}, b""
+        while at < len(record):
+            if len(record) - at < 6 or not record[at]:
+                raise Newer("attribute record: entry")
+            name, length = record[at + 5:at + 5 + record[at]], u32(record, at + 1)
+            at += 5 + record[at]
+            if length > LONGEST_VALUE or at + length > len(record) or b"\0" in name or name <= last:
+                raise Newer("attribute record: entry")
+            result[name] = record[at:at + length]
+            last, at = name, at + length
         return result
 
     @staticmethod

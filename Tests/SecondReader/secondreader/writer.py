@@ -6,9 +6,9 @@ import os
 from . import primitives as p
 from .files import capacity, length_of_size
 from .keybag import A, ALL_KEYS, B, BIND_DEVICE, C, D, INACTIVE, M, SPARE, U, BundleEntry, Keybag, Keys
-from .signing import (join_keybag, make_record, make_slot, seal_long_target, seal_overflow, seal_page, seal_target, seal_value,
-                      wrap_header)
-from .volume import Volume
+from .signing import (attribute_entries, join_keybag, make_record, make_slot, seal_long_target, seal_overflow, seal_page,
+                      seal_record, seal_target, seal_value, wrap_header)
+from .volume import RECORD, Volume
 
 PASSPHRASE, DEVICE_KEY = b"correct horse", hashlib.blake2b(b"device key", digest_size=32).digest()
 
@@ -134,3 +134,12 @@ class Writer:
     def attribute(self, path, owner, name, value):
         os.setxattr(self.volume.backing_path(path), self.volume.encode_xattr(name, owner),
                     seal_value(self.keys, owner, name, value, nonce=rnd("xattr " + path, 24)), follow_symlinks=False)
+
+    def attribute_record(self, path, owner, values, is_overflow):
+        """Attributes that are stored together."""
+        record = attribute_entries(sorted(values.items()))
+        form = b"\0" + record
+        if is_overflow:
+            form = b"\1" + self._overflow("record " + path, record) + p.le(len(record), 4)
+        os.setxattr(self.volume.backing_path(path), self.volume.encode_xattr(RECORD, owner),
+                    seal_record(self.keys, owner, form, nonce=rnd("record " + path, 24)), follow_symlinks=False)
