@@ -43,7 +43,7 @@ OPERATIONS = {
     "open, read, close": (file, read_file, True, Cost(3, 10, 15)),
     "getxattr of a missing name": (file, no_attribute, True, Cost(1, 4, 8)),
     "getxattr user.protection": (file, lambda path: os.getxattr(path, "user.protection"), True, Cost(1, 5, 5)),
-    "setxattr": (file, lambda path: os.setxattr(path, "user.x", b"value"), True, Cost(2, 20, 30)),
+    "setxattr": (file, lambda path: os.setxattr(path, "user.x", b"value"), True, Cost(2, 20, 31)),
     "chmod": (file, lambda path: os.chmod(path, 0o600), True, Cost(1, 4, 3)),
     "utimens": (file, lambda path: os.utime(path, (1, 1)), True, Cost(1, 5, 3)),
     "rename": (file, lambda path: os.rename(path, path + " new"), True, Cost(4, 15, 26)),
