@@ -274,7 +274,7 @@ def test_stopped(environment):
     for side, count in ((1, counts[0].value()), (2, counts[1].value())):
         found = [text for text in lines if text.startswith(b"%d " % side)]
         environment.cell(f"[lines of side {side}]", [sides.line(side, number) for number in range(count)], found[:count])
-    environment.cell("[nothing else]", True, len(lines) <= sum(count.value() for count in counts) + 2)
+    environment.cell("[nothing else]", True, len(lines) <= sum(count.value() for count in counts) + len(counts))
 
 
 def test_crash_of_one(environment):
@@ -301,7 +301,8 @@ def test_crash_of_one(environment):
                 found = [text for text in lines if text.startswith(b"%d " % side)]
                 wanted = [sides.line(side, number) for number in range(count)]
                 environment.cell(f"[lines of side {side}]", True, found[:count] == wanted and len(found) <= count + 1)
-            environment.cell("[nothing else]", True, len(lines) <= sum(each.value() for each in counts) + 1)
+            # Each side may have a line that was stored but not yet counted.
+            environment.cell("[nothing else]", True, len(lines) <= sum(each.value() for each in counts) + len(counts))
         environment.cell("[append after it]", "works", outcome(write_file, again / "log", b"after it\n", os.O_APPEND))
         environment.cell("[and on the other side]", True, read_file(other / "log").endswith(b"after it\n"))
         wrong = [name for name in os.listdir(other.path) if name.startswith("filled") and not name.endswith(".new")
