@@ -109,6 +109,8 @@ struct TreeModel: Sendable {
     var texts: [Int: Set<String>] = [:]
     var classes: [Int: Set<ProtectionClass>] = [:]
     var explicit: Set<Int> = []
+    /// The classes of the last file that lost a name: the next file of that name may take one.
+    private var freed: [String: Set<ProtectionClass>] = [:]
     private var current: [Int: String] = [:]
     private var made: [Int: Int] = [:]
     /// The last step that changed an entry of the root.
@@ -181,14 +183,16 @@ struct TreeModel: Sendable {
             texts[file] = synced ? [Self.text(number)] : ["", Self.text(number)]
             let usual = tree.object("")?.1.defaultClass ?? .completeUntilFirstUserAuthentication
             classes[file] = [inherited ?? usual]
+            strengthen(file, freed[path])
             if synced { earliest = number }
         case .overwrite(let path):
             guard let (file, object) = tree.object(path), object.kind == .file else { return false }
             current[file] = Self.text(number)
             texts[file]?.insert(Self.text(number))
         case .unlink(let path):
-            guard let (_, object) = tree.object(path), object.kind != .directory else { return false }
+            guard let (file, object) = tree.object(path), object.kind != .directory else { return false }
             tree.names[path] = nil
+            freed[path] = classes[file]
         case .rmdir(let path):
             guard tree.isDirectory(path), tree.isEmpty(path) else { return false }
             tree.names[path] = nil
@@ -243,6 +247,13 @@ struct TreeModel: Sendable {
         return true
     }
 
+    /// The class of the file whose name it takes goes over, where it is the stronger one.
+    private mutating func strengthen(_ file: Int, _ others: Set<ProtectionClass>?) {
+        for stronger in others ?? [] where classes[file]?.contains(where: { stronger.isStronger(than: $0) }) ?? false {
+            classes[file]?.insert(stronger)
+        }
+    }
+
     private mutating func rename(_ tree: inout Tree, _ old: String, _ new: String) -> Bool {
         guard let (moved, object) = tree.object(old), tree.isDirectory(Tree.parent(new)), old != new,
             !new.hasPrefix(old + "/")
@@ -253,15 +264,13 @@ struct TreeModel: Sendable {
             } else {
                 guard replaced.kind != .directory, target != moved else { return false }
                 if object.kind == .file, replaced.kind == .file, !explicit.contains(moved) {
-                    // The class of what is replaced goes over, where it is the stronger one.
-                    for stronger in classes[target] ?? [] {
-                        if classes[moved]?.contains(where: { stronger.isStronger(than: $0) }) ?? false {
-                            classes[moved]?.insert(stronger)
-                        }
-                    }
+                    strengthen(moved, classes[target])
                 }
             }
+        } else if object.kind == .file, !explicit.contains(moved) {
+            strengthen(moved, freed[new])
         }
+        if object.kind == .file { freed[old] = classes[moved] }
         tree.names[new] = nil
         tree.move(old, to: new)
         return true

@@ -65,6 +65,12 @@ def cut_all(volume, tree):
     return cuts
 
 
+def ends_in_zeros(volume, name, place):
+    """Whether the first page ends with zeros where it is cut: then nothing is missing, as a file reads as zeros behind its end."""
+    with open(volume.backing_path(name), "rb") as file:
+        return not any(file.read(PAGE)[place:])
+
+
 def test_cut_while_unmounted(environment):
     reader.load()
     tree = make(environment, environment.mount(), lengths_below(environment))
@@ -90,7 +96,9 @@ def test_cut_while_open(environment):
     mount = environment.remount(tree.mount)
     handles = {name: os.open(mount / name, os.O_RDONLY) for name in tree.contents}
     try:
-        cuts = cut_all(reader.unlock(mount.volume), tree)
+        volume = reader.unlock(mount.volume)
+        whole = {name for name in tree.contents if " at " in name and ends_in_zeros(volume, name, int(name.split(" at ")[1]))}
+        cuts = cut_all(volume, tree)
         for name, (before, after) in cuts.items():
             wanted, seen = tree.contents[name], set()
             for at in range(0, len(wanted), PAGE):
@@ -99,7 +107,7 @@ def test_cut_while_open(environment):
                 except OSError as error:
                     seen.add(errno.errorcode[error.errno])
             environment.cell(f"{name}, open", set(), seen - {"EIO", "right"})
-            if wanted and after < PAGE:
+            if wanted and after < PAGE and name not in whole:
                 environment.cell(f"{name}, open: nothing is left to read", True, "EIO" in seen)
     finally:
         for handle in handles.values():
