@@ -54,7 +54,7 @@ let testSupport: [Target] = [
 let modules: [[Target]] = [
     module("HostSystem", uses: ["CLinuxShim"]),
     module("VolumeFormat"),
-    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["HostSystem", "VolumeFormat"]),
+    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["CLinuxShim", "HostSystem", "VolumeFormat"]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),

@@ -82,3 +82,36 @@ int pfs_open_standard_streams(void) {
 }
 
 int pfs_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
+
+#if defined(__x86_64__)
+#define VECTORS "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", \
+                "xmm13", "xmm14", "xmm15"
+#define SHORT(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
+#define LONG(n) "vpxorq %%zmm" #n ", %%zmm" #n ", %%zmm" #n "\n\t"
+
+void pfs_clear_vector_registers(void) {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f"))
+        /* Nothing that was compiled without AVX-512 keeps a value in these. */
+        __asm__ volatile(LONG(16) LONG(17) LONG(18) LONG(19) LONG(20) LONG(21) LONG(22) LONG(23)
+                         LONG(24) LONG(25) LONG(26) LONG(27) LONG(28) LONG(29) LONG(30) LONG(31) ::: "memory");
+    if (__builtin_cpu_supports("avx"))
+        __asm__ volatile("vzeroall" ::: VECTORS);
+    else
+        __asm__ volatile(SHORT(0) SHORT(1) SHORT(2) SHORT(3) SHORT(4) SHORT(5) SHORT(6) SHORT(7)
+                         SHORT(8) SHORT(9) SHORT(10) SHORT(11) SHORT(12) SHORT(13) SHORT(14) SHORT(15) ::: VECTORS);
+}
+#elif defined(__aarch64__)
+#define ZERO(n) "movi v" #n ".2d, #0\n\t"
+
+void pfs_clear_vector_registers(void) {
+    __asm__ volatile(
+        ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5) ZERO(6) ZERO(7) ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12)
+        ZERO(13) ZERO(14) ZERO(15) ZERO(16) ZERO(17) ZERO(18) ZERO(19) ZERO(20) ZERO(21) ZERO(22) ZERO(23) ZERO(24)
+        ZERO(25) ZERO(26) ZERO(27) ZERO(28) ZERO(29) ZERO(30) ZERO(31) ::: "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7",
+        "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24",
+        "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+}
+#else
+void pfs_clear_vector_registers(void) {}
+#endif

@@ -1,5 +1,6 @@
 // The basics of the module: initialisation, errors, random bytes and comparison in constant time.
 
+internal import CLinuxShim
 internal import CSodium
 internal import Glibc
 
@@ -83,30 +84,6 @@ package func wipe(_ bytes: inout MutableSpan<UInt8>) {
     sodium_stackzero(65_536)
 }
 
-/// Overwrites the data that copies of secrets have left in vector registers, by copies of zeros. The kernel stores all registers
-/// on a thread's stack when it delivers a signal.
-///
-/// memmove(3) chooses the registers by the length of the copy.
-@inline(never) package func wipeVectorRegisters() {
-    let zeros = [UInt8](repeating: 0, count: 8192)
-    var target = [UInt8](repeating: 0, count: 8192)
-    unsafe zeros.withUnsafeBytes { zeros in
-        unsafe target.withUnsafeMutableBytes { target in
-            for shift in 4...12 {
-                let count = 1 << shift
-                unsafe move(count, from: zeros, to: target, at: count)
-                unsafe move(count - 1, from: zeros, to: target, at: 0)
-            }
-            // The compiler does not look into it, so it keeps the copies.
-            if let start = target.baseAddress { unsafe sodium_memzero(start, target.count) }
-        }
-    }
-}
-
-/// A call, so that the length is not known to the compiler. Both buffers have room for it.
-@inline(never) private func move(
-    _ count: Int, from source: UnsafeRawBufferPointer, to target: UnsafeMutableRawBufferPointer, at offset: Int
-) {
-    guard let source = source.baseAddress, let target = target.baseAddress else { return }
-    unsafe (target + offset).copyMemory(from: source, byteCount: count)
-}
+/// Clears the vector registers, in which memmove(3) leaves what it has copied. When a signal is delivered, the kernel stores all
+/// registers on the thread's stack.
+package func wipeVectorRegisters() { pfs_clear_vector_registers() }

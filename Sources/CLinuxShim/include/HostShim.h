@@ -35,4 +35,7 @@ int pfs_close_from(int first);
 /* pidfd_open(2). */
 int pfs_pidfd_open(int pid);
 
+/* Fills the vector registers with zeros, as no call needs them afterwards. */
+void pfs_clear_vector_registers(void);
+
 #endif
