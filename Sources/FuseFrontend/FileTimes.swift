@@ -52,8 +52,12 @@ final class FileTimes: Sendable {
         var hurries = 0
     }
     private struct Due: Sendable {
-        /// By node number: the threads that changed the file and whose SETATTR has not come, and the number of the change.
-        var threads: [UInt64: [Int32: UInt64]] = [:]
+        struct Change: Sendable {
+            let thread: Int32
+            let number: UInt64
+        }
+        /// By node number: the threads that changed the file and whose SETATTR has not come.
+        var threads: [UInt64: ShortList<Change>] = [:]
         /// The number of changes so far.
         var changes: UInt64 = 0
     }
@@ -124,26 +128,32 @@ final class FileTimes: Sendable {
         guard isKernels, node.kind == .file else { return }
         due.withLock { due in
             due.changes += 1
-            due.threads[node.number, default: [:]][thread] = due.changes
+            // Taken out and put back, because a change in place allocates.
+            var threads = due.threads[node.number] ?? ShortList()
+            threads.removeFirst { $0.thread == thread }
+            threads.append(Due.Change(thread: thread, number: due.changes))
+            due.threads[node.number] = threads
             dueCount.store(due.threads.count, ordering: .releasing)
         }
     }
 
     /// Called for each SETATTR. Removes a time that must not be stored.
+    /// - Returns: whether the kernel sends its own time, after a change of the file's names or attributes.
     /// - Throws: `.refused(.ECANCELED)` to the helper if a program has set a time meanwhile.
     func receive(
         _ changes: inout AttributeChanges, for node: Node, _ file: OpenFile?, from thread: Int32
-    ) throws(VolumeError) {
+    ) throws(VolumeError) -> Bool {
         let isKernelsOwn = settle(node.number, thread)
         if calls.helper.isHelper(thread) { changes.accessed = nil }
-        guard changes.modified != nil else { return }
+        guard changes.modified != nil else { return isKernelsOwn }
         let files = [file].compactMap { $0 } + notedFiles(node.number)
         if isKernelsOwn, files.contains(where: { $0.time.isUntold }) {
             changes.modified = nil
-            return
+            return true
         }
         let wasUntold = files.map { $0.time.settle() }.contains(true)
         if calls.helper.isHelper(thread), !wasUntold { throw .refused(Errno(rawValue: 125)) }
+        return isKernelsOwn
     }
 
     /// Called before an open for `thread`. Clears the error that the kernel may keep from a killed program.
@@ -210,8 +220,10 @@ final class FileTimes: Sendable {
     private func settle(_ number: UInt64, _ thread: Int32) -> Bool {
         guard dueCount.load(ordering: .acquiring) > 0 else { return false }
         return due.withLock { due in
-            guard due.threads[number]?.removeValue(forKey: thread) != nil else { return false }
-            if due.threads[number]?.isEmpty == true { due.threads[number] = nil }
+            guard var threads = due.threads[number], threads.removeFirst(where: { $0.thread == thread }) != nil else {
+                return false
+            }
+            due.threads[number] = threads.isEmpty ? nil : threads
             dueCount.store(due.threads.count, ordering: .releasing)
             return true
         }
@@ -220,15 +232,16 @@ final class FileTimes: Sendable {
     /// The last change of the file whose SETATTR has not come. Nil if all have come.
     private func lastChange(_ number: UInt64) -> UInt64? {
         guard dueCount.load(ordering: .acquiring) > 0 else { return nil }
-        return due.withLock { $0.threads[number]?.values.max() }
+        return due.withLock { $0.threads[number]?.last?.number }
     }
 
     /// Forgets the changes of the file up to `change`.
     private func forget(_ number: UInt64, until change: UInt64) {
         guard dueCount.load(ordering: .acquiring) > 0 else { return }
         due.withLock { due in
-            guard let left = due.threads[number]?.filter({ $0.value > change }) else { return }
-            due.threads[number] = left.isEmpty ? nil : left
+            guard var threads = due.threads[number] else { return }
+            while threads.removeFirst(where: { $0.number <= change }) != nil {}
+            due.threads[number] = threads.isEmpty ? nil : threads
             dueCount.store(due.threads.count, ordering: .releasing)
         }
     }

@@ -125,7 +125,7 @@ final class OpenFiles: Sendable {
         files.withLock { files in
             guard let file = files[number] else { return nil }
             let isEmpty = file.state.withLock { state in
-                if let index = state.handles.firstIndex(of: handle) { state.handles.remove(at: index) }
+                state.handles.removeFirst { $0 == handle }
                 return state.handles.isEmpty
             }
             if isEmpty { files[number] = nil }

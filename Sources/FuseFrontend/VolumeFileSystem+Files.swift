@@ -83,8 +83,8 @@ extension VolumeFileSystem {
     ) throws(VolumeError) -> ProtectedVolume.Attributes {
         let file = files.file(node.number)
         var changes = changes
-        try times.receive(&changes, for: node, file, from: request.process)
         var change = AttributeChange()
+        change.isKernelsOwn = try times.receive(&changes, for: node, file, from: request.process)
         change.mode = changes.mode
         change.owner = changes.owner
         change.group = changes.group
@@ -147,7 +147,7 @@ extension VolumeFileSystem {
 
     /// Clears set-ID bits and capabilities after a write. Under KILLPRIV_V2 the kernel leaves this to the daemon.
     func clearPrivileges(_ file: OpenFile, for request: borrowing Request) {
-        guard !file.state.withLock({ $0.isFreeOfPrivileges }) else { return }
+        guard !file.state.withLock({ $0.isFreeOfPrivileges }), volume.mayHavePrivileges(file.node) else { return }
         guard let now = try? volume.attributes(of: file.node) else { return }
         let cleared = now.mode & ~setIDToClear(now, for: request)
         if cleared != now.mode {

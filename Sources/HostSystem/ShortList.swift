@@ -38,6 +38,23 @@ package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
         }
     }
 
+    /// Runs `body` with each element. Unlike a loop over the list it takes no allocation.
+    package func forEach(_ body: (Element) -> Void) {
+        if let first { body(first) }
+        others.forEach(body)
+    }
+
+    /// Removes the first element that fits; nil if none does. Unlike a search for its position it takes no allocation.
+    @discardableResult
+    package mutating func removeFirst(where fits: (Element) -> Bool) -> Element? {
+        if let first, fits(first) {
+            remove(at: 0)
+            return first
+        }
+        for (position, element) in others.enumerated() where fits(element) { return others.remove(at: position) }
+        return nil
+    }
+
     /// Removes the last element.
     package mutating func removeLast() { remove(at: count - 1) }
 }

@@ -67,7 +67,7 @@ extension FileContent {
         in context: ContentContext, backing: BackingFile, isReplaced: Bool = false
     ) throws(VolumeError) -> FileHeader? {
         let status: Status
-        do throws(Errno) { status = try backing.status() } catch { throw .store(error) }
+        do throws(Errno) { status = try backing.statusWhenOpened() } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
             guard let header = try firstPage(in: context, backing, length: status.size, into: &buffer) else {

@@ -20,7 +20,7 @@ final class FileKeys: Sendable {
 
     struct Box: ~Copyable {
         var key: SecretKey?
-        var slots: [Slot] = []
+        var slots = ShortList<Slot>()
         var next = 0
 
         var isPresent: Bool {
@@ -52,7 +52,7 @@ final class FileKeys: Sendable {
         box.withLock { box in
             if !replacing, box.isPresent { return }
             box.key = offered.take()
-            box.slots = []
+            box.slots = ShortList()
             box.next = 0
         }
     }
@@ -60,7 +60,7 @@ final class FileKeys: Sendable {
     /// Removes the file key and every extent key.
     func takeKey() -> SecretKey? {
         box.withLock { box in
-            box.slots = []
+            box.slots = ShortList()
             return box.key.take()
         }
     }
@@ -96,7 +96,7 @@ final class FileKeys: Sendable {
         } catch {
             // Locked memory is at its limit. Tries again after this file has freed its extent keys.
             guard !box.slots.isEmpty else { throw error }
-            box.slots = []
+            box.slots = ShortList()
             box.next = 0
             return try Self.derive(box.key, suite, epoch, extent)
         }
@@ -120,8 +120,8 @@ final class FileKeys: Sendable {
     /// Wipes the file key and every extent key.
     func wipe() {
         box.withLock { box in
-            for slot in box.slots { slot.kept.cipher.wipe() }
-            box.slots = []
+            box.slots.forEach { $0.kept.cipher.wipe() }
+            box.slots = ShortList()
             box.key = nil
         }
     }

@@ -143,10 +143,8 @@ struct RangeLock: ~Copyable, Sendable {
     func release(_ hold: consuming RangeHold) {
         let ticket = hold.ticket
         let granted = state.withLock { state -> [(@Sendable (UInt64) -> Void, UInt64)] in
-            if let index = state.entries.firstIndex(where: { $0.ticket == ticket }) {
-                state.entries.remove(at: index)
-            }
-            return state.takeGranted()
+            state.entries.removeFirst { $0.ticket == ticket }
+            return state.entries.isEmpty ? [] : state.takeGranted()
         }
         for (granted, ticket) in granted { granted(ticket) }
     }

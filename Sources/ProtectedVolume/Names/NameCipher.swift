@@ -140,6 +140,12 @@ struct NameCipher: Sendable {
         stored.span.hasText(prefix(of: object))
     }
 
+    /// Whether an attribute is an ACL, which is stored as it is.
+    static func isACL(_ name: [UInt8]) -> Bool {
+        let bytes = name.span
+        return bytes.equals(AttributeName.accessACL) || bytes.equals(AttributeName.defaultACL)
+    }
+
     /// The stored form of a value, bound to object and name.
     func sealValue(_ value: Span<UInt8>, name: [UInt8], of object: ObjectID) -> [UInt8] {
         Envelope.seal(value, key: keys.attributeValue, boundTo: Self.bytes(of: object) + name)

@@ -75,6 +75,8 @@ package struct AttributeChange: Sendable {
     package var modified = TimeChange.keep
     /// Whether the size is set through a handle (ftruncate).
     package var isThroughHandle = false
+    /// Whether no program asked for it: the kernel sends the modification time that it keeps, which the store often has.
+    package var isKernelsOwn = false
 
     /// Changes nothing.
     package init() {}

@@ -128,6 +128,7 @@ struct NodeState: Sendable {
     var isUndecryptable = false
     /// Whether the file may have set-ID bits or capabilities that a write must clear; nil if not known.
     var mayHavePrivileges: Bool?
+    var attributes = KnownAttributes()
 
     init(place: Place?) {
         self.place = place

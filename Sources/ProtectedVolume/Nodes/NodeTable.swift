@@ -175,8 +175,19 @@ final class NodeTable: Sendable {
     /// Records that the name at `old` is now at `new`.
     func moved(_ node: Node, from old: Place, to new: Place) {
         contents.withLock { contents in
-            add(new, to: node, in: &contents)
-            remove(old, from: node, in: &contents)
+            let isOnly = node.state.withLock { state in
+                guard state.place == old, state.otherPlaces.isEmpty, old != new else { return false }
+                state.place = new
+                return true
+            }
+            guard isOnly else {
+                add(new, to: node, in: &contents)
+                remove(old, from: node, in: &contents)
+                return
+            }
+            guard old.parent !== new.parent, contents.knows(node) else { return }
+            contents.hold(new.parent)
+            drop(old.parent, in: &contents, by: 1, lookups: 0)
         }
     }
 

@@ -52,8 +52,12 @@ extension Volume {
     /// The value of an attribute that is not stored encrypted; nil for an encrypted one.
     private func openXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8]? {
         if let own = OwnAttribute(name) { return try ownValue(own, of: node) }
-        guard Self.isACL(name) else { return nil }
+        guard NameCipher.isACL(name) else { return nil }
+        if known(node, \.hasACL) == false { throw .noAttribute }
         let object = try backing(node)
+        if known(node, \.hasACL) == nil, !(try allNames(object, of: node)).contains(where: NameCipher.isACL) {
+            throw .noAttribute
+        }
         return try below { () throws(Errno) in try object.attribute(name) }
     }
 
@@ -61,9 +65,11 @@ extension Volume {
     private func storedAttributes(
         _ node: Node, _ name: [UInt8]
     ) throws(VolumeError) -> (StoredAttributes, all: [[UInt8]]) {
-        let object = try object(for: name, of: node)
+        try requirePossible(name)
+        if known(node, \.hasEncrypted) == false { throw .noAttribute }
+        let object = try backing(node)
         // Most files have no attribute, and then no header is read.
-        let all = try encryptedNames(object)
+        let all = try encryptedNames(object, of: node)
         guard !all.isEmpty else { throw .noAttribute }
         return (storedAttributes(object, try objectID(of: node)), all)
     }
@@ -93,8 +99,8 @@ extension Volume {
         let hasClass = node.kind == .file || node.kind == .directory
         if hasClass, try listsProtection(of: node) { result.append(NameCipher.bytes(of: AttributeName.protection)) }
         let object = try backing(node)
-        let all = try below { () throws(Errno) in try object.attributeNames() }
-        result += all.filter(Self.isACL)
+        let all = try allNames(object, of: node)
+        result += all.filter(NameCipher.isACL)
         guard all.contains(where: NameCipher.isEncryptedAttribute) else { return result }
         do throws(VolumeError) {
             return result + (try encryptedNames(of: node, storedAttributes(object, try objectID(of: node)), all))
@@ -140,14 +146,20 @@ extension Volume {
         try requireWritable()
         defer { noteChange(node) }
         if let own = OwnAttribute(name) { return try setOwn(own, of: node, value: value, mode: mode) }
-        if Self.isACL(name) {
+        if NameCipher.isACL(name) {
             let object = try backing(node)
             let list = value.copiedBytes()
-            try below { () throws(Errno) in try object.setAttribute(name, list, mode: mode) }
+            // Before the change too: a file that is made after it may have an ACL.
             node.directory?.contents.withLock { $0.hasDefaultACL = nil }
-            return
+            defer {
+                node.directory?.contents.withLock { $0.hasDefaultACL = nil }
+                node.state.withLock { $0.attributes.changed() }
+            }
+            return try below { () throws(Errno) in try object.setAttribute(name, list, mode: mode) }
         }
-        let object = try object(for: name, of: node)
+        try requirePossible(name)
+        let object = try backing(node)
+        defer { node.state.withLock { $0.attributes.changed() } }
         // The ID must be on disk before an attribute depends on it.
         if let content = content(of: node) {
             try content.requireChangeable()
@@ -174,19 +186,22 @@ extension Volume {
         try requireWritable()
         defer { noteChange(node) }
         if let own = OwnAttribute(name) { return try removeOwn(own, of: node) }
-        if Self.isACL(name) {
+        if NameCipher.isACL(name) {
             let object = try backing(node)
             try below { () throws(Errno) in try object.removeAttribute(name) }
             node.directory?.contents.withLock { $0.hasDefaultACL = nil }
             return
         }
-        let object = try object(for: name, of: node)
+        try requirePossible(name)
+        if known(node, \.hasEncrypted) == false { throw .noAttribute }
+        let object = try backing(node)
         try requireChangeableAttributes(of: node)
         try removeAttribute(name, of: node, object)
     }
 
     func removeAttribute(_ name: [UInt8], of node: Node, _ object: BackingNode) throws(VolumeError) {
-        guard try !encryptedNames(object).isEmpty else { throw .noAttribute }
+        if known(node, \.hasEncrypted) == false { throw .noAttribute }
+        guard try !encryptedNames(object, of: node).isEmpty else { throw .noAttribute }
         let attributes = storedAttributes(object, try objectID(of: node))
         try changeAttributes(of: node) { () throws(VolumeError) in try attributes.remove(name) }
     }
@@ -205,24 +220,36 @@ extension Volume {
         }
     }
 
-    /// The backing object for an attribute that is stored encrypted. Refuses names that no object can have: those outside the
-    /// namespaces, and, as ext4, a namespace alone. The kernel lets only files and directories have `user.*`.
-    private func object(for name: [UInt8], of node: Node) throws(VolumeError) -> BackingNode {
+    /// What is known of an object's attributes; nil if nothing is.
+    private func known(_ node: Node, _ field: KeyPath<KnownAttributes, Bool?>) -> Bool? {
+        options.isShared ? nil : node.state.withLock { $0.attributes[keyPath: field] }
+    }
+
+    /// Refuses names that no encrypted attribute can have: those outside the namespaces, and, as ext4, a namespace alone. The
+    /// kernel lets only files and directories have `user.*`.
+    private func requirePossible(_ name: [UInt8]) throws(VolumeError) {
         let bytes = name.span
         guard let namespace = AttributeName.namespaces.first(where: { bytes.hasText($0) }) else { throw .notSupported }
         guard bytes.count > namespace.utf8CodeUnitCount else { throw .invalid }
         guard bytes.count <= NameLimits.longestAttribute else { throw .refused(.ERANGE) }
-        return try backing(node)
     }
 
     /// The names that the store has of encrypted attributes; none if the store has no attributes.
-    private func encryptedNames(_ object: BackingNode) throws(VolumeError) -> [[UInt8]] {
-        do throws(Errno) {
-            return try object.attributeNames().filter { NameCipher.isEncryptedAttribute($0) }
+    private func encryptedNames(_ object: BackingNode, of node: Node) throws(VolumeError) -> [[UInt8]] {
+        do throws(VolumeError) {
+            return try allNames(object, of: node).filter { NameCipher.isEncryptedAttribute($0) }
         } catch {
-            if error == .EOPNOTSUPP { return [] }
-            throw .store(error)
+            if error == .store(.EOPNOTSUPP) { return [] }
+            throw error
         }
+    }
+
+    /// All names that the store has of an object's attributes. Notes what they tell.
+    private func allNames(_ object: BackingNode, of node: Node) throws(VolumeError) -> [[UInt8]] {
+        let number = node.state.withLock { $0.attributes.changes }
+        let all = try below { () throws(Errno) in try object.attributeNames() }
+        node.state.withLock { $0.attributes.note(all, seenAt: number) }
+        return all
     }
 
     /// The ID that names and values are bound to. It comes from the directory's record or the file's header. Other objects have
@@ -237,10 +264,5 @@ extension Volume {
         guard let header = try header(of: node) else { throw damaged(.missingHeader, node) }
         try checkIdentity(header.fileID, of: node)
         return header.fileID
-    }
-
-    private static func isACL(_ name: [UInt8]) -> Bool {
-        let bytes = name.span
-        return bytes.equals(AttributeName.accessACL) || bytes.equals(AttributeName.defaultACL)
     }
 }

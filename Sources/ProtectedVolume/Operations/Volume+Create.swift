@@ -23,7 +23,7 @@ extension Volume {
         }
         let entry = try entry(status, in: parent, encoded.entry, isNew: true)
         entry.node.remember(class: content.protectionClass)
-        attachNew(content, to: entry.node)
+        attachNew(content, to: entry.node, mode: status.mode, in: parent)
         wipeIfClosed(content)
         return (Entry(node: entry.node, attributes: attributes(entry.node, status)), content)
     }
@@ -40,11 +40,11 @@ extension Volume {
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
         let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
-        try own(file, mode: bits, isDirectory: false, caller: caller, in: directory)
-        let (made, status) = try FileContent.create(new, in: content, backing: file)
+        let (made, seen) = try FileContent.create(new, in: content, backing: file)
+        let status = try own(file, seen, mode: bits, isDirectory: false, caller: caller, in: directory)
         let node = nodes.rememberNameless(status)
         node.remember(class: protectionClass)
-        attachNew(made, to: node)
+        attachNew(made, to: node, mode: status.mode, in: parent)
         wipeIfClosed(made)
         return (Entry(node: node, attributes: attributes(node, status)), made)
     }
@@ -70,8 +70,8 @@ extension Volume {
         let first = options.isShared ? BackingName.temporary() : name
         let file = try below { () throws(Errno) in try directory.createFile(first, mode: mode) }
         do throws(VolumeError) {
-            try own(file, mode: mode, isDirectory: false, caller: caller, in: directory)
-            let (made, status) = try FileContent.create(new, in: content, backing: file)
+            let (made, seen) = try FileContent.create(new, in: content, backing: file)
+            let status = try own(file, seen, mode: mode, isDirectory: false, caller: caller, in: directory)
             if options.isShared {
                 try made.flushHeader()
                 try below { () throws(Errno) in try directory.rename(first, to: directory, name, mode: .noReplace) }
@@ -129,8 +129,7 @@ extension Volume {
                 try syncNewLinks(in: made)
                 return made
             }
-            try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
-            let status = try below { () throws(Errno) in try made.status() }
+            let status = try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
             try below { () throws(Errno) in
                 try directory.rename(temporary, to: directory, name, mode: .noReplace)
             }
@@ -174,11 +173,9 @@ extension Volume {
         _ name: EntryName, _ directory: BackingDirectory, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Status {
         do throws(VolumeError) {
-            if givesOwnership {
-                let object = try below { () throws(Errno) in try directory.node(name) }
-                try own(object, mode: mode, isDirectory: false, caller: caller, in: directory)
-            }
-            return try below { () throws(Errno) in try directory.status(of: name) }
+            guard givesOwnership else { return try below { () throws(Errno) in try directory.status(of: name) } }
+            let object = try below { () throws(Errno) in try directory.node(name) }
+            return try own(object, mode: mode, isDirectory: false, caller: caller, in: directory)
         } catch {
             try? directory.unlink(name)
             throw error

@@ -180,6 +180,7 @@ extension Volume {
         // Comes first, so that a node made after another file's has the true size. The kernel looks a name up again
         // only once.
         compareSize(of: opened, node, backingLength: status.size)
+        opened.noteAccessTime(status)
         try checkIdentity(opened.fileID, of: node)
         node.remember(class: opened.protectionClass)
         return opened
@@ -252,12 +253,16 @@ extension Volume {
 
     // MARK: counting
 
-    func attachNew(_ content: FileContent, to node: Node) {
+    /// Attaches the content of a file that was just made with this mode in `parent`.
+    func attachNew(_ content: FileContent, to node: Node, mode: UInt32, in parent: Node) {
         nodes.hold(node)
+        let hasDefaultACL = parent.directory?.contents.withLock { $0.hasDefaultACL }
+        let isPlain = mode & 0o6000 == 0 && !options.isShared
         stripe(node).withLock { _ in
             node.state.withLock { state in
                 state.fileID = content.fileID
-                state.mayHavePrivileges = nil
+                state.attributes.noteNew(hasACL: hasDefaultACL == false ? false : nil)
+                state.mayHavePrivileges = isPlain ? false : nil
                 state.isSuperseded = false
             }
             _ = attach(content, to: node, writable: true)

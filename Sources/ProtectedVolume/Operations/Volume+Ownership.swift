@@ -23,22 +23,26 @@ extension Volume {
 
     /// Gives a new object to the caller if the daemon is root. A setgid directory passes on its group and, to
     /// directories, the bit.
+    /// - Parameter status: the object's, if it is known.
+    /// - Returns: its status now.
+    @discardableResult
     func own(
-        _ object: BackingNode, mode: UInt32, isDirectory: Bool, caller: Caller, in directory: BackingDirectory
-    ) throws(VolumeError) {
-        guard givesOwnership else { return }
+        _ object: BackingNode, _ status: Status? = nil, mode: UInt32, isDirectory: Bool, caller: Caller,
+        in directory: BackingDirectory
+    ) throws(VolumeError) -> Status {
         try below { () throws(Errno) in
-            let now = try object.status()
-            if now.owner == caller.user, now.group == caller.group { return }
+            let now = if let status { status } else { try object.status() }
+            if !givesOwnership || now.owner == caller.user && now.group == caller.group { return now }
             let parent = try directory.status()
             let inheritsGroup = parent.mode & 0o2000 != 0
             let group = inheritsGroup ? parent.group : caller.group
-            guard now.owner != caller.user || now.group != group else { return }
+            guard now.owner != caller.user || now.group != group else { return now }
             try object.setOwner(caller.user, group: group)
             // chown(2) clears set-ID bits of files. The other bits are the store's, because a default ACL may have taken
             // some of `mode` away.
             let special = mode & 0o7000 | (isDirectory && inheritsGroup ? 0o2000 : 0)
             if special & 0o6000 != 0 { try object.setMode(now.mode & 0o777 | special) }
+            return try object.status()
         }
     }
 }

@@ -6,6 +6,7 @@ internal import VolumeFormat
 
 extension Volume {
     /// Removes a name of any object except a directory. Works in every state without a key.
+    /// - Returns: the object, if its node is known.
     @discardableResult
     package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
@@ -27,7 +28,7 @@ extension Volume {
         if let node {
             nodes.unlinked(node, at: Place(parent: parent, name: entry), pin: pin, isLast: status.links <= 1)
         }
-        return status.links > 1 ? node : nil
+        return node
     }
 
     /// Removes an empty directory. A directory with nothing but reserved names that belong there counts as empty.

@@ -66,7 +66,7 @@ extension Volume {
         }
         if mode.leavesWhiteout, let caller, let whiteout = try? directory.node(source.name.entry) {
             // The store has given it to the daemon. Its mode is 0.
-            try? own(whiteout, mode: 0, isDirectory: false, caller: caller, in: directory)
+            _ = try? own(whiteout, mode: 0, isDirectory: false, caller: caller, in: directory)
         }
         return [status, target].compactMap { $0.flatMap { nodes.known(InodeKey($0)) } }
     }

@@ -8,6 +8,7 @@ extension Volume {
     /// Applies `change` in the order chown, chmod, truncate, utimens.
     package func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
         try requireWritable()
+        if let same = try unchanged(node, change) { return same }
         defer { noteChange(node) }
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
         if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
@@ -28,6 +29,17 @@ extension Volume {
         let status = try status(node)
         noteLastSeen(node, status)
         if change.modified != .keep { content(of: node)?.pinModificationTime(status.modified) }
+        return attributes(node, status)
+    }
+
+    /// The attributes, if the kernel only repeats a time that the store has.
+    private func unchanged(_ node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes? {
+        guard change.isKernelsOwn, case .set(let time) = change.modified, change.accessed == .keep,
+            change.mode == nil, change.owner == nil, change.group == nil, change.size == nil
+        else { return nil }
+        let status = try status(node)
+        guard status.modified == time else { return nil }
+        content(of: node)?.pinModificationTime(time)
         return attributes(node, status)
     }
 
@@ -81,7 +93,7 @@ extension Volume {
     // MARK: set-ID bits and capabilities
 
     /// Whether a write may have set-ID bits or capabilities to clear; true if that is not known.
-    private func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
+    package func mayHavePrivileges(_ node: Node) -> Bool { node.state.withLock { $0.mayHavePrivileges } ?? true }
 
     /// Clears file capabilities and these set-ID bits, as a write, truncation or change of owner does.
     package func clearPrivileges(of node: Node, setID bits: UInt32) throws(VolumeError) {
