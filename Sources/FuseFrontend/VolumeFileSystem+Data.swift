@@ -22,7 +22,13 @@ extension VolumeFileSystem {
                 file.notePages()
             }
             guard let result = try readUnlessBusy(file, at: offset, count: count, &buffer) else {
-                return park(file, at: offset, count: count, handle, request, reply)
+                return park(ParkedRead(file, at: offset, count: count, handle, request, reply))
+            }
+            if endsEarly(result, file, count: count, handle) {
+                if mustNotLinger(file) { wipeRequestData(count) }
+                result.finish()
+                use.end()
+                return readAfterWriteBack(ParkedRead(file, at: offset, count: count, handle, request, reply))
             }
             if OpenFlags.isAccess(handle.flags) { file.content.noteAccess() }
             reply.data(buffer.span.extracting(result.range))

@@ -98,7 +98,7 @@ extension VolumeFileSystem {
             let now = try volume.attributes(of: node)
             let cleared = now.mode & ~setIDToClear(now, for: request, isChangeOfOwner: changesOwner)
             if changes.mode == nil, cleared != now.mode { change.mode = cleared }
-            try? volume.removeXattr(node, Array("security.capability".utf8))
+            try? volume.removeCapabilities(of: node)
         }
         if changes.mode != nil { file?.state.withLock { $0.isFreeOfPrivileges = false } }
         return try volume.setAttributes(of: node, change)
@@ -156,7 +156,7 @@ extension VolumeFileSystem {
             _ = try? volume.setAttributes(of: file.node, change)
             calls.invalidateAttributes(file.node.number)
         }
-        try? volume.removeXattr(file.node, Array("security.capability".utf8))
+        try? volume.removeCapabilities(of: file.node)
         file.state.withLock { $0.isFreeOfPrivileges = cleared & (Self.setUser | Self.setGroup) == 0 }
     }
 

@@ -24,36 +24,74 @@ extension VolumeFileSystem {
     }
 
     /// Puts a read aside until its turn at the file comes. It has the same place in the queue as a read that waits in a worker.
-    func park(
-        _ file: OpenFile, at offset: UInt64, count: Int, _ handle: HandleInfo, _ request: borrowing Request,
-        _ reply: consuming Reply
-    ) {
-        let isAccess = OpenFlags.isAccess(handle.flags)
-        let parked = ParkedReply(reply)
-        let process = request.process
-        file.content.park(at: offset, count: count) { [self] turn in
+    func park(_ read: ParkedRead) {
+        read.file.content.park(at: read.offset, count: read.count) { [self] turn in
             readers.add { [self] buffer in
-                finish(turn, of: file, at: offset, count: count, process, parked, &buffer)
-                if isAccess { file.content.noteAccess() }
-                return count
+                finish(read, turn, &buffer)
+                return read.count
             }
         }
     }
 
-    private func finish(
-        _ turn: ReadTurn, of file: OpenFile, at offset: UInt64, count: Int, _ process: Int32, _ parked: ParkedReply,
-        _ buffer: inout MutableSpan<UInt8>
-    ) {
+    /// Whether a direct read met the end of the file here, and the page cache may have what programs have written beyond. If the
+    /// program waits for the read, the kernel reads the rest from its cache, but not if the read is asynchronous
+    /// (`generic_file_read_iter`, Linux 6.18).
+    func endsEarly(_ result: borrowing ReadResult, _ file: OpenFile, count: Int, _ handle: HandleInfo) -> Bool {
+        result.range.count < count && !handle.isReadPage && !isShared && calls.canDropPages && readers.canWork
+            && file.hasCachedWriter
+    }
+
+    /// Has the kernel write back what it has from the read's offset on, and reads then.
+    func readAfterWriteBack(_ read: ParkedRead) {
+        var again = read
+        again.isLastTry = true
+        calls.dropPages(of: read.file.node.number, at: read.offset, count: 0) { [self, again] in park(again) }
+    }
+
+    private func finish(_ read: ParkedRead, _ turn: ReadTurn, _ buffer: inout MutableSpan<UInt8>) {
+        let file = read.file
         do throws(VolumeError) {
             let use = idleClock.begin(file.node)
-            let result = try file.content.read(turn: turn, into: &buffer, at: offset, count: count)
-            parked.take()?.data(buffer.span.extracting(result.range))
-            if mustNotLinger(file) { wipeRequestData(count) }
+            let result = try file.content.read(turn: turn, into: &buffer, at: read.offset, count: read.count)
+            if !read.isLastTry, endsEarly(result, file, count: read.count, read.handle) {
+                if mustNotLinger(file) { wipeRequestData(read.count) }
+                result.finish()
+                use.end()
+                return readAfterWriteBack(read)
+            }
+            read.reply.take()?.data(buffer.span.extracting(result.range))
+            if mustNotLinger(file) { wipeRequestData(read.count) }
             // For class A, a lock of the volume waits until here.
             result.finish()
             use.end()
+            if OpenFlags.isAccess(read.handle.flags) { file.content.noteAccess() }
         } catch {
-            parked.take()?.error(refusal(error, file.node.number, of: process, "read"))
+            read.reply.take()?.error(refusal(error, file.node.number, of: read.process, "read"))
         }
+    }
+}
+
+/// A read that was put aside.
+struct ParkedRead: Sendable {
+    let file: OpenFile
+    let offset: UInt64
+    let count: Int
+    let handle: HandleInfo
+    /// The thread that reads.
+    let process: Int32
+    let reply: ParkedReply
+    /// Whether a read that ends early is answered as it is.
+    var isLastTry = false
+
+    init(
+        _ file: OpenFile, at offset: UInt64, count: Int, _ handle: HandleInfo, _ request: borrowing Request,
+        _ reply: consuming Reply
+    ) {
+        self.file = file
+        self.offset = offset
+        self.count = count
+        self.handle = handle
+        process = request.process
+        self.reply = ParkedReply(reply)
     }
 }

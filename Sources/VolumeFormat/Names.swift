@@ -146,6 +146,8 @@ package enum AttributeName {
     package static let flags: StaticString = "user.protectfs.flags"
     /// No object has this attribute. Removing it is refused with ENODATA, but for that the kernel takes the object's inode lock
     /// and so waits for running writers.
+    /// File capabilities (capabilities(7)).
+    package static let capability: StaticString = "security.capability"
     package static let touch: StaticString = "user.protectfs.touch"
     /// No object has this attribute. The daemon removes it through the mount, which succeeds.
     package static let error: StaticString = "user.protectfs.error"

@@ -1,5 +1,6 @@
 // The state of a directory's node: record, pending syncs and name families.
 
+internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
@@ -24,6 +25,8 @@ final class DirectoryState: Sendable {
         var syncedChanges: UInt64 = 0
         /// Whether the backing directory has a default ACL; nil: ask.
         var hasDefaultACL: Bool?
+        /// The modification time that a removed directory keeps: the store's moves when its record is taken out.
+        var timeOfLastChange: Timestamp?
         /// The families of its names.
         var families = KnownFamilies()
     }

@@ -176,7 +176,7 @@ extension Volume {
         }
         let attributes = storedAttributes(object, try objectID(of: node))
         try changeAttributes(of: node) { () throws(VolumeError) in try attributes.set(name, to: value, mode: mode) }
-        if name == NameCipher.bytes(of: "security.capability") {
+        if name == NameCipher.bytes(of: AttributeName.capability) {
             node.state.withLock { $0.mayHavePrivileges = nil }
         }
     }

@@ -133,7 +133,9 @@ extension Volume {
         } else if node.kind == .symlink, status.size == LongTarget.storedLength {
             size = lengthOfLongTarget(of: node)
         }
-        return Attributes(status, kind: node.kind, geometry: content.geometry, knownSize: size)
+        var attributes = Attributes(status, kind: node.kind, geometry: content.geometry, knownSize: size)
+        if let time = node.directory?.contents.withLock({ $0.timeOfLastChange }) { attributes.modified = time }
+        return attributes
     }
 
     /// Makes an entry for an object just seen, and counts its lookup.

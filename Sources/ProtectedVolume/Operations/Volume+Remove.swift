@@ -55,9 +55,10 @@ extension Volume {
         forgetDirectory(status, child, at: Place(parent: parent, name: entry))
     }
 
-    /// Updates the tables after a directory was removed.
+    /// Updates the tables after a directory was removed. `status` is from before.
     func forgetDirectory(_ status: Status, _ handle: BackingDirectory, at place: Place) {
         guard let node = nodes.known(InodeKey(status)) else { return }
+        node.directory?.contents.withLock { $0.timeOfLastChange = status.modified }
         let pin = pins.pin { () throws(Errno) in handle }
         nodes.unlinked(node, at: place, pin: pin, isLast: true)
         directories.remove(node.serial)

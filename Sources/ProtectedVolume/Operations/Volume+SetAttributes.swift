@@ -10,6 +10,7 @@ extension Volume {
         try requireWritable()
         if let same = try unchanged(node, change) { return same }
         defer { noteChange(node) }
+        if change.modified != .keep { node.directory?.contents.withLock { $0.timeOfLastChange = nil } }
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
         if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
             // Write a waiting page 0 first: later it would undo these times.
@@ -101,13 +102,22 @@ extension Volume {
         let object = try backing(node)
         let mode = try below { () throws(Errno) in try object.status() }.mode
         if mode & bits != 0 { try below { () throws(Errno) in try object.setMode(mode & 0o7777 & ~bits) } }
-        do throws(VolumeError) {
-            try removeAttribute(NameCipher.bytes(of: "security.capability"), of: node, object)
-        } catch {
-            guard error == .noAttribute || error == .notSupported else { throw error }
-        }
+        try removeCapabilities(of: node)
         let keepsBits = mode & ~bits & 0o6000 != 0
         node.state.withLock { $0.mayHavePrivileges = keepsBits ? nil : false }
+    }
+
+    /// Removes file capabilities if there are any. An empty value grants nothing, and stays, as on the kernel's own file systems
+    /// (`cap_inode_need_killpriv`).
+    package func removeCapabilities(of node: Node) throws(VolumeError) {
+        let name = NameCipher.bytes(of: AttributeName.capability)
+        do throws(VolumeError) {
+            // No secret, unlike the values of other attributes.
+            if try getXattr(node, name).isEmpty { return }
+        } catch {
+            if error == .noAttribute || error == .notSupported { return }
+        }
+        try removeAttribute(name, of: node, backing(node))
     }
 }
 
