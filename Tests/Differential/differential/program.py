@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import sys
 
 from . import compare, names, operations, tree
@@ -92,6 +93,7 @@ def defined(node):
 
 
 def write_program(steps, difference, path):
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(program(steps, difference))
     print(f"program: {path}", file=sys.stderr)
