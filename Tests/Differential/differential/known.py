@@ -60,7 +60,9 @@ def is_of_immutable(difference):
     late = difference.here == "EPERM" and difference.what.startswith("sync")
     # A page of a mapping is given to a program without asking.
     mapped = difference.what == "map_put" and difference.there == "EFAULT"
-    return difference.is_after_flags and (difference.there == "EPERM" or late or mapped)
+    later = difference.what == "asynchronous" and isinstance(difference.there, list) and any(
+        result == -errno.EPERM for _, result in difference.there)
+    return difference.is_after_flags and (difference.there == "EPERM" or late or mapped or later)
 
 
 def act(name, *arguments, actor=0):
