@@ -21,13 +21,12 @@ public final class HostFile: BackingFile, @unchecked Sendable {
     }
 
     public override func touchAccessTime() {
-        let flags = fcntl(host.number, F_GETFL)
-        guard flags >= 0 else { return }
-        _ = fcntl(host.number, F_SETFL, flags & ~pfs_O_NOATIME)
+        // Of the flags that can be changed, files are opened with these two only (`FileAccess.flags`).
+        _ = fcntl(host.number, F_SETFL, O_NONBLOCK)
         var byte: UInt8 = 0
         // The byte is ciphertext, and nobody looks at it.
         _ = unsafe pread(host.number, &byte, 1, 0)
-        _ = fcntl(host.number, F_SETFL, flags)
+        _ = fcntl(host.number, F_SETFL, O_NONBLOCK | pfs_O_NOATIME)
     }
 
     public override func link(to directory: BackingDirectory, _ newName: EntryName) throws(Errno) {

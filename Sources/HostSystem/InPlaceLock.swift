@@ -1,26 +1,26 @@
 // A lock that is stored in the object that owns it.
 
-package import Synchronization
+public import Synchronization
 
 #if THREAD_SANITIZER
     /// `Synchronization.Mutex` raises false alarms under the thread sanitizer. So builds for it use pthread's mutex.
-    package typealias InPlaceStorage<Value: ~Copyable> = Lock<Value>
+    @usableFromInline package typealias InPlaceStorage<Value: ~Copyable> = Lock<Value>
 #else
-    package typealias InPlaceStorage<Value: ~Copyable> = Mutex<Value>
+    @usableFromInline package typealias InPlaceStorage<Value: ~Copyable> = Mutex<Value>
 #endif
 
 /// A mutual-exclusion lock around the value that it guards, for objects that are made with each request: it takes no
 /// allocation, as it is a part of its owner. Nothing can wait for a change of the value; see `Gate`.
 ///
 /// The lock is not recursive. It is fair (FUTEX_LOCK_PI), which costs more under contention than `Lock`.
-package struct InPlaceLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
-    private let storage: InPlaceStorage<Sent<Value>>
+@usableFromInline package struct InPlaceLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
+    @usableFromInline let storage: InPlaceStorage<Sent<Value>>
 
     /// Makes an unlocked lock around `value`.
     package init(_ value: consuming sending Value) { storage = InPlaceStorage(Sent(value)) }
 
     /// Runs `body` with the value while the lock is held.
-    package func withLock<Result: ~Copyable, Failure: Error>(
+    @inlinable package func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try storage.withLock { sent throws(Failure) in Sent(try body(&sent.value)) }.value
@@ -30,10 +30,10 @@ package struct InPlaceLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
 /// A value that only the holder of the lock reaches, which the compiler cannot see.
 ///
 /// Not private, and neither are the types of guarded values: Swift 6.3.1 cannot link their metadata in debug builds.
-package struct Sent<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
-    var value: Value
+@usableFromInline package struct Sent<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
+    @usableFromInline var value: Value
 
-    init(_ value: consuming Value) { self.value = value }
+    @inlinable init(_ value: consuming Value) { self.value = value }
 }
 
 /// A gate that opens once, for threads that wait for it.

@@ -1,14 +1,14 @@
 // Locks that own the value they guard. They use pthread, which the thread sanitizer understands.
 
-import Glibc
+public import Glibc
 
 /// A mutual-exclusion lock around the value that it guards.
 ///
 /// The lock is not recursive. It uses pthread_mutex_lock(3), because `Synchronization.Mutex` raises false alarms under
 /// the thread sanitizer on Linux.
-@safe package final class Lock<Value: ~Copyable>: @unchecked Sendable {
-    private let mutex: UnsafeMutablePointer<pthread_mutex_t>
-    private var guarded: Guarded<Value>
+@safe @usableFromInline package final class Lock<Value: ~Copyable>: @unchecked Sendable {
+    @usableFromInline let mutex: UnsafeMutablePointer<pthread_mutex_t>
+    @usableFromInline var guarded: Guarded<Value>
 
     /// Makes an unlocked lock around `value`.
     package init(_ value: consuming sending Value) {
@@ -27,7 +27,7 @@ import Glibc
     }
 
     /// Runs `body` with the value while the lock is held.
-    package func withLock<Result: ~Copyable, Failure: Error>(
+    @inlinable package func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_mutex_lock(mutex)
@@ -56,8 +56,8 @@ import Glibc
 ///
 /// A field without size has the address of its object. The thread sanitizer would mistake an access to it for a write
 /// to the object's class.
-struct Guarded<Value: ~Copyable>: ~Copyable {
-    var value: Value
+@usableFromInline struct Guarded<Value: ~Copyable>: ~Copyable {
+    @usableFromInline var value: Value
     private var room: UInt8 = 0
 
     init(value: consuming Value) {

@@ -1,14 +1,14 @@
 // A readers-writer lock that owns the value it guards.
 
-import Glibc
+public import Glibc
 
 /// A lock for many readers or one writer, around the value that it guards. It prefers writers, so that readers cannot
 /// delay a lock of the volume for ever (pthread_rwlockattr_setkind_np(3)).
 ///
 /// The lock is not recursive. A reader that takes it again while a writer waits would deadlock.
-@safe package final class RWLock<Value: ~Copyable>: @unchecked Sendable {
-    private let lock: UnsafeMutablePointer<pthread_rwlock_t>
-    private var guarded: Guarded<Value>
+@safe @usableFromInline package final class RWLock<Value: ~Copyable>: @unchecked Sendable {
+    @usableFromInline let lock: UnsafeMutablePointer<pthread_rwlock_t>
+    @usableFromInline var guarded: Guarded<Value>
 
     /// Makes an unlocked lock around `value`.
     package init(_ value: consuming sending Value) {
@@ -31,7 +31,7 @@ import Glibc
     }
 
     /// Runs `body` with the value. Other readers may run at the same time.
-    package func withReadLock<Result: ~Copyable, Failure: Error>(
+    @inlinable package func withReadLock<Result: ~Copyable, Failure: Error>(
         _ body: (borrowing Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_rwlock_rdlock(lock)
@@ -40,7 +40,7 @@ import Glibc
     }
 
     /// Runs `body` with exclusive access to the value.
-    package func withWriteLock<Result: ~Copyable, Failure: Error>(
+    @inlinable package func withWriteLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         unsafe pthread_rwlock_wrlock(lock)

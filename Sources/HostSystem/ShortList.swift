@@ -1,17 +1,17 @@
 // A list that mostly has one element.
 
 /// A list whose first element takes no allocation.
-package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
-    private var first: Element?
-    private var others: [Element] = []
+@usableFromInline package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
+    @usableFromInline var first: Element?
+    @usableFromInline var others: [Element] = []
 
     /// Makes an empty list.
-    package init() {}
+    @inlinable package init() {}
 
-    package var startIndex: Int { 0 }
-    package var endIndex: Int { first == nil ? 0 : others.count + 1 }
+    @inlinable package var startIndex: Int { 0 }
+    @inlinable package var endIndex: Int { first == nil ? 0 : others.count + 1 }
 
-    package subscript(position: Int) -> Element {
+    @inlinable package subscript(position: Int) -> Element {
         get {
             if position > 0 { return others[position - 1] }
             guard let first else { preconditionFailure("no such element") }
@@ -24,12 +24,12 @@ package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
     }
 
     /// Adds an element at the end.
-    package mutating func append(_ element: Element) {
+    @inlinable package mutating func append(_ element: Element) {
         if first == nil { first = element } else { others.append(element) }
     }
 
     /// Removes an element; the later ones move up.
-    package mutating func remove(at position: Int) {
+    @inlinable package mutating func remove(at position: Int) {
         precondition(indices.contains(position), "no such element")
         if position > 0 {
             others.remove(at: position - 1)
@@ -39,13 +39,13 @@ package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
     }
 
     /// Runs `body` with each element. Unlike a loop over the list it takes no allocation.
-    package func forEach(_ body: (Element) -> Void) {
+    @inlinable package func forEach(_ body: (Element) -> Void) {
         if let first { body(first) }
         others.forEach(body)
     }
 
     /// Removes the first element that fits; nil if none does. Unlike a search for its position it takes no allocation.
-    @discardableResult
+    @discardableResult @inlinable
     package mutating func removeFirst(where fits: (Element) -> Bool) -> Element? {
         if let first, fits(first) {
             remove(at: 0)
@@ -56,7 +56,7 @@ package struct ShortList<Element>: RandomAccessCollection, MutableCollection {
     }
 
     /// Removes the last element.
-    package mutating func removeLast() { remove(at: count - 1) }
+    @inlinable package mutating func removeLast() { remove(at: count - 1) }
 }
 
 extension ShortList: Sendable where Element: Sendable {}

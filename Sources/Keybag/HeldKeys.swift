@@ -34,7 +34,7 @@ enum Held: ~Copyable, Sendable {
 /// The state and the class keys, lent to `KeyRing.withState` while the state cannot change.
 ///
 /// A key is tested and used in one such loan, so that a lock cannot come in between.
-package struct HeldKeys: ~Copyable {
+@usableFromInline package struct HeldKeys: ~Copyable {
     /// The volume's state, fixed while the loan lasts.
     package internal(set) var state: VolumeState
 

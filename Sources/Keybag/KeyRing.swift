@@ -1,6 +1,6 @@
 // The only owner of class keys, and the state machine of the volume's lock.
 
-import HostSystem
+public import HostSystem
 package import SodiumKit
 import Synchronization
 package import VolumeFormat
@@ -20,7 +20,7 @@ package enum UnlockOutcome: Sendable, Equatable {
 /// The states are `before first unlock` → `unlocked` → `locking` → `locked` → `unlocked`, or `locking` → `sweeping` → `locked`.
 /// The shared side of the state lock covers testing and using a key, but never I/O on the backing store. Transitions take its
 /// exclusive side. The lock is not recursive, so code inside `withState` must not call the ring, except `endRead()`.
-package final class KeyRing: Sendable {
+@usableFromInline package final class KeyRing: Sendable {
     /// The volume's identifier.
     package let volumeID: VolumeID
     /// The volume's cipher for blocks.
@@ -32,7 +32,7 @@ package final class KeyRing: Sendable {
     /// Whether the volume has a device key, and so a state before first unlock.
     package let hasDeviceKey: Bool
 
-    private let held: RWLock<HeldKeys>
+    @usableFromInline let held: RWLock<HeldKeys>
     private let reads = ReadCount()
     private let snapshot: Atomic<UInt8>
     /// An unlock has taken its keys in and has not ended.
@@ -93,7 +93,7 @@ package final class KeyRing: Sendable {
     /// Runs `body` while the state cannot change. A key is tested and used inside it.
     ///
     /// `body` never does I/O on the backing store, and calls never nest.
-    package func withState<Result: ~Copyable, Failure: Error>(
+    @inlinable package func withState<Result: ~Copyable, Failure: Error>(
         _ body: (borrowing HeldKeys) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try held.withReadLock(body)

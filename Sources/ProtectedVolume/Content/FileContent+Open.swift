@@ -49,7 +49,9 @@ extension FileContent {
     package static func header(in context: ContentContext, backing: BackingFile) throws(VolumeError) -> FileHeader? {
         try context.locking(backing) { () throws(VolumeError) -> FileHeader? in
             let length: UInt64
-            do throws(Errno) { length = try backing.status().size } catch { throw .store(error) }
+            do throws(Errno) {
+                length = try (context.options.isShared ? backing.status() : backing.statusWhenOpened()).size
+            } catch { throw .store(error) }
             return try context.buffers.withBuffer(pageCount: 1) {
                 (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
                 try firstPage(in: context, backing, length: length, into: &buffer)

@@ -15,13 +15,19 @@ final class FileKeys: Sendable {
     struct Slot {
         let epoch: UInt32
         let extent: UInt64
-        let kept: KeptCipher
+        let cipher: BlockCipher
     }
 
     struct Box: ~Copyable {
         var key: SecretKey?
         var slots = ShortList<Slot>()
         var next = 0
+
+        mutating func forgetCiphers() {
+            KeptCiphers.release(slots.count)
+            slots = ShortList()
+            next = 0
+        }
 
         var isPresent: Bool {
             switch key {
@@ -41,6 +47,10 @@ final class FileKeys: Sendable {
         box = InPlaceLock(Box(key: key))
     }
 
+    deinit {
+        box.withLock { $0.forgetCiphers() }
+    }
+
     /// Whether the file key is in memory.
     var isPresent: Bool {
         box.withLock { $0.isPresent }
@@ -52,15 +62,14 @@ final class FileKeys: Sendable {
         box.withLock { box in
             if !replacing, box.isPresent { return }
             box.key = offered.take()
-            box.slots = ShortList()
-            box.next = 0
+            box.forgetCiphers()
         }
     }
 
     /// Removes the file key and every extent key.
     func takeKey() -> SecretKey? {
         box.withLock { box in
-            box.slots = ShortList()
+            box.forgetCiphers()
             return box.key.take()
         }
     }
@@ -78,14 +87,15 @@ final class FileKeys: Sendable {
     /// The extent key of `epoch` and `extent`; nil if the file key is not in memory.
     func cipher(epoch: UInt32, extent: UInt64) throws(VolumeError) -> BlockCipher? {
         try box.withLock { (box: inout Box) throws(VolumeError) -> BlockCipher? in
-            for slot in box.slots where slot.epoch == epoch && slot.extent == extent { return slot.kept.cipher }
+            for slot in box.slots where slot.epoch == epoch && slot.extent == extent { return slot.cipher }
             guard let cipher = try derive(&box, epoch, extent) else { return nil }
             if box.slots.count == Self.slotCount {
                 box.slots.remove(at: box.next)
+                KeptCiphers.release(1)
                 box.next = (box.next + 1) % Self.slotCount
             }
             // A key that is not kept exists as long as its user holds it.
-            if let kept = KeptCipher.keep(cipher) { box.slots.append(Slot(epoch: epoch, extent: extent, kept: kept)) }
+            if KeptCiphers.reserve() { box.slots.append(Slot(epoch: epoch, extent: extent, cipher: cipher)) }
             return cipher
         }
     }
@@ -96,8 +106,7 @@ final class FileKeys: Sendable {
         } catch {
             // Locked memory is at its limit. Tries again after this file has freed its extent keys.
             guard !box.slots.isEmpty else { throw error }
-            box.slots = ShortList()
-            box.next = 0
+            box.forgetCiphers()
             return try Self.derive(box.key, suite, epoch, extent)
         }
     }
@@ -120,33 +129,27 @@ final class FileKeys: Sendable {
     /// Wipes the file key and every extent key.
     func wipe() {
         box.withLock { box in
-            box.slots.forEach { $0.kept.cipher.wipe() }
-            box.slots = ShortList()
+            box.slots.forEach { $0.cipher.wipe() }
+            box.forgetCiphers()
             box.key = nil
         }
     }
 }
 
-/// An expanded key that is kept for later. The limit of locked memory bounds their number over all open files.
-final class KeptCipher: Sendable {
+/// Counts the expanded keys that are kept for later. The limit of locked memory bounds their number over all open files.
+private enum KeptCiphers {
     /// An eighth of the limit, at 1 KiB for each key.
     private static let most = Int(clamping: lockableMemory() / 8 / 1024)
     private static let count = Atomic<Int>(0)
 
-    let cipher: BlockCipher
-
-    private init(_ cipher: BlockCipher) { self.cipher = cipher }
-
-    /// Nil if no more keys may be kept.
-    static func keep(_ cipher: BlockCipher) -> KeptCipher? {
-        guard count.add(1, ordering: .relaxed).newValue <= most else {
-            count.subtract(1, ordering: .relaxed)
-            return nil
-        }
-        return KeptCipher(cipher)
+    /// Counts one more. False if no more may be kept.
+    static func reserve() -> Bool {
+        let isFree = count.add(1, ordering: .relaxed).newValue <= most
+        if !isFree { release(1) }
+        return isFree
     }
 
-    deinit { Self.count.subtract(1, ordering: .relaxed) }
+    static func release(_ number: Int) { count.subtract(number, ordering: .relaxed) }
 }
 
 extension VolumeError {

@@ -160,21 +160,7 @@ extension Volume {
         try requirePossible(name)
         let object = try backing(node)
         defer { node.state.withLock { $0.attributes.changed() } }
-        // The ID must be on disk before an attribute depends on it.
-        if let content = content(of: node) {
-            try content.requireChangeable()
-            try content.flushHeader()
-        } else if node.kind == .directory {
-            try requireChangeable(node)
-        } else if node.kind != .file {
-            // It has no ID.
-        } else if let header = try header(of: node) {
-            if header.flags.areReadableOnly { throw newer(.header, inode: node.inode) }
-        } else {
-            // The file has no header because of a crash. It is written now (rule R0).
-            try withContent(node, writable: true) { (content) throws(VolumeError) in try content.repair() }
-        }
-        let attributes = storedAttributes(object, try objectID(of: node))
+        let attributes = storedAttributes(object, try durableID(of: node))
         try changeAttributes(of: node) { () throws(VolumeError) in try attributes.set(name, to: value, mode: mode) }
         if name == NameCipher.bytes(of: AttributeName.capability) {
             node.state.withLock { $0.mayHavePrivileges = nil }
@@ -250,6 +236,26 @@ extension Volume {
         let all = try below { () throws(Errno) in try object.attributeNames() }
         node.state.withLock { $0.attributes.note(all, seenAt: number) }
         return all
+    }
+
+    /// The ID that a new attribute is bound to. It is on disk before an attribute depends on it.
+    private func durableID(of node: Node) throws(VolumeError) -> ObjectID {
+        if let content = content(of: node) {
+            try content.requireChangeable()
+            try content.flushHeader()
+        } else if node.kind == .directory {
+            try requireChangeable(node)
+        } else if node.kind != .file {
+            // It has no ID.
+        } else if let header = try header(of: node) {
+            if header.flags.areReadableOnly { throw newer(.header, inode: node.inode) }
+            try checkIdentity(header.fileID, of: node)
+            return header.fileID
+        } else {
+            // The file has no header because of a crash. It is written now (rule R0).
+            try withContent(node, writable: true) { (content) throws(VolumeError) in try content.repair() }
+        }
+        return try objectID(of: node)
     }
 
     /// The ID that names and values are bound to. It comes from the directory's record or the file's header. Other objects have

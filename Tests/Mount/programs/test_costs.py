@@ -38,21 +38,21 @@ def create(path):
 OPERATIONS = {
     "lookup": (file, os.stat, None, Cost(1, 1, 4)),
     "lookup of a missing name": (nothing, missing, None, Cost(1, 1, 2)),
-    "create": (nothing, create, None, Cost(4, 9, 15)),
-    "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(7, 11, 21)),
-    "open, read, close": (file, read_file, os.stat, Cost(3, 9, 12)),
-    "open, read, close, again": (file, read_file, read_file, Cost(3, 5, 10)),
+    "create": (nothing, create, None, Cost(4, 9, 14)),
+    "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(7, 11, 20)),
+    "open, read, close": (file, read_file, os.stat, Cost(3, 8, 9)),
+    "open, read, close, again": (file, read_file, read_file, Cost(3, 5, 9)),
     "getxattr of a missing name": (file, no_attribute, os.stat, Cost(1, 4, 8)),
     "getxattr of a missing name, again": (file, no_attribute, no_attribute, Cost(1, 0, 2)),
-    "getxattr user.protection": (file, lambda path: os.getxattr(path, "user.protection"), os.stat, Cost(1, 5, 5)),
-    "setxattr": (file, lambda path: os.setxattr(path, "user.x", b"value"), os.stat, Cost(2, 16, 25)),
+    "getxattr user.protection": (file, lambda path: os.getxattr(path, "user.protection"), os.stat, Cost(1, 4, 5)),
+    "setxattr": (file, lambda path: os.setxattr(path, "user.x", b"value"), os.stat, Cost(2, 10, 23)),
     "chmod": (file, lambda path: os.chmod(path, 0o600), os.stat, Cost(1, 4, 3)),
     "utimens": (file, lambda path: os.utime(path, (1, 1)), os.stat, Cost(1, 5, 3)),
-    "rename": (file, lambda path: os.rename(path, path + " new"), os.stat, Cost(4, 10, 18)),
+    "rename": (file, lambda path: os.rename(path, path + " new"), os.stat, Cost(4, 10, 16)),
     "mkdir": (nothing, os.mkdir, None, Cost(3, 10, 21)),
     "rmdir": (os.mkdir, os.rmdir, os.stat, Cost(2, 12, 20)),
     "symlink": (nothing, lambda path: os.symlink("target", path), None, Cost(3, 6, 13)),
-    "unlink": (file, os.unlink, os.stat, Cost(3, 10, 15)),
+    "unlink": (file, os.unlink, os.stat, Cost(3, 10, 14)),
 }
 
 
@@ -61,18 +61,21 @@ def test_counts(environment):
     mount = environment.mount(volume)
     for name, (prepare, *_) in OPERATIONS.items():
         os.mkdir(mount / name)
-        for number in range(ROUNDS + 1):
+        for number in range(2 * ROUNDS + 1):
             prepare(mount / f"{name}/{number}")
     mount.unmount()
     counter = Counter(environment, volume)
     for name, (_, run, done, most) in OPERATIONS.items():
-        paths = [counter.mount / f"{name}/{number}" for number in range(ROUNDS + 1)]
+        paths = [counter.mount / f"{name}/{number}" for number in range(2 * ROUNDS + 1)]
         if done:
             for path in paths:
                 done(path)
         # The first one opens the directory.
         run(paths[0])
-        cost, calls = counter.cost(run, paths[1:])
+        # Twice, and the smaller counts, because the daemon's timers may run meanwhile.
+        counts = [counter.cost(run, part) for part in (paths[1:ROUNDS + 1], paths[ROUNDS + 1:])]
+        cost = Cost(*map(min, *(cost for cost, _ in counts)))
+        calls = min(counts, key=lambda count: count[0])[1]
         # The daemon's other threads and a table that grows may add a few in all.
         grown = {kind: getattr(cost, kind) for kind in Cost._fields if getattr(cost, kind) > getattr(most, kind) + 0.5}
         environment.cell(name, {}, grown and {**grown, "calls by name": calls})
