@@ -1,6 +1,8 @@
 // A lock that is stored in the object that owns it.
 
-public import Synchronization
+#if !THREAD_SANITIZER
+    public import Synchronization
+#endif
 
 #if THREAD_SANITIZER
     /// `Synchronization.Mutex` raises false alarms under the thread sanitizer. So builds for it use pthread's mutex.

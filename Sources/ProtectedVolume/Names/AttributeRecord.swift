@@ -37,7 +37,25 @@ struct AttributeRecord: ~Copyable {
     func contains(_ name: [UInt8]) -> Bool { entry(name) != nil }
 
     private func entry(_ name: [UInt8]) -> AttributeEntries.Entry? {
-        bytes.withBytes { bytes in entries.first { bytes.extracting($0.name).copiedBytes() == name } }
+        bytes.withBytes { bytes in
+            let place = place(of: name.span, in: bytes)
+            // The name there does not come before this one. So it is this one, or comes after it.
+            guard place < entries.count,
+                !AttributeEntries.precedes(name.span, bytes.extracting(entries[place].name))
+            else { return nil }
+            return entries[place]
+        }
+    }
+
+    /// The number of entries before an attribute of this name, by a binary search.
+    private func place(of name: Span<UInt8>, in bytes: Span<UInt8>) -> Int {
+        var range = entries.indices
+        while !range.isEmpty {
+            let middle = range.lowerBound + range.count / 2
+            let isBefore = AttributeEntries.precedes(bytes.extracting(entries[middle].name), name)
+            range = isBefore ? middle + 1..<range.upperBound : range.lowerBound..<middle
+        }
+        return range.lowerBound
     }
 
     /// Copies a value to the beginning of `output`.
@@ -70,12 +88,10 @@ struct AttributeRecord: ~Copyable {
 
     /// The record with this value of an attribute, in place of an earlier one.
     func setting(_ name: [UInt8], to value: Span<UInt8>) throws(VolumeError) -> AttributeRecord {
-        let next = bytes.withBytes { bytes in
-            entries.first { AttributeEntries.precedes(name.span, bytes.extracting($0.name)) }?.whole.lowerBound
-        }
-        let place = next ?? bytes.byteCount
+        let number = bytes.withBytes { place(of: name.span, in: $0) }
+        let start = number < entries.count ? entries[number].whole.lowerBound : bytes.byteCount
         return try replacing(
-            entry(name)?.whole ?? place..<place, adding: AttributeEntries.length(name: name, value: value)
+            entry(name)?.whole ?? start..<start, adding: AttributeEntries.length(name: name, value: value)
         ) { room in AttributeEntries.store(name, value, into: &room, at: 0) }
     }
 

@@ -49,11 +49,13 @@ extension Volume {
         _ name: Span<UInt8>, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> LocatedEntry {
         guard name.count <= NameLimits.longest else { throw .nameTooLong }
-        guard let id = try directoryID(parent) else { return try locateUnverified(name.copiedBytes(), directory) }
+        guard let id = try directoryID(parent) else {
+            return try locateUnverified(name.copiedBytes(), in: parent, directory)
+        }
         let encoded = try names.encode(name, in: id)
         let status = try status(of: encoded.entry, in: directory)
         if status == nil, name.hasText(ReservedName.undecryptablePrefix),
-            let entry = try undecryptable(name.copiedBytes(), directory)
+            let entry = try undecryptable(name.copiedBytes(), in: parent, directory)
         {
             return LocatedEntry(
                 name: EncodedName(entry: entry, companion: nil), status: try self.status(of: entry, in: directory),
@@ -71,27 +73,46 @@ extension Volume {
 
     /// In a directory without a record names decrypt, but the store may have chosen the result. So entries are found
     /// only under their marked names.
-    private func locateUnverified(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> LocatedEntry {
-        for entry in try below({ () throws(Errno) in try directory.entries() }) {
-            let decoded = decode(entry.name, in: directory, nil)
-            guard Self.nameShown(for: entry.name, decoded) == name else { continue }
-            var located = LocatedEntry(
-                name: EncodedName(entry: entry.name, companion: nil),
-                status: try status(of: entry.name, in: directory))
-            if case .undecryptable = decoded { located.isUndecryptable = true }
-            return located
+    private func locateUnverified(
+        _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
+    ) throws(VolumeError) -> LocatedEntry {
+        let found = try shownEntry(name, in: parent, directory) { entry in
+            Self.nameShown(for: entry, decode(entry, in: directory, nil))
         }
-        throw .noEntry
+        guard let found else { throw .noEntry }
+        var located = LocatedEntry(
+            name: EncodedName(entry: found, companion: nil), status: try status(of: found, in: directory))
+        if case .undecryptable = decode(found, in: directory, nil) { located.isUndecryptable = true }
+        return located
     }
 
     /// The backing entry that is shown under an `.undecryptable-` name.
-    private func undecryptable(_ name: [UInt8], _ directory: BackingDirectory) throws(VolumeError) -> EntryName? {
-        try below { () throws(Errno) in
-            try directory.entries().first { entry in
-                !ReservedName.kind(of: entry.name.bytes.span).isHidden
-                    && Self.nameShown(for: entry.name) == name
-            }?.name
+    private func undecryptable(
+        _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
+    ) throws(VolumeError) -> EntryName? {
+        try shownEntry(name, in: parent, directory) { entry in
+            ReservedName.kind(of: entry.bytes.span).isHidden ? nil : Self.nameShown(for: entry)
         }
+    }
+
+    /// The backing entry for which `shown` gives this name.
+    private func shownEntry(
+        _ name: [UInt8], in parent: Node, _ directory: BackingDirectory, _ shown: (EntryName) -> [UInt8]?
+    ) throws(VolumeError) -> EntryName? {
+        if let entry = shownNames.withLock({ $0.entry(name, in: parent.serial) }), shown(entry) == name,
+            try status(of: entry, in: directory) != nil
+        {
+            return entry
+        }
+        var names = ShownNames(of: parent.serial)
+        var result: EntryName?
+        for entry in try below({ () throws(Errno) in try directory.entries() }) {
+            guard let shown = shown(entry.name) else { continue }
+            names.add(shown, entry.name)
+            if shown == name { result = entry.name }
+        }
+        shownNames.withLock { $0 = names }
+        return result
     }
 
     /// `.undecryptable-` and a hash of the backing name.

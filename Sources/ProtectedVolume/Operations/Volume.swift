@@ -74,6 +74,8 @@ package final class Volume: Sendable {
     let inodeIndex = Lock<InodeIndex?>(nil)
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
+    /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.
+    let shownNames = Lock(ShownNames())
     /// The limit of names remembered there. Further names are not reported.
     static let mostReportedNames = 4096
     /// The limit of directories on a path from the root. A longer path is a circle.

