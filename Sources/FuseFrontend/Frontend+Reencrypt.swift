@@ -23,9 +23,11 @@ extension Frontend {
             // Written data may still be only in the page cache.
             _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
-            try volume.reencrypt(node, to: protectionClass) { done in
+            let isReplaced = try volume.reencrypt(node, to: protectionClass) { done in
                 !isEnding.load(ordering: .relaxed) && progress(done, total)
             }
+            // The file's time of change is another one in any case.
+            guard isReplaced else { return calls.forgetAttributesNow(node.number) }
             _ = calls.forget(
                 name, in: parent.number, node.number, until: monotonicNanoseconds() + Self.patience)
         }

@@ -32,7 +32,9 @@ package enum FileStatus {
                 break
             }
             // d_name ends with NUL inside its record, which is valid until the next call of readdir(3).
-            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { HostPath(bytes: unsafe Array($0)) }
+            let name = unsafe withUnsafeBytes(of: &entry.pointee.d_name) { record in
+                HostPath(bytes: unsafe Array(record.prefix { $0 != 0 }))
+            }
             if name != HostPath("."), name != HostPath("..") { names.append(name) }
         }
         return names.sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }

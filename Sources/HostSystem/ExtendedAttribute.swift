@@ -12,9 +12,13 @@ package enum ExtendedAttribute {
     package static func read(
         _ name: String, of path: HostPath, isProtected: Bool = false
     ) throws(SystemError) -> [UInt8]? {
-        var buffer = [UInt8](repeating: 0, count: 65536)
-        let count = unsafe path.withCString { path in unsafe pfs_lgetxattr(path, name, &buffer, UInt(buffer.count)) }
-        if count >= 0 { return Array(buffer.prefix(count)) }
+        // Most values are short. The second try has room for every value.
+        for room in [256, 65536] {
+            var buffer = [UInt8](repeating: 0, count: room)
+            let count = unsafe path.withCString { path in unsafe pfs_lgetxattr(path, name, &buffer, UInt(room)) }
+            if count >= 0 { return Array(buffer.prefix(count)) }
+            if errno != ERANGE { break }
+        }
         if errno == ENODATA || errno == EOPNOTSUPP && !isProtected { return nil }
         throw .last("getxattr", path.description)
     }

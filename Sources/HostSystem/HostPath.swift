@@ -33,6 +33,8 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
 
     /// The path for a person. Control characters and invalid UTF-8 appear as `\xHH`.
     package var description: String {
+        // Most paths are of these characters alone, and need no look at each.
+        if bytes.allSatisfy({ (0x20..<0x7F).contains($0) }) { return String(decoding: bytes, as: UTF8.self) }
         var text = ""
         for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
             if scalar.value < 0x20 || scalar.value == 0x7F {

@@ -111,7 +111,9 @@ import VolumeFormat
     @Test func classChanges() throws {
         #expect(try calls(10_000) { try $0.changeClass(to: .none, explicit: true) } == ["page 0"])
         #expect(try calls(10_000) { try $0.changeClass(to: .complete, explicit: true) } == ["page 0", "sync"])
-        #expect(try calls(0) { try $0.changeClass(to: .complete, explicit: true) } == ["page 0", "sync", "sync"])
+        #expect(try calls(0) { try $0.changeClass(to: .complete, explicit: true) } == ["page 0", "sync"])
+        #expect(try calls(0) { _ = try $0.renewIfEmpty(class: .complete, explicit: true) } == ["page 0", "sync"])
+        #expect(try calls(1) { _ = try $0.renewIfEmpty(class: .complete, explicit: true) } == [])
     }
 
     @Test func timesStay() throws {

@@ -5,6 +5,7 @@ import BackingStore
 import Glibc
 import Keybag
 import HostSystem
+import SodiumKit
 import TestSupport
 import Testing
 import VolumeFormat
@@ -206,6 +207,46 @@ import VolumeFormat
         _ = try it.volume.link(now, Array("g".utf8), in: it.volume.root)
         #expect(throws: VolumeError.refused(.EMLINK)) { try it.volume.reencrypt(now, to: .none) }
         #expect(try it.list("") == ["f", "g"])
+    }
+
+    @Test func anEmptyFileGetsANewKeyInPlace() throws {
+        func key(_ content: FileContent) throws -> [UInt8] {
+            let bytes = try content.fileKeys.withKey { (key: borrowing SecretKey) throws(VolumeError) in
+                key.withBytes { bytes in bytes.indices.map { bytes[$0] } }
+            }
+            return try #require(bytes)
+        }
+        let it = try TestVolume()
+        try it.write("f", "")
+        let node = try it.node("f")
+        let reader = try it.volume.open(node, writable: false)
+        let before = try key(reader)
+        #expect(try it.volume.reencrypt(node, to: .complete) == false)
+        #expect(try it.node("f") === node)
+        #expect(try it.getClass("f") == "complete")
+        #expect(reader.header.flags == [.explicit])
+        #expect(try key(reader) != before)
+        let writer = try it.volume.open(node, writable: true)
+        #expect(throws: VolumeError.refused(.EBUSY)) { try it.volume.reencrypt(node, to: .none) }
+        try writer.put([1, 2, 3], at: 0)
+        #expect(try reader.getAll() == [1, 2, 3])
+        it.volume.release(node, writable: true)
+        it.volume.release(node, writable: false)
+        #expect(try it.volume.reencrypt(node, to: .none))
+    }
+
+    @Test func aNewKeyOfAnEmptyFileEndsItsExposure() throws {
+        let it = try TestVolume()
+        try it.write("f", "content")
+        try it.setClass("f", "A")
+        let node = try it.node("f")
+        #expect(try it.volume.header(of: node)?.flags.contains(.keyExposed) == true)
+        let writer = try it.volume.open(node, writable: true)
+        try writer.truncate(to: 0)
+        it.volume.release(node, writable: true)
+        #expect(try it.volume.reencrypt(node, to: .complete) == false)
+        #expect(try it.volume.header(of: node)?.flags == [.explicit])
+        #expect(try it.list("") == ["f"])
     }
 
     @Test func aReaderOfBeforeReencryptionIsHeldToTheNewClass() throws {

@@ -14,63 +14,71 @@ extension FileContent {
     /// - Parameters:
     ///   - explicit: sets EXPLICIT; otherwise the flag stays as it is.
     ///   - clearingExposure: clears KEY_EXPOSED, to undo a change by this mount that set it.
+    ///   - isDurable: false if the caller is about to replace the file by one that is durable.
     package func changeClass(
-        to target: ProtectionClass, explicit: Bool, clearingExposure: Bool = false
+        to target: ProtectionClass, explicit: Bool, clearingExposure: Bool = false, isDurable: Bool = true
     ) throws(VolumeError) {
         try requireChangeable()
         if target == protectionClass { return try setExplicit(explicit) }
         try prepareToModify(.other)
         try holding(0..<1, exclusive: true) { () throws(VolumeError) in
             let now = snapshot
-            let old = now.header.protectionClass
-            let tightens = ClassChange.isTightening(from: old, to: target)
-            let change = { (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
-                guard ClassChange.isAllowed(from: old, to: target, state: keys.state) else { throw .locked(target) }
-                header.protectionClass = target
+            let tightens = ClassChange.isTightening(from: now.header.protectionClass, to: target)
+            let isRenewed = tightens && now.size == 0
+            try wrapAgain(for: target, newKey: isRenewed, durably: tightens && isDurable) { header in
                 if explicit { header.flags.insert(.explicit) }
                 if clearingExposure { header.flags.remove(.keyExposed) }
+                if tightens, !isRenewed, now.pageZero == .written { header.flags.insert(.keyExposed) }
             }
-            try preservingTime { () throws(VolumeError) in
-                if tightens, now.size == 0 {
-                    try changeWithNewKey(change)
-                } else {
-                    try rewriteHeader(.other) {
-                        (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
-                        try change(keys, &header)
-                        if tightens, now.pageZero == .written { header.flags.insert(.keyExposed) }
-                        let volume = context.keys.volumeID
-                        let changed = header
-                        var wrapped = changed
-                        _ = try fileKeys.withKey { (key: borrowing SecretKey) throws(VolumeError) in
-                            try Self.wrap(keys, key, into: &wrapped, volume)
-                        }
-                        header = wrapped
-                    }
-                }
-            }
-            // If a lock came before the write of page 0, it has treated this file as one of the old class.
-            defer { if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } } }
-            if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } }
-            if tightens { try synchronizeBacking(dataOnly: false) }
         }
     }
 
-    /// Gives an empty file a new key, which is durable before anything else is written.
-    private func changeWithNewKey(
-        _ change: (borrowing HeldKeys, inout FileHeader) throws(VolumeError) -> Void
-    ) throws(VolumeError) {
-        let newKeys = FileKeys(try Self.randomKey(), suite: geometry.suite)
-        try rewriteHeader(.other, newKeys: newKeys) {
-            (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
-            try change(keys, &header)
-            var wrapped = header
-            _ = try newKeys.withKey { (key: borrowing SecretKey) throws(VolumeError) in
-                try Self.wrap(keys, key, into: &wrapped, context.keys.volumeID)
+    /// Gives the file class `target` and a new key if it is empty, in one write of page 0, which is durable when this returns.
+    /// Clears KEY_EXPOSED. False, and nothing is changed, if the file is not empty.
+    package func renewIfEmpty(class target: ProtectionClass, explicit: Bool) throws(VolumeError) -> Bool {
+        guard snapshot.size == 0 else { return false }
+        try prepareToModify(.other)
+        return try holding(0..<1, exclusive: true) { () throws(VolumeError) in
+            guard snapshot.size == 0 else { return false }
+            try wrapAgain(for: target, newKey: true, durably: true) { header in
+                if explicit { header.flags.insert(.explicit) }
+                header.flags.remove(.keyExposed)
             }
-            header = wrapped
+            return true
         }
-        if let key = newKeys.takeKey() { fileKeys.install(key, replacing: true) }
-        try synchronizeBacking(dataOnly: false)
+    }
+
+    /// Rewrites page 0 with class `target`, the file key or a new one wrapped for it, and the changed flags. The caller holds
+    /// page 0 exclusively.
+    ///
+    /// - Parameters:
+    ///   - newKey: only for an empty file. The new key is durable before anything else is written.
+    ///   - durably: whether the file is synced in any case.
+    private func wrapAgain(
+        for target: ProtectionClass, newKey: Bool, durably: Bool, _ change: (inout FileHeader) -> Void
+    ) throws(VolumeError) {
+        let newKeys = newKey ? FileKeys(try Self.randomKey(), suite: geometry.suite) : nil
+        try preservingTime { () throws(VolumeError) in
+            try rewriteHeader(.other, newKeys: newKeys) {
+                (keys: borrowing HeldKeys, header: inout FileHeader) throws(VolumeError) in
+                guard ClassChange.isAllowed(from: header.protectionClass, to: target, state: keys.state) else {
+                    throw .locked(target)
+                }
+                var wrapped = header
+                wrapped.protectionClass = target
+                change(&wrapped)
+                _ = try (newKeys ?? fileKeys).withKey { (key: borrowing SecretKey) throws(VolumeError) in
+                    try Self.wrap(keys, key, into: &wrapped, context.keys.volumeID)
+                }
+                header = wrapped
+            }
+            if let key = newKeys?.takeKey() { fileKeys.install(key, replacing: true) }
+        }
+        // If a lock came before the write of page 0, it has treated this file as one of the old class.
+        defer { if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } } }
+        if target == .complete { context.keys.wipeIfLocked { fileKeys.wipe() } }
+        // Class and key are in page 0. Times, which a sync of data leaves out, are not changed.
+        if newKey || durably { try synchronizeBacking(dataOnly: true) }
     }
 
     private func setExplicit(_ explicit: Bool) throws(VolumeError) {
@@ -100,8 +108,7 @@ extension FileContent {
     }
 
     /// Writes the whole content into `backing` under a new key and class `target`. `backing` is a new, empty file,
-    /// which the caller then renames over the old one. The file ID stays the same, KEY_EXPOSED is cleared, and the copy
-    /// is durable when this returns.
+    /// which the caller then syncs and renames over the old one. The file ID stays the same, and KEY_EXPOSED is cleared.
     ///
     /// The copy may lack data that is written meanwhile. The caller checks for such writes and starts again. Throws
     /// `.refused(.EBUSY)` if the size has changed.
@@ -150,7 +157,6 @@ extension FileContent {
             block = flags.contains(.holes) && end < last ? nextDataBlock(from: end, below: last) : end
             guard progress(min(geometry.start(ofBlock: block), seen.size)) else { throw .refused(.EINTR) }
         }
-        try store { () throws(Errno) in try target.synchronize(dataOnly: false) }
     }
 
     /// The number of pages of the copy that one sync makes durable.

@@ -206,21 +206,29 @@ extension Volume {
     /// one. The file ID, attributes, owner, mode and times stay the same. The node then has no name, and a lookup finds
     /// the new inode.
     ///
+    /// An empty file has nothing to encrypt, so it keeps its inode and gets the new key in place.
+    ///
     /// If the new class is stronger, the old inode takes it first, so that it also applies to handles that are open
     /// already.
     ///
     /// - Parameter progress: gets the number of bytes done. If it returns false, the change ends with EINTR and changes
     ///   nothing.
-    /// - Throws: EBUSY while the file is open for writing, EMLINK if it has several names.
+    /// - Returns: whether the file has a new inode.
+    /// - Throws: EBUSY while the file is open for writing, EMLINK if it is not empty and has several names.
+    @discardableResult
     package func reencrypt(
         _ node: Node, to wanted: ProtectionClass, progress: (UInt64) -> Bool = { _ in true }
-    ) throws(VolumeError) {
+    ) throws(VolumeError) -> Bool {
         try requireWritable()
         guard node.kind == .file else { throw .notSupported }
         guard let place = node.state.withLock({ $0.place }) else { throw .stale }
-        try withContent(node, writable: false) { (content) throws(VolumeError) in
+        return try withContent(node, writable: false) { (content) throws(VolumeError) in
             let (writers, opens) = node.state.withLock { ($0.writableHandles, $0.writableOpens) }
             guard writers == 0 else { throw .refused(.EBUSY) }
+            if try content.renewIfEmpty(class: wanted, explicit: true) {
+                node.remember(class: content.protectionClass)
+                return false
+            }
             let former = content.header
             try reach(node) { (directory, name, status) throws(VolumeError) in
                 guard status.links == 1 else { throw .refused(.EMLINK) }
@@ -234,7 +242,8 @@ extension Volume {
                     try copyMetadata(from: content.backing, to: made)
                     try below { () throws(Errno) in try made.synchronize(dataOnly: false) }
                     if ClassChange.isTightening(from: former.protectionClass, to: wanted) {
-                        try content.changeClass(to: wanted, explicit: false)
+                        // After a power cut before the rename, the file may as well have its class of before.
+                        try content.changeClass(to: wanted, explicit: false, isDurable: false)
                         node.remember(class: wanted)
                     }
                     // This lock lets no open come between the last test and the rename, or find the old inode after it.
@@ -265,6 +274,7 @@ extension Volume {
                 }
                 try? directory.synchronize()
             }
+            return true
         }
     }
 

@@ -60,12 +60,14 @@ enum ClassCommands {
         let protectionClass: ProtectionClass?
         /// Whether a newer version made it, so that its class is not known.
         var isNewer = false
-        /// explicit, exposed, holes: the words of the daemon's unlisted attribute.
+        /// explicit, exposed, holes: the words of the daemon's unlisted attribute. Empty if they were not asked for.
         let flags: Set<String>
+        /// A file's length; nil if it is not a regular file, or not known.
+        var size: UInt64?
     }
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        try forEach(arguments, isRecursive: false) { entry, parent in
+        try forEach(arguments.operands, isRecursive: false, withFlags: arguments.has("json")) { entry, parent in
             if arguments.has("json") {
                 Output.line(json(entry, Difference(entry, parent)).line)
             } else {
@@ -75,11 +77,15 @@ enum ClassCommands {
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let isJSON = arguments.has("json")
         var table = Table("CLASS", "MARKS", "PATH")
-        var rows: [JSONValue] = []
+        var rows = JSONList()
         var warnings = DefaultWarnings()
-        let code = try forEach(arguments, isRecursive: arguments.has("recursive"), contents: true) { entry, parent in
+        let isRecursive = arguments.has("recursive")
+        let code = try forEach(arguments.operands, isRecursive: isRecursive, contents: true, withFlags: true) {
+            entry, parent in
             let difference = Difference(entry, parent)
+            if isJSON { return rows.add(json(entry, difference)) }
             warnings.take(entry, parent, difference)
             var marks: [String] = []
             if difference == .weaker { marks.append("weak") }
@@ -88,12 +94,12 @@ enum ClassCommands {
             if entry.flags.contains("explicit"), !entry.isDirectory { marks.append("chosen") }
             let letter = entry.protectionClass.map { "\($0.letter) \($0.shortName)" } ?? (entry.isNewer ? "newer" : "–")
             table.add(letter, marks.joined(separator: ","), entry.path.description + (entry.isDirectory ? "/" : ""))
-            rows.append(json(entry, difference))
+            if let part = table.takeFullPart() { Output.print(part) }
         }
-        if arguments.has("json") {
-            Output.line(JSONValue.array(rows).line)
+        if isJSON {
+            rows.end()
         } else {
-            Output.print(table.text)
+            Output.print(table.takePart())
             warnings.show()
         }
         return code
@@ -129,7 +135,9 @@ enum ClassCommands {
     }
 
     /// Reads one path.
-    private static func read(_ path: HostPath) throws(CommandFailure) -> Entry {
+    ///
+    /// - Parameter withFlags: costs a request more.
+    private static func read(_ path: HostPath, withFlags: Bool) throws(CommandFailure) -> Entry {
         do throws(SystemError) {
             let status = try FileStatus.read(path)
             let kind = status.st_mode & S_IFMT
@@ -144,18 +152,20 @@ enum ClassCommands {
                 guard error.code == EOPNOTSUPP else { throw error }
                 return Entry(path: path, isDirectory: kind == S_IFDIR, protectionClass: nil, isNewer: true, flags: [])
             }
-            let flags = try ExtendedAttribute.read(AttributeName.flags.description, of: path) ?? []
+            let isAsked = withFlags && kind == S_IFREG
+            let flags = isAsked ? try ExtendedAttribute.read(AttributeName.flags.description, of: path) ?? [] : []
             let words = String(decoding: flags, as: UTF8.self).split(whereSeparator: { $0 == " " || $0 == "," })
             return Entry(
                 path: path, isDirectory: kind == S_IFDIR,
                 protectionClass: value.flatMap { ProtectionClass(name: String(decoding: $0, as: UTF8.self)) },
-                flags: Set(words.map { $0 == "key-exposed" || $0 == "keyExposed" ? "exposed" : String($0) }))
+                flags: Set(words.map { $0 == "key-exposed" || $0 == "keyExposed" ? "exposed" : String($0) }),
+                size: kind == S_IFREG ? UInt64(clamping: status.st_size) : nil)
         } catch {
             throw explain(error, path)
         }
     }
 
-    private static func explain(_ error: SystemError, _ path: HostPath) -> CommandFailure {
+    static func explain(_ error: SystemError, _ path: HostPath) -> CommandFailure {
         switch error.code {
         case ENOTCONN:
             return .init(
@@ -187,25 +197,25 @@ enum ClassCommands {
         return VolumeState(attributeValue: String(decoding: value, as: UTF8.self))
     }
 
-    /// The class of new files in directories of a mount that have no default. Nil if the daemon does not tell.
-    private static func usualClass(of mount: MountEntry) -> ProtectionClass? {
-        guard let client = try? DaemonConnection.connect(mount, mount.mountPoint) else { return nil }
-        return (try? client.status())?.defaultClass
-    }
-
     /// Calls `body` with each path and the class of new files beside it, and with the paths below it if asked. After an error
     /// it prints the error, continues, and sets the exit code.
-    private static func forEach(
-        _ arguments: Arguments, isRecursive: Bool, contents: Bool = false, skipping: Int = 0,
-        _ body: (Entry, ProtectionClass?) throws(CommandFailure) -> Void
+    ///
+    /// - Parameter progress: is removed from the terminal before an error.
+    static func forEach(
+        _ paths: some Collection<HostPath>, isRecursive: Bool, contents: Bool = false, withFlags: Bool = false,
+        progress: Progress? = nil, _ body: (Entry, ProtectionClass?) throws(CommandFailure) -> Void
     ) throws(CommandFailure) -> ExitCode {
-        let paths = arguments.operands.dropFirst(skipping)
         guard !paths.isEmpty else { throw .init(.usage, "PATH is missing (see --help)") }
         var code = ExitCode.success
-        var asked: [HostPath: ProtectionClass?] = [:]
+        var classes = UsualClasses()
+        func fail(_ error: CommandFailure) {
+            progress?.end()
+            Output.error(error.message)
+            if code == .success { code = error.code }
+        }
         func visit(_ path: HostPath, _ inherited: ProtectionClass?, _ usual: ProtectionClass?, depth: Int) {
             do throws(CommandFailure) {
-                let entry = try read(path)
+                let entry = try read(path, withFlags: withFlags)
                 try body(entry, inherited)
                 if entry.isNewer, code == .success { code = .unsupported }
                 guard entry.isDirectory, isRecursive || (contents && depth == 0) else { return }
@@ -214,90 +224,40 @@ enum ClassCommands {
                 let own = entry.protectionClass ?? usual
                 for name in names { visit(path.appending(bytes: name.bytes), own, usual, depth: depth + 1) }
             } catch {
-                Output.error(error.message)
-                if code == .success { code = error.code }
+                fail(error)
             }
         }
         for path in paths {
             do throws(CommandFailure) {
-                let mount = try MountLookup.containing(path).mount
-                let usual = asked[mount.mountPoint] ?? usualClass(of: mount)
-                asked[mount.mountPoint] = .some(usual)
-                visit(path, (try? read(path.parent))?.protectionClass ?? usual, usual, depth: 0)
+                let usual = try classes.find(path)
+                let parent = try? read(path.parent, withFlags: false)
+                visit(path, parent?.protectionClass ?? usual, usual, depth: 0)
             } catch {
-                Output.error(error.message)
-                if code == .success { code = error.code }
+                fail(error)
             }
         }
         return code
     }
 
-    static func set(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
-        if word == HostPath("\(ProtectionClass.inherit)") { return try takeDefaults(arguments) }
-        guard let wanted = ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) else {
-            throw ErrorMessages.unknownClass(word)
-        }
-        if arguments.has("reencrypt"), arguments.has("wrap-only") {
-            throw .init(.usage, "--reencrypt and --wrap-only cannot be used together")
-        }
-        let isRecursive = arguments.has("recursive")
-        var warnings = DefaultWarnings()
-        var given: Set<HostPath> = []
-        defer { warnings.show() }
-        return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, parent) throws(CommandFailure) in
-            if entry.isNewer {
-                throw .init(
-                    .unsupported,
-                    "\(entry.path): a newer version of protectfs made it, so its class cannot be changed; use that version"
-                )
-            }
-            if !entry.isDirectory, entry.protectionClass == nil {
-                if isRecursive { return }
-                throw .init(.unsupported, "\(entry.path): only files and directories have a class")
-            }
-            try set(wanted, entry, arguments)
-            if entry.isDirectory { given.insert(entry.path) }
-            if entry.isDirectory || given.contains(entry.path.parent) { return }
-            let now = Entry(path: entry.path, isDirectory: false, protectionClass: wanted, flags: [])
-            warnings.take(now, parent, Difference(now, parent))
-        }
-    }
+    /// The classes of new files in directories without a default, asked once for each mount.
+    private struct UsualClasses {
+        /// By the device number of the mount.
+        private var known: [UInt64: ProtectionClass?] = [:]
 
-    /// Takes the default of directories away: `class set inherit`.
-    private static func takeDefaults(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
-        let isRecursive = arguments.has("recursive")
-        return try forEach(arguments, isRecursive: isRecursive, skipping: 1) { (entry, _) throws(CommandFailure) in
-            guard entry.isDirectory else {
-                if isRecursive { return }
-                throw .init(.usage, "\(entry.path): only a directory inherits the default of the volume")
+        /// That of the mount that contains `path`. Nil if the daemon does not tell.
+        mutating func find(_ path: HostPath) throws(CommandFailure) -> ProtectionClass? {
+            // A link may lead to another mount.
+            if let status = try? FileStatus.read(path), status.st_mode & S_IFMT != S_IFLNK,
+                let found = known[UInt64(status.st_dev)]
+            {
+                return found
             }
-            try write(Array("\(ProtectionClass.inherit)".utf8), entry.path)
-        }
-    }
-
-    private static func write(_ value: [UInt8], _ path: HostPath) throws(CommandFailure) {
-        do throws(SystemError) {
-            try ExtendedAttribute.write(AttributeName.protection.description, of: path, value)
-        } catch {
-            throw explain(error, path)
-        }
-    }
-
-    private static func set(_ wanted: ProtectionClass, _ entry: Entry, _ arguments: Arguments) throws(CommandFailure) {
-        let isTightening = entry.protectionClass.map { wanted.isStronger(than: $0) } ?? false
-        let reencrypts =
-            !entry.isDirectory && !arguments.has("wrap-only") && (isTightening || arguments.has("reencrypt"))
-        guard reencrypts else { return try write(Array(wanted.canonicalName.utf8), entry.path) }
-        let (mount, below) = try MountLookup.containing(entry.path)
-        let client = try DaemonConnection.connect(mount, mount.mountPoint)
-        let progress = Progress()
-        defer { progress.end() }
-        try DaemonConnection.call(entry.path) { () throws(ControlError) in
-            try client.changeClass(ClassRequest(path: below.bytes, class: wanted, mode: .reencrypt)) { step in
-                let share = step.total == 0 ? 100 : step.done * 100 / step.total
-                progress.show("\(entry.path): \(share) % of \(step.total >> 20) MiB")
-            }
+            let mount = try MountLookup.containing(path).mount
+            if let found = known[mount.deviceNumber] { return found }
+            let client = try? DaemonConnection.connect(mount, mount.mountPoint)
+            let found = (try? client?.status())?.defaultClass
+            known[mount.deviceNumber] = .some(found)
+            return found
         }
     }
 }

@@ -14,7 +14,7 @@ final class FsckReport: Sendable {
     /// The command that continues this check.
     private let continuation: String
     let progress = Progress()
-    private let started = monotonicNanoseconds()
+    private let work = Estimate()
     private let tolerance = Lock(Tolerance.epochs)
     private let start = Lock<Result<Int64, CheckRestart>?>(nil)
     private let kept = Lock<(findings: [Finding], repairs: [Repair])>(([], []))
@@ -124,21 +124,9 @@ final class FsckReport: Sendable {
             return "\(step.objects) objects, \(step.bytes >> 20) MiB"
         }
         // Files that appear during the check can raise the counts above the totals.
-        let done = min(step.done, total.work)
-        let percent = Int(Double(done) / Double(total.work) * 100)
         var text = "\(step.objects) of \(max(total.objects, step.objects)) objects, "
-        text += "\(step.bytes >> 20) of \(max(total.bytes, step.bytes) >> 20) MiB, \(percent) %"
-        let now = monotonicNanoseconds()
-        let elapsed = Double(now > started ? now - started : 0) / 1e9
-        guard elapsed >= 1, done > 0 else { return text }
-        let left = elapsed * Double(total.work - done) / Double(done)
-        return text + ", \(Self.duration(left)) left"
-    }
-
-    static func duration(_ seconds: Double) -> String {
-        let seconds = Int(min(max(seconds, 0), 1e9)) + 1
-        if seconds < 90 { return "\(seconds) s" }
-        return seconds < 5400 ? "\((seconds + 30) / 60) min" : "\((seconds + 1800) / 3600) h"
+        text += "\(step.bytes >> 20) of \(max(total.bytes, step.bytes) >> 20) MiB, "
+        return text + work.text(step.done, of: total.work)
     }
 
     private static func describe(_ finding: Finding) -> String {

@@ -48,6 +48,23 @@ enum MountLookup {
         return HostPath(components: HostPath(bytes: entry.root.bytes + rest).components)
     }
 
+    /// A directory on a mount, in which files are found without another look at the mount table.
+    struct Directory {
+        let mount: MountEntry
+        /// The directory's path below the root of the file system.
+        let below: HostPath
+        /// The names in the directory on which something else is mounted.
+        let covered: Set<HostPath>
+
+        init(_ path: HostPath) throws(CommandFailure) {
+            (mount, below) = try MountLookup.containing(path)
+            guard let resolved = try? path.resolved(), let table = try? MountTable.read() else {
+                throw .init(.failure, "\(path): the mount table cannot be read")
+            }
+            covered = Set(table.map(\.mountPoint).filter { $0.parent == resolved }.map(\.lastComponent))
+        }
+    }
+
     /// The mount that contains an object, and its path below the root of the file system. A symbolic link on a mount is the
     /// object itself. The object may be missing, its directory may not.
     static func containingObject(_ path: HostPath) throws(CommandFailure) -> (mount: MountEntry, below: HostPath) {

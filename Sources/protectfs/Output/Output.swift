@@ -13,6 +13,11 @@ enum Output {
         do throws(SystemError) { try write(text) } catch { end(error) }
     }
 
+    /// Writes bytes unchanged. The program ends as for text.
+    static func print(bytes: [UInt8]) {
+        do throws(SystemError) { try write(bytes) } catch { end(error) }
+    }
+
     /// Writes text unchanged.
     static func write(_ text: String) throws(SystemError) { try write(Array(text.utf8)) }
 
@@ -106,6 +111,8 @@ enum Output {
 
     /// Replaces characters that a hostile name could have to control the terminal, make a second line, or hide what it is.
     static func oneLine(_ text: String) -> String {
+        // Most text is of these characters alone, and then stays as it is.
+        if text.utf8.allSatisfy({ (0x20..<0x7f).contains($0) }) { return text }
         var result = ""
         for scalar in text.unicodeScalars {
             result.unicodeScalars.append(UnshownCharacter.contains(scalar) ? "?" : scalar)

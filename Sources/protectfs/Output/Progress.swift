@@ -5,7 +5,8 @@ import HostSystem
 
 /// One line that is overwritten, at most ten times a second. It shows nothing if standard error is not a terminal.
 final class Progress: Sendable {
-    private let isShown = Terminal.isTerminal(2)
+    /// Whether standard error is a terminal.
+    let isShown = Terminal.isTerminal(2)
     private let last = Lock<UInt64>(0)
 
     /// Replaces the shown text by `text`.

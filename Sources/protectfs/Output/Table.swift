@@ -1,35 +1,50 @@
 // Tables for people, with columns as wide as their cells.
 
 /// Rows under a heading, all cells text.
+///
+/// A table whose number of rows has no bound is printed in parts, so that it needs little memory and its first rows do not wait
+/// for the last. A column that gets wider cells in a later part is wider from there on.
 struct Table {
-    private let heading: [String]
-    private var rows: [[String]] = []
+    /// The number of rows after which a part is full. A table with fewer rows is printed at once.
+    static let rowsInPart = 1000
+
+    private var lines: [[String]]
+    private var widths: [Int] = []
 
     /// A table with these columns. An empty heading is not shown.
-    init(_ heading: String...) { self.heading = heading }
+    init(_ heading: String...) {
+        lines = heading.allSatisfy(\.isEmpty) ? [] : [heading]
+    }
 
     /// Adds a row with as many cells as there are columns.
-    mutating func add(_ cells: String...) { rows.append(cells.map(Output.oneLine)) }
+    mutating func add(_ cells: String...) { lines.append(cells.map(Output.oneLine)) }
 
-    /// The table's lines, each with its newline.
+    /// The lines of all rows, each with its newline.
     var text: String {
-        let shown = heading.allSatisfy(\.isEmpty) ? rows : [heading] + rows
-        var widths: [Int] = []
-        for row in shown {
-            for (index, cell) in row.enumerated() {
+        var all = self
+        return all.takePart()
+    }
+
+    /// The lines of the rows since the last part, if there are enough to print.
+    mutating func takeFullPart() -> String? { lines.count > Self.rowsInPart ? takePart() : nil }
+
+    /// The lines of the rows since the last part, each with its newline. The heading belongs to the first part.
+    mutating func takePart() -> String {
+        for line in lines {
+            // The last column needs no width.
+            for (index, cell) in line.dropLast().enumerated() {
                 if index == widths.count { widths.append(0) }
                 widths[index] = max(widths[index], cell.count)
             }
         }
         var result = ""
-        for row in shown {
-            var line = ""
-            for (index, cell) in row.enumerated() {
-                let isLast = index == row.count - 1
-                line += isLast ? cell : cell.padded(to: widths[index] + 2)
+        for line in lines {
+            for (index, cell) in line.enumerated() {
+                result += index == line.count - 1 ? cell : cell.padded(to: widths[index] + 2)
             }
-            result += line + "\n"
+            result += "\n"
         }
+        lines.removeAll(keepingCapacity: true)
         return result
     }
 }
