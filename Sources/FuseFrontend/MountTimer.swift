@@ -1,4 +1,4 @@
-// The timer of a mount: sweeps while locked, and idle time while unlocked.
+// The timer of a mount: sweeps while locked, idle time while unlocked, and the memory of forgotten nodes.
 
 internal import HostSystem
 internal import Keybag
@@ -15,9 +15,15 @@ final class MountTimer: Sendable {
         var sweeps: Int?
         /// When the next sweep is due (CLOCK_MONOTONIC).
         var sweepDue: UInt64 = 0
+        /// When memory of forgotten nodes may go back to the system, and how many there were at the last look.
+        var memoryDue = UInt64.max
+        var forgotten: UInt64 = 0
         /// The idle time has been reported, and no use has followed.
         var saidIdle = false
     }
+    /// Memory goes back after so many nanoseconds in which the kernel has forgotten nothing.
+    private static let memoryDelay: UInt64 = 1_000_000_000
+
     private let system: VolumeFileSystem
     private let sequence: LockSequence
     private let idleNanoseconds: UInt64?
@@ -38,9 +44,11 @@ final class MountTimer: Sendable {
     /// - Parameter finishSweeping: called repeatedly in the state `sweeping`.
     func start(finishSweeping: @escaping @Sendable () -> Void) {
         thread.withLock { $0 = BackgroundThread(name: "pfs-timer") { [self] in run(finishSweeping) } }
+        system.forgotten.whenMany { [weak self] in self?.manyForgotten() }
     }
 
     func stop() {
+        system.forgotten.whenMany(nil)
         state.withLock { $0.isStopping = true }
         changed.broadcast()
         thread.withLock { thread in
@@ -70,6 +78,14 @@ final class MountTimer: Sendable {
         changed.broadcast()
     }
 
+    private func manyForgotten() {
+        state.withLock { state in
+            state.changes += 1
+            state.memoryDue = min(state.memoryDue, monotonicNanoseconds() + Self.memoryDelay)
+        }
+        changed.broadcast()
+    }
+
     private func run(_ finishSweeping: () -> Void) {
         while true {
             let seen = state.withLock { $0.changes }
@@ -84,15 +100,19 @@ final class MountTimer: Sendable {
                 if system.volume.keys.state == .sweeping { finishSweeping() }
             }
             if isIdle() { idle() }
+            if isMemoryDue() {
+                system.volume.shrinkTables()
+                ProcessHardening.trimHeap()
+            }
         }
     }
 
-    /// When to look again: the next sweep, or a quarter of the idle time, but at most 5 s. A suspended machine so locks soon
+    /// When to look again: the next sweep, memory that is due, or a quarter of the idle time, but at most 5 s. A suspended machine so locks soon
     /// after it wakes: CLOCK_MONOTONIC stops during suspension, CLOCK_BOOTTIME does not.
     private func wake(after now: UInt64) -> UInt64 {
-        let sweep = state.withLock { $0.sweeps == nil ? UInt64.max : $0.sweepDue }
-        guard let idleNanoseconds else { return sweep == .max ? now + 3_600_000_000_000 : sweep }
-        return min(sweep, now + max(50_000_000, min(idleNanoseconds / 4, 5_000_000_000)))
+        let due = state.withLock { min($0.sweeps == nil ? .max : $0.sweepDue, $0.memoryDue) }
+        guard let idleNanoseconds else { return due == .max ? now + 3_600_000_000_000 : due }
+        return min(due, now + max(50_000_000, min(idleNanoseconds / 4, 5_000_000_000)))
     }
 
     private func isSweepDue() -> Bool {
@@ -103,6 +123,18 @@ final class MountTimer: Sendable {
             let delay = LockSequence.sweepDelay(count + 1)
             state.sweepDue = now + (system.volume.keys.state == .sweeping ? min(delay, 100_000_000) : delay)
             return true
+        }
+    }
+
+    private func isMemoryDue() -> Bool {
+        let forgotten = system.forgotten.number
+        return state.withLock { state in
+            let now = monotonicNanoseconds()
+            guard state.memoryDue <= now else { return false }
+            let hasStopped = state.forgotten == forgotten
+            state.forgotten = forgotten
+            state.memoryDue = hasStopped ? .max : now + Self.memoryDelay
+            return hasStopped
         }
     }
 

@@ -19,6 +19,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let locks: StoreLocks?
     let refusals: RefusalLog
     let idleClock = IdleClock()
+    let forgotten = ForgottenNodes()
     /// The number of class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
     let writeBacks = Atomic<UInt64>(0)
     /// Decides about the times that the kernel keeps.
@@ -64,7 +65,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     override func forget(_ number: NodeID, count: UInt64) {
         guard let node = volume.node(number) else { return }
         volume.forget(node, count: count)
-        if volume.node(number) == nil { times.forget(number) }
+        guard volume.node(number) == nil else { return }
+        times.forget(number)
+        forgotten.note()
     }
 
     override func readlink(_ request: borrowing Request, node number: NodeID, _ reply: consuming Reply) {

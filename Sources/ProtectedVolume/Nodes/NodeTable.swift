@@ -39,6 +39,9 @@ final class NodeTable: Sendable {
         }
     }
 
+    /// A table that was larger than this once is made smaller when few nodes are left.
+    private static let usualCapacity = 16_384
+
     private let contents = Lock(Contents())
     /// The generation of counted numbers. It makes handles of other mounts stale.
     private let generation = UInt32.random(in: .min ... .max)
@@ -52,6 +55,16 @@ final class NodeTable: Sendable {
         contents.withLock { contents in
             contents.byNumber[root.number] = Slot(node: root, lookups: 1, holds: 1)
             contents.byInode[root.key] = root.number
+        }
+    }
+
+    /// Gives memory back after most nodes were forgotten: a dictionary keeps its room.
+    func shrink() {
+        contents.withLock { contents in
+            let capacity = contents.byNumber.capacity
+            guard capacity > Self.usualCapacity, contents.byNumber.count < capacity / 4 else { return }
+            contents.byNumber = Dictionary(uniqueKeysWithValues: contents.byNumber.map { ($0, $1) })
+            contents.byInode = Dictionary(uniqueKeysWithValues: contents.byInode.map { ($0, $1) })
         }
     }
 

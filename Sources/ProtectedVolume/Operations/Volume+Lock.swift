@@ -49,4 +49,7 @@ extension Volume {
 
     /// Frees the buffers that requests have left, after a lock.
     package func releaseBuffers() { content.buffers.trim() }
+
+    /// Frees the room that tables of nodes have for many more than there are.
+    package func shrinkTables() { nodes.shrink() }
 }

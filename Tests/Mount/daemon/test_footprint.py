@@ -2,7 +2,10 @@
 
 import os
 
-from harness import binary, run
+import handles
+import reader
+from harness import Skip, binary, run
+from processes import wait_until
 
 KIBIBYTE = 1024
 
@@ -47,3 +50,24 @@ def test_walk(environment):
 
 
 test_walk.time_limit = 3600
+
+
+def test_forgotten(environment):
+    """What the kernel forgets is given back to the system, up to the last 65,536 nodes."""
+    if os.geteuid() != 0:
+        raise Skip("only root makes the kernel forget")
+    count = 80_000
+    mount = environment.mount()
+    os.makedirs(mount / "tree")
+    below = reader.unlock(mount.volume).backing_path("tree")
+    mount.unmount()
+    for number in range(count):
+        os.mknod(os.path.join(os.fsencode(below), b"%d" % number), 0o100644)
+    mount = environment.mount(mount.volume)
+    before = resident(mount.pid)
+    with os.scandir(mount / "tree") as entries:
+        seen = sum(entry.stat().st_size == 0 for entry in entries)
+    most = resident(mount.pid)
+    environment.cell("[files]", count, seen)
+    handles.forget()
+    wait_until(lambda: resident(mount.pid) - before < (most - before) // 2, what="the memory of forgotten nodes")
