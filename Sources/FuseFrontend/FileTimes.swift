@@ -23,8 +23,8 @@ internal import VolumeFormat
 /// 2. *A direct write does not move the kernel's time*, only the store's. Files of class A are always direct. The handler of
 ///    the write notes the file (`directWrite`); the helper thread then sets the store's time through the mount, for all files
 ///    of the last 20 ms together, or at once if the file is closed (`lastClose`). Until then the kernel's time is old: a
-///    stat(2) waits for the helper (`waitUntilTold`), but no more than 30 ms, because setxattr(2) asks for attributes while it
-///    holds the inode's lock, which the helper needs. An answer without the time is good for one look (`isBehind`).
+///    stat(2) waits for the helper (`waitUntilTold`), but not when the helper's call for the file has taken 30 ms, because
+///    setxattr(2) asks for attributes while it holds the inode's lock, which the helper needs. An answer without the time is good for one look (`isBehind`).
 ///
 /// 3. *A SETATTR does not say who chose the time.* After a change of a file's names or attributes the kernel sends its own
 ///    time, on behalf of the thread that made the change, and before the change returns to that thread. So it comes before
@@ -50,6 +50,8 @@ final class FileTimes: Sendable {
         var inHand: [UInt64: OpenFile] = [:]
         /// Handlers that wait for the helper.
         var hurries = 0
+        /// The file whose time the helper sets now, and since when (CLOCK_MONOTONIC).
+        var call: (number: UInt64, since: UInt64)?
     }
     private struct Due: Sendable {
         struct Change: Sendable {
@@ -63,6 +65,10 @@ final class FileTimes: Sendable {
     }
     /// Limits the attempts, so that a program that keeps renaming a file cannot keep the helper busy.
     private static let mostTries = 5
+    /// A call of the helper that takes longer, in nanoseconds, may wait for a lock of the handler's caller.
+    private static let callPatience: UInt64 = 30_000_000
+    /// How long a handler waits for the helper's calls for other files, in nanoseconds.
+    private static let patience: UInt64 = 1_000_000_000
 
     private let volume: Volume
     private let calls: DeferredCalls
@@ -116,8 +122,26 @@ final class FileTimes: Sendable {
         guard isBehind(number), !calls.isOwn(thread) else { return }
         waits.run {
             untold.withLock { $0.hurries += 1 }
-            _ = calls.helper.perform(until: monotonicNanoseconds() + 30_000_000) { [self] in tell() }
+            let told = Gate()
+            calls.helper.add { [self] in
+                tell()
+                told.open()
+            }
+            let start = monotonicNanoseconds()
+            var now = start
+            while !told.wait(until: now + Self.callPatience), nanoseconds(from: start, to: now) < Self.patience {
+                now = monotonicNanoseconds()
+                if isStuck(number, at: now) { break }
+            }
             untold.withLock { $0.hurries -= 1 }
+        }
+    }
+
+    /// Whether the helper waits for the lock of this file's inode.
+    private func isStuck(_ number: UInt64, at now: UInt64) -> Bool {
+        untold.withLock { untold in
+            guard let call = untold.call, call.number == number else { return false }
+            return nanoseconds(from: call.since, to: now) >= Self.callPatience
         }
     }
 
@@ -141,19 +165,32 @@ final class FileTimes: Sendable {
     /// - Returns: whether the kernel sends its own time, after a change of the file's names or attributes.
     /// - Throws: `.refused(.ECANCELED)` to the helper if a program has set a time meanwhile.
     func receive(
-        _ changes: inout AttributeChanges, for node: Node, _ file: OpenFile?, from thread: Int32
+        _ changes: inout AttributeChanges, for node: Node, _ file: OpenFile?, throughHandle: Bool, from thread: Int32
     ) throws(VolumeError) -> Bool {
-        let isKernelsOwn = settle(node.number, thread)
+        // Before the kernel passes the helper's times on, it sends the one that it keeps itself, if a truncation or a write through
+        // the cache has moved that (`write_inode_now` in `fuse_do_setattr`). The helper sets both times.
+        let isForHelper = calls.helper.isHelper(thread) && changes.accessed == nil
+        var isKernelsOwn = settle(node.number, thread) || isForHelper
         if calls.helper.isHelper(thread) { changes.accessed = nil }
-        guard changes.modified != nil else { return isKernelsOwn }
+        guard let modified = changes.modified else { return isKernelsOwn }
         let files = [file].compactMap { $0 } + notedFiles(node.number)
-        if isKernelsOwn, files.contains(where: { $0.time.isUntold }) {
-            changes.modified = nil
-            return true
+        if files.contains(where: { $0.time.isUntold }) {
+            isKernelsOwn = isKernelsOwn || throughHandle && changes.accessed == nil && isOlder(modified, node)
+            if isKernelsOwn {
+                changes.modified = nil
+                return true
+            }
         }
         let wasUntold = files.map { $0.time.settle() }.contains(true)
-        if calls.helper.isHelper(thread), !wasUntold { throw .refused(Errno(rawValue: 125)) }
+        if calls.helper.isHelper(thread), !wasUntold, !isForHelper { throw .refused(Errno(rawValue: 125)) }
         return isKernelsOwn
+    }
+
+    /// Whether a time is from before the last change of the content. If it comes alone and through a handle, the kernel sends the
+    /// time that it keeps, at a close or a sync (`fuse_flush_times`).
+    private func isOlder(_ time: AttributeChanges.Time, _ node: Node) -> Bool {
+        guard case .at(let time) = time, let stored = try? volume.attributes(of: node).modified else { return false }
+        return (time.seconds, time.nanoseconds) < (stored.seconds, stored.nanoseconds)
     }
 
     /// Called before an open for `thread`. Clears the error that the kernel may keep from a killed program.
@@ -201,7 +238,9 @@ final class FileTimes: Sendable {
         }
         for file in files {
             // The path is wrong if a rename comes between looking it up and the call.
+            untold.withLock { $0.call = (file.node.number, monotonicNanoseconds()) }
             for _ in 0..<Self.mostTries { if tell(file.node) { break } }
+            untold.withLock { $0.call = nil }
             // The time was told, was replaced by a program's own time, or the file is out of reach. In every case nothing is
             // left to tell.
             _ = file.time.settle()

@@ -38,7 +38,8 @@ extension VolumeFileSystem {
                 answer = Self.bytes(bits, count: Self.extendedLength)
             case .set:
                 guard input.count >= 4 else { throw .invalid }
-                try volume.setFlags(InodeFlags(rawValue: input.littleEndian(at: 0, as: UInt32.self)), of: node)
+                return setFlags(
+                    InodeFlags(rawValue: input.littleEndian(at: 0, as: UInt32.self)), of: node, request, reply)
             case .setExtended:
                 guard input.count == Self.extendedLength else { throw .invalid }
                 let bits = input.littleEndian(at: 0, as: UInt32.self)
@@ -48,8 +49,8 @@ extension VolumeFileSystem {
                 }
                 // A directory's `D` has no bit here and stays.
                 let kept = try volume.flags(of: node).intersection(.synchronousDirectory)
-                try volume.setFlags(
-                    Self.extended.reduce(into: kept) { if bits & $1.bit != 0 { $0.insert($1.flag) } }, of: node)
+                let flags = Self.extended.reduce(into: kept) { if bits & $1.bit != 0 { $0.insert($1.flag) } }
+                return setFlags(flags, of: node, request, reply)
             case nil: throw .refused(.ENOTTY)
             }
             guard answer.count == room else { throw .invalid }
@@ -57,6 +58,24 @@ extension VolumeFileSystem {
         } catch {
             reply.error(refusal(error, number, request, "change the flags of"))
         }
+    }
+
+    /// What was written before a file becomes immutable is stored first, as on ext4 (`ext4_ioctl_setflags`): the store refuses
+    /// it later.
+    private func setFlags(_ flags: InodeFlags, of node: Node, _ request: borrowing Request, _ reply: consuming Reply) {
+        let parked = ParkedReply(reply)
+        let process = request.process
+        let set: @Sendable () -> Void = { [self] in
+            do throws(VolumeError) {
+                try volume.setFlags(flags, of: node)
+                parked.take()?.ioctl([UInt8]().span)
+            } catch {
+                parked.take()?.error(refusal(error, node.number, of: process, "change the flags of"))
+            }
+        }
+        let mayBeDirty = flags.contains(.immutable) && files.file(node.number)?.hasCachedWriter ?? false
+        guard mayBeDirty, calls.canDropPages else { return set() }
+        calls.dropPages(of: node.number, at: 0, count: 0, then: set)
     }
 
     private static func bytes(_ bits: UInt32, count: Int) -> [UInt8] {

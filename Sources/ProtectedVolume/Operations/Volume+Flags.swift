@@ -26,7 +26,9 @@ extension Volume {
                 try below { () throws(Errno) in try body(content.backing) }
             }
         case .directory:
-            let directory = try directory(node)
+            // A removed one is reached through its pin.
+            let pin = node.state.withLock { $0.pin }
+            let directory: BackingNode = if let pin { pin.node } else { try directory(node) }
             return try below { () throws(Errno) in try body(directory) }
         default: throw .refused(.ENOTTY)
         }

@@ -119,3 +119,32 @@ def test_limits(environment):
         os.close(handle)
         set_flags(mount / "private", 0)
         environment.cell("[its content]", b"private", read_file(mount / "private"))
+
+
+def test_written_before(environment):
+    """What was written before a file became immutable is kept, and its last close says nothing."""
+    if os.geteuid() != 0:
+        raise Skip("only root makes a file immutable")
+    mount = environment.mount()
+    for letter in "ABCD":
+        path = mount / letter
+        make_file(path, letter, b"")
+        handle = os.open(path, os.O_WRONLY)
+        os.pwritev(handle, [pattern(739)], 0, os.RWF_SYNC)
+        os.pwrite(handle, pattern(800), 139264)
+        # Not by another handle, whose close would store the time.
+        flags_now = struct.unpack("I", fcntl.ioctl(handle, GET, bytes(4)))[0]
+        fcntl.ioctl(handle, SET, struct.pack("I", flags_now | IMMUTABLE))
+        environment.cell(f"[{letter}, close]", "works", outcome(os.close, handle))
+        set_flags(path, 0)
+        environment.cell(f"[{letter}, content]", pattern(739) + bytes(139264 - 739) + pattern(800), read_file(path))
+
+
+def test_removed_directory(environment):
+    """An open directory that was removed has flags still."""
+    mount = environment.mount()
+    os.mkdir(mount / "d")
+    handle = os.open(mount / "d", os.O_RDONLY)
+    os.rmdir(mount / "d")
+    environment.cell("[flags]", 0, struct.unpack("I", fcntl.ioctl(handle, GET, bytes(4)))[0] & SHOWN)
+    os.close(handle)

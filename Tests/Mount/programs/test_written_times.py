@@ -1,6 +1,7 @@
 """Modification times of class A, whose writes bypass the page cache: later calls do not undo them."""
 
 import os
+import time
 
 from harness import outcome, set_class, wait_until, write_file
 
@@ -118,3 +119,22 @@ def test_untold_time_is_asked_for(environment):
         if in_a_row == 3:
             break
     environment.cell("new times seen at once, in a row", 3, in_a_row)
+
+
+def test_write_after_truncation(environment):
+    """The kernel keeps the time of a truncation for a while, and sends it before the time of the write, or at the close."""
+    mount = environment.mount()
+    for number, closes in enumerate((False, True)):
+        path = mount / f"file{number}"
+        write_file(path, b"old")
+        set_class(path, "A")
+        handle = os.open(path, os.O_WRONLY | os.O_TRUNC)
+        time.sleep(0.05)
+        start = time.time_ns()
+        time.sleep(0.05)
+        os.write(handle, b"new")
+        if closes:
+            os.close(handle)
+        environment.cell(f"new time{', closed' * closes}", True, os.stat(path).st_mtime_ns > start)
+        if not closes:
+            os.close(handle)
