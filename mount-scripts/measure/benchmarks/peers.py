@@ -60,7 +60,7 @@ class Peer:
 
     def mount(self):
         self.start()
-        if not wait_until(lambda: os.path.ismount(self.point) or self.has_ended(), 60) or self.has_ended():
+        if not wait_until(lambda: is_mounted(self.point) or self.has_ended(), 60) or self.has_ended():
             raise Failed(f"{self.name} did not mount: {self.said()}")
         self.daemons = [self.started.pid] if self.started else serving(self.point, self.daemon)
         if not self.daemons:
@@ -94,7 +94,7 @@ class Peer:
     def unmount(self):
         """Unmounts and waits for the daemon's end, so that the next mount does not meet it."""
         end = time.monotonic() + 30
-        while os.path.ismount(self.point):
+        while is_mounted(self.point):
             lazily = ["-z"] if time.monotonic() > end else []
             done = subprocess.run(["fusermount3", "-u", *lazily, self.point], capture_output=True)
             if done.returncode != 0:
@@ -118,7 +118,7 @@ class Peer:
 
     def is_well(self):
         """Whether rows can go on here."""
-        return bool(self.daemons) and len(self.living()) >= len(self.daemons) and os.path.ismount(self.point)
+        return bool(self.daemons) and len(self.living()) >= len(self.daemons) and is_mounted(self.point)
 
     def seconds(self):
         """The daemon's processor time so far."""
@@ -126,6 +126,12 @@ class Peer:
 
     def resident(self):
         return resident(self.daemons)
+
+
+def is_mounted(point):
+    """By the kernel's table: os.path.ismount says no where the daemon has died."""
+    with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+        return any(line.split(" ")[1].replace("\\040", " ") == point for line in file)
 
 
 def found(need):

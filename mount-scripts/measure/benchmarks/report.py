@@ -65,7 +65,7 @@ def title(results, peer):
 def description(results):
     about = results.about
     sizes = ", ".join(f"{name} {value}" for name, value in about["sizes"].items())
-    return f"{about['machine']}; store on {about['store']}; {about['cipher']}; rounds: {about['rounds']}; {sizes}"
+    return f"{about['machine']}; store on {about['store']}; {about['cipher']}; rounds: {results.rounds()}; {sizes}"
 
 
 def text(results):
@@ -78,13 +78,9 @@ def text(results):
     parts.append("CPU seconds of the daemon:\n" + grid(figures(results, "cpuSeconds")))
     parts.append("Resident memory of the daemon after the row, MiB:\n" + grid(figures(results, "residentMiB")))
     for (row, peer, reason), count in results.failures().items():
-        parts.append(f"failed, {count} of {about_rounds(results)}: {row}, {peer}: {reason}")
+        parts.append(f"failed, {count} of {results.rounds()} rounds: {row}, {peer}: {reason}")
     parts += [f"left out: {peer} ({reason})" for peer, reason in results.about["leftOut"].items()]
     return "\n\n".join(parts)
-
-
-def about_rounds(results):
-    return results.about["rounds"]
 
 
 def readme(results):

@@ -50,6 +50,10 @@ class Results:
     def peers(self):
         return list(self.about["peers"])
 
+    def rounds(self):
+        """How many rounds were begun: fewer than were asked for after an interrupt."""
+        return max([one["round"] for one in self.samples], default=0)
+
     def of(self, row, peer):
         return [one for one in self.samples if one["row"] == row and one["peer"] == peer]
 
