@@ -1,0 +1,125 @@
+"""mount-scripts/measure/benchmark: every row gets a result, and what fails loses nothing of what was measured."""
+
+import contextlib
+import json
+import os
+import signal
+import shutil
+import subprocess
+import time
+
+import harness
+
+SCRIPT = os.path.join(harness.REPOSITORY, "mount-scripts/measure/benchmark")
+PUBLISHED = os.path.join(harness.REPOSITORY, "docs/benchmarks")
+SMALL = ("--quick", "--size", "8", "--copy", "8", "--files", "20", "--many", "50", "--seconds", "0.1")
+# Rows whose programs a test machine may not have.
+NEEDS = {"make": ("make", "cc"), "git-clone": ("git",), "git-status-cold": ("git",), "git-status-warm": ("git",)}
+
+
+def command(environment, *words):
+    place = environment.new_path("results")
+    binary = [] if "--binary" in words else ["--binary", harness.binary()]
+    return [SCRIPT, *SMALL, *binary, "--store", environment.base, "--results", place, *words], os.path.join(place, "results.json")
+
+
+def kept(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def measure(environment, *words):
+    words, path = command(environment, *words)
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done, kept(path)
+
+
+def outcomes(results, peer):
+    return {one["row"]: one.get("failed", "measured") for one in results["samples"] if one["peer"] == peer}
+
+
+def script(environment, text):
+    """A program that does something else than protectfs for some commands."""
+    path = environment.new_path("other")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\n{text}\nexec {harness.binary()} \"$@\"\n")
+    os.chmod(path, 0o700)
+    return path
+
+
+def test_every_row(environment):
+    loopback = os.path.exists("/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c") and shutil.which("cc")
+    done, results = measure(environment, "--peers", "protectfs,loopback" if loopback else "protectfs")
+    rows = {row: "measured" for row in results["about"]["rows"]}
+    for row, programs in NEEDS.items():
+        for program in programs:
+            if not shutil.which(program):
+                rows[row] = f"{program} is not installed"
+    environment.cell("[rows]", True, len(rows) >= 24)
+    for peer in results["about"]["peers"]:
+        environment.cell(f"[{peer}] each row", rows, outcomes(results, peer))
+    environment.cell("[figures]", [], [one for one in results["samples"] if "rate" in one and not (
+        one["rate"] > 0 and one["seconds"] > 0 and one["cpuSeconds"] >= 0 and one["residentMiB"] > 0)])
+    environment.cell("[tables]", [], [about["title"] for about in results["about"]["rows"].values()
+                                      if about["title"] not in done.stdout])
+    with open(os.path.join(done.args[done.args.index("--results") + 1], "ratios.svg"), encoding="utf-8") as file:
+        environment.cell("[plot]", True, "</svg>" in file.read())
+
+
+def test_what_fails(environment):
+    """A peer that does not mount, and one whose daemon dies: the others have every result, and the reasons are kept."""
+    rows = "write,mail,remove"
+    broken = script(environment, '[ "$1" = mount ] && { echo no >&2; exit 1; }')
+    done, results = measure(environment, "--peers", "protectfs", "--only", rows, "--before", broken)
+    environment.cell("[does not mount] exit code", 1, done.returncode)
+    environment.cell("[does not mount] the others", set(rows.split(",")),
+                     {row for row, said in outcomes(results, "protectfs").items() if said == "measured"})
+    environment.cell("[does not mount] its reasons", {"not mounted: mount: exit code 1: no"},
+                     set(outcomes(results, "before").values()))
+    # Its first daemon is killed within the first row, and the next one meets a volume in use twice.
+    mark = environment.new_path("mark")
+    dying = script(environment, f'''[ "$1" = mount ] || exec {harness.binary()} "$@"
+echo >>{mark}
+case $(wc -l <{mark}) in
+1) {harness.binary()} "$@" || exit 1
+   (sleep 0.3; kill -9 $(pgrep -f "protectfs mount .*$5$")) >/dev/null 2>&1 &
+   exit 0 ;;
+2 | 3) echo "in use" >&2; exit 6 ;;
+esac''')
+    done, results = measure(environment, "--peers", "protectfs", "--only", rows, "--before", dying, "--seconds", "1")
+    said = outcomes(results, "before")
+    environment.cell("[dies] exit code", 1, done.returncode)
+    environment.cell("[dies] the others", {"measured"}, set(outcomes(results, "protectfs").values()))
+    environment.cell("[dies] one row failed", (1, "measured"), (
+        sum(one != "measured" for one in said.values()), said.get("remove")))
+    environment.cell("[dies] mounts", 4, os.path.getsize(mark))
+
+
+def test_interrupted(environment):
+    """An interrupt prints and keeps what there is, and leaves no mount."""
+    words, path = command(environment, "--peers", "protectfs", "--only", "write,mail,appends", "--seconds", "60")
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        def is_first_kept():
+            with contextlib.suppress(OSError, ValueError):
+                return bool(kept(path)["samples"])
+
+        harness.wait_until(is_first_kept, what="the first result")
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        text = process.communicate(timeout=harness.PATIENCE)[0]
+    finally:
+        process.kill()
+        process.wait()
+    environment.cell("[interrupted] exit code", 130, process.returncode)
+    environment.cell("[interrupted] printed", True, "sequential write" in text)
+    environment.cell("[interrupted] kept", ["write"], [one["row"] for one in kept(path)["samples"]])
+
+
+def test_published(environment):
+    """The tables of the documents are those of the published results."""
+    results = os.path.join(PUBLISHED, "results.json")
+    for kind, document in (("readme", "README.md"), ("document", "docs/benchmarks/README.md")):
+        table = harness.run(SCRIPT, "--show", results, "--markdown", kind).stdout.strip()
+        with open(os.path.join(harness.REPOSITORY, document), encoding="utf-8") as file:
+            environment.cell(f"[{document}] its tables", True, table in file.read())

@@ -1,0 +1,103 @@
+"""The results as text for a terminal, and as Markdown for the documents."""
+
+
+def short(value):
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def times(value):
+    """A ratio: one place behind the point, two where one would say nothing."""
+    if value is None:
+        return "–"
+    return f"{value:.0f} ×" if value >= 10 else f"{value:.1f} ×" if value >= 0.95 else f"{value:.2f} ×"
+
+
+def grid(rows):
+    """Columns under each other, the first to the left."""
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join([f"{row[0]:<{widths[0]}}"] + [f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:])]).rstrip()
+        for row in rows)
+
+
+def markdown(rows):
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def cell(results, row, peer, figure):
+    value = results.median(row, peer, figure)
+    if value is None and any("failed" in one for one in results.of(row, peer)):
+        return "failed"
+    return short(value)
+
+
+def figures(results, figure, has_units=False):
+    """One figure of every row and peer."""
+    found = [["row"] + [title(results, peer) for peer in results.peers()]]
+    for name, about in results.about["rows"].items():
+        cells = [cell(results, name, peer, figure) for peer in results.peers()]
+        if any(one != "–" for one in cells):
+            found.append([about["title"] + (f", {about['unit']}" if has_units else "")] + cells)
+    return found
+
+
+def ratio_columns(results):
+    for subject in results.subjects():
+        for peer in results.others() + (["protectfs"] if subject == "class-a" and "protectfs" in results.peers() else []):
+            yield subject, peer
+
+
+def ratios(results, header):
+    columns = list(ratio_columns(results))
+    found = [["row"] + [header(subject, peer) for subject, peer in columns]]
+    for name, about in results.about["rows"].items():
+        found.append([about["title"]] + [times(results.ratio(name, subject, peer)) for subject, peer in columns])
+    return found if columns else []
+
+
+def title(results, peer):
+    return results.about["peers"][peer]["title"]
+
+
+def description(results):
+    about = results.about
+    sizes = ", ".join(f"{name} {value}" for name, value in about["sizes"].items())
+    return f"{about['machine']}; store on {about['store']}; {about['cipher']}; rounds: {results.rounds()}; {sizes}"
+
+
+def text(results):
+    """Everything, for a terminal."""
+    parts = [description(results), "Speed, medians of the rounds (more is better):\n" + grid(figures(results, "rate", True))]
+    table = ratios(results, lambda subject, peer: ("A / " if subject == "class-a" else "/ ") + peer)
+    if table:
+        parts.append("Speed of protectfs, and of its class A, divided by that of the other:\n" + grid(table))
+    parts.append("CPU seconds of the daemon per GiB:\n" + grid(figures(results, "cpuSecondsPerGiB")))
+    parts.append("CPU seconds of the daemon:\n" + grid(figures(results, "cpuSeconds")))
+    parts.append("Resident memory of the daemon after the row, MiB:\n" + grid(figures(results, "residentMiB")))
+    for (row, peer, reason), count in results.failures().items():
+        parts.append(f"failed, {count} of {results.rounds()} rounds: {row}, {peer}: {reason}")
+    parts += [f"left out: {peer} ({reason})" for peer, reason in results.about["leftOut"].items()]
+    return "\n\n".join(parts)
+
+
+def readme(results):
+    """The table of the README: every row, the bad ones too."""
+    def header(subject, peer):
+        version = results.about["peers"][peer]["version"]
+        name = "protectfs" if peer == "protectfs" else "loopback" if peer == "loopback" else f"{peer} {version}"
+        return f"class A / {name}" if subject == "class-a" else f"/ {name}"
+
+    return markdown(ratios(results, header))
+
+
+def document(results):
+    """The tables of docs/benchmarks, without the text around them."""
+    parts = []
+    for heading, figure, has_units in (("Speed", "rate", True), ("CPU seconds of the daemon per GiB", "cpuSecondsPerGiB", False),
+                                       ("CPU seconds of the daemon in a row", "cpuSeconds", False),
+                                       ("Resident memory of the daemon after each row, MiB", "residentMiB", False)):
+        parts.append(f"### {heading}\n\n" + markdown(figures(results, figure, has_units)))
+    return "\n\n".join(parts) + "\n"
