@@ -87,7 +87,7 @@ def readme(results):
     """The table of the README: every row, the bad ones too."""
     def header(subject, peer):
         version = results.about["peers"][peer]["version"]
-        name = "protectfs" if peer == "protectfs" else "loopback" if peer == "loopback" else f"{peer} {version}"
+        name = "protectfs" if peer == "protectfs" else "loopback" if peer == "loopback" else f"{peer} {version}".removesuffix(" unknown")
         return f"class A / {name}" if subject == "class-a" else f"/ {name}"
 
     return markdown(ratios(results, header))
