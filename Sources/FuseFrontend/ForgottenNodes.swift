@@ -6,8 +6,8 @@ internal import Synchronization
 /// Says when there are many more. What is done then should wait until the kernel has stopped: before that, pages of memory have
 /// nodes that are still known.
 final class ForgottenNodes: Sendable {
-    /// So many have some 10 MB.
-    private static let many: UInt64 = 16_384
+    /// Few enough that the last ones, of which nothing is said, keep no more than some pages of memory.
+    private static let many: UInt64 = 1024
 
     private let count = Atomic<UInt64>(0)
     private let many = Lock<(@Sendable () -> Void)?>(nil)

@@ -1,11 +1,11 @@
 """The daemon's memory: idle after unlock, and per file that the kernel knows."""
 
 import os
+import time
 
 import handles
 import reader
 from harness import Skip, binary, run
-from processes import wait_until
 
 KIBIBYTE = 1024
 
@@ -53,7 +53,7 @@ test_walk.time_limit = 3600
 
 
 def test_forgotten(environment):
-    """What the kernel forgets is given back to the system, up to the last 65,536 nodes."""
+    """The memory of what the kernel forgets is given back to the system, as far as no page has a node that is still known."""
     if os.geteuid() != 0:
         raise Skip("only root makes the kernel forget")
     count = 80_000
@@ -69,5 +69,10 @@ def test_forgotten(environment):
         seen = sum(entry.stat().st_size == 0 for entry in entries)
     most = resident(mount.pid)
     environment.cell("[files]", count, seen)
-    handles.forget()
-    wait_until(lambda: resident(mount.pid) - before < (most - before) // 2, what="the memory of forgotten nodes")
+    # A quarter at least: most of it, if the threads' arenas are not in pieces. On a busy machine the kernel leaves some objects.
+    for _ in range(60):
+        handles.forget()
+        time.sleep(1.5)
+        if is_given_back := resident(mount.pid) < most - (most - before) // 4:
+            break
+    environment.cell(f"[{before}, {most}, {resident(mount.pid)} KiB]", True, is_given_back)
