@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import time
@@ -12,6 +13,7 @@ LOOPBACK_SOURCE = "/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c"
 PASSPHRASE = "benchmark"
 # A daemon that ends may still have to write out what programs gave it.
 ENDING = 120
+DESCRIPTORS = 1 << 20
 
 
 class Peer:
@@ -44,9 +46,13 @@ class Peer:
         return next((f"{need} is not installed" for need in cls.needs if not found(need)), None)
 
     def version(self):
-        """The version in the first line that the program prints about itself."""
-        for option in ("--version", "-version", "version"):
-            done = subprocess.run([self.program, option], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        """The version in the first line that the program prints about itself, else that of its package."""
+        for command in ((self.program, "--version"), (self.program, "-version"),
+                        ("dpkg-query", "-W", "-f", "${Version}\n", self.name)):
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+            except FileNotFoundError:
+                continue
             match = re.search(r"\d+\.\d[\w.]*", (done.stdout + done.stderr).split("\n")[0])
             if match:
                 return match[0]
@@ -116,10 +122,6 @@ class Peer:
         for process in self.living():
             kill(process)
 
-    def is_well(self):
-        """Whether rows can go on here."""
-        return bool(self.daemons) and len(self.living()) >= len(self.daemons) and is_mounted(self.point)
-
     def seconds(self):
         """The daemon's processor time so far."""
         return seconds(self.daemons)
@@ -152,9 +154,6 @@ class Plain(Peer):
 
     def unmount(self):
         pass
-
-    def is_well(self):
-        return True
 
     def seconds(self):
         return None
@@ -270,6 +269,11 @@ class Loopback(Peer):
         # With extended attributes, as protectfs has them: without, the kernel is told once and never asks again.
         options = f"source={self.below},writeback,cache=always,timeout=86400,xattr,default_permissions"
         self.foreground(self.program, "-f", "-o", options, self.point)
+        # It keeps a descriptor for each object that the kernel knows; where the limit stays low, "find" fails.
+        try:
+            resource.prlimit(self.started.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
+        except (OSError, ValueError):
+            pass
 
     def mount(self):
         super().mount()

@@ -5,7 +5,7 @@ import math
 from .report import times, title
 
 COLOURS = ("#3b6fb6", "#d1812b", "#4f9a57", "#7a7a7a", "#9a5fb0", "#b5493f")
-BAR, GAP, LABELS, PANEL, TOP = 8, 8, 250, 400, 70
+BAR, GAP, LABELS, PANEL, TOP = 8, 8, 290, 400, 70
 # The scale is logarithmic: as much slower is as long as as much faster.
 LEAST, MOST = 1 / 16, 16
 
@@ -28,7 +28,7 @@ def plot(results):
     bottom = TOP + len(rows) * height
     out = []
     for number, peer in enumerate(peers):
-        x = LABELS + number * 130
+        x = LABELS + number * 140
         out.append(f'<rect x="{x}" y="12" width="10" height="10" fill="{COLOURS[number % len(COLOURS)]}"/>')
         out.append(label(x + 15, 21, "against " + title(results, peer)))
     for panel, subject in enumerate(subjects):

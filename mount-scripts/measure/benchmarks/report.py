@@ -39,7 +39,7 @@ def figures(results, figure, has_units=False):
     found = [["row"] + [title(results, peer) for peer in results.peers()]]
     for name, about in results.about["rows"].items():
         cells = [cell(results, name, peer, figure) for peer in results.peers()]
-        if any(one != "–" for one in cells):
+        if any(one not in ("–", "failed") for one in cells) or figure == "rate":
             found.append([about["title"] + (f", {about['unit']}" if has_units else "")] + cells)
     return found
 

@@ -4,6 +4,8 @@ import json
 import os
 import statistics
 
+from .processes import Failed
+
 FIGURES = ("rate", "seconds", "cpuSeconds", "cpuSecondsPerGiB", "residentMiB")
 
 
@@ -22,6 +24,16 @@ class Results:
         results = cls(kept["about"])
         results.samples = kept["samples"]
         return results
+
+    def keep(self, earlier, order):
+        """Takes over the other rows of an earlier run of the same sizes; a row is always of one run, with all its peers."""
+        for name in ("sizes", "machine", "store", "cipher"):
+            if earlier.about[name] != self.about[name]:
+                raise Failed(f"the results that are there have other {name}: {earlier.about[name]}")
+        self.samples = [one for one in earlier.samples if one["row"] not in self.about["rows"]]
+        rows = {**earlier.about["rows"], **self.about["rows"]}
+        self.about["rows"] = {name: rows[name] for name in order if name in rows}
+        self.about["peers"] = earlier.about["peers"]
 
     def add(self, number, row, peer, **figures):
         self.samples.append({"round": number, "row": row, "peer": peer, **figures})

@@ -227,25 +227,6 @@ def remove(site):
     return site.timed(lambda: shutil.rmtree(tree), site.options.files, 1e3)
 
 
-def find(site, tree):
-    # The condition makes find ask for the size of each file.
-    return site.timed(lambda: run("find", tree, "-size", "+1"), site.options.many, 1e3)
-
-
-@row("find-cold", "find over {many} files, cold", "thousand files/s")
-def find_cold(site):
-    tree = site.many()
-    site.cold("many")
-    return find(site, tree)
-
-
-@row("find-warm", "find over {many} files, warm", "thousand files/s")
-def find_warm(site):
-    tree = site.many()
-    run("find", tree, "-size", "+1")
-    return find(site, tree)
-
-
 @row("git-clone", "git clone", "thousand files/s")
 def git_clone(site):
     site.need("git")
@@ -285,3 +266,23 @@ def make(site):
     found = site.timed(lambda: run("make", "-s", "-j2", "-C", site.path("project")), site.fixtures.sources(), 1)
     site.clear("project")
     return found
+
+
+# The last rows: some daemons keep memory or descriptors for all that the kernel has seen.
+def find(site, tree):
+    # The condition makes find ask for the size of each file.
+    return site.timed(lambda: run("find", tree, "-size", "+1"), site.options.many, 1e3)
+
+
+@row("find-cold", "find over {many} files, cold", "thousand files/s")
+def find_cold(site):
+    tree = site.many()
+    site.cold("many")
+    return find(site, tree)
+
+
+@row("find-warm", "find over {many} files, warm", "thousand files/s")
+def find_warm(site):
+    tree = site.many()
+    run("find", tree, "-size", "+1")
+    return find(site, tree)

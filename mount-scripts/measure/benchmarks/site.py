@@ -149,6 +149,7 @@ class Site:
         """A clone of the repository; the row "clone" makes it anew."""
         path = self.path("clone")
         if not os.path.exists(self.path("clone.done")):
+            self.clear("clone")
             self.make_clone()
         return path
 
