@@ -57,6 +57,17 @@ func fuzz(_ bytes: Span<UInt8>) {
     // Written as words, they are understood as the same again.
     var list = mount.kernelOptions
     let volume = mount.volume
+    // The kernel gets one of two words for the three about access times.
+    if let last = list.lastIndex(where: { $0 == "atime" || $0 == "noatime" }) {
+        list[last] =
+            switch volume.accessTimes {
+            case .never: "noatime"
+            case .relative: "relatime"
+            case .always: "strictatime"
+            }
+    }
+    if volume.directoryAccessTimes == .never, volume.accessTimes != .never { list.append("nodiratime") }
+    if mount.isRemount { list.append("remount") }
     if volume.isReadOnly { list.append("ro") }
     if mount.allowsOther { list.append("allow_other") }
     if volume.isShared { list.append("shared") }
@@ -76,6 +87,6 @@ func seeds() -> [[UInt8]] {
         "--json\0-o\0ro,noatime\0-oshared\0VOLUME\0MOUNTPOINT", "-jo\0idle=1h30m,uid=0,gid=0,umask=077\0--\0-x\0--json",
         "--grace=30\0--device-key\0none\0--passphrase-file=/dev/null\0--accept-keybag\0x", "--help", "-h\0--\0", "-",
         "default_class=complete,x-systemd.automount,comment=a,b\\,c\0allow_other,strict,recover,no_family_class,nodev,user,_netdev",
-        "idle=18446744073709551615s\0idle=90s,uid=4294967295", "--grace\0--new-passphrase-command=printf x\0-g5",
+        "remount,strictatime,nodiratime\0idle=18446744073709551615s\0idle=90s,uid=4294967295", "--grace\0--new-passphrase-command=printf x\0-g5",
     ].map { Array($0.utf8) }
 }
