@@ -87,6 +87,7 @@ func seeds() -> [[UInt8]] {
         "--json\0-o\0ro,noatime\0-oshared\0VOLUME\0MOUNTPOINT", "-jo\0idle=1h30m,uid=0,gid=0,umask=077\0--\0-x\0--json",
         "--grace=30\0--device-key\0none\0--passphrase-file=/dev/null\0--accept-keybag\0x", "--help", "-h\0--\0", "-",
         "default_class=complete,x-systemd.automount,comment=a,b\\,c\0allow_other,strict,recover,no_family_class,nodev,user,_netdev",
-        "remount,strictatime,nodiratime\0idle=18446744073709551615s\0idle=90s,uid=4294967295", "--grace\0--new-passphrase-command=printf x\0-g5",
+        "remount,strictatime,nodiratime\0idle=18446744073709551615s\0idle=90s,uid=4294967295",
+        "--grace\0--new-passphrase-command=printf x\0-g5",
     ].map { Array($0.utf8) }
 }
