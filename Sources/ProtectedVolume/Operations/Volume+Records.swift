@@ -75,7 +75,9 @@ extension Volume {
     /// The verified record of a directory; nil if it has none. Each call looks again for a missing record.
     func record(of node: Node) throws(VolumeError) -> VerifiedRecord? {
         guard let state = node.directory else { throw .refused(.ENOTDIR) }
-        if !options.isShared, case .known(let record) = state.contents.withLock({ $0.record }) { return record }
+        if !options.isShared || node.isUnlinked, case .known(let record) = state.contents.withLock({ $0.record }) {
+            return record
+        }
         let directory = try directory(node)
         var found = try readRecord(directory, node)
         if found == nil, node !== root { found = try recordSetAside(of: node, directory) }

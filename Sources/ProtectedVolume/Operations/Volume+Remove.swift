@@ -46,7 +46,7 @@ extension Volume {
         let child = try below { () throws(Errno) in try directory.openDirectory(entry) }
         let owner = overflowOwner(entry, status, in: directory)
         try structure.withLock { (_) throws(VolumeError) in
-            try withRecordAside(of: entry, child, in: parent, directory) { () throws(VolumeError) in
+            try withRecordAside(of: entry, (status, child), in: parent, directory) { () throws(VolumeError) in
                 try below { () throws(Errno) in try directory.removeDirectory(entry) }
             }
             if let companion = Self.companionName(of: entry) { try? directory.unlink(companion) }
@@ -70,9 +70,10 @@ extension Volume {
     /// The name of a record set aside depends on the IDs of both directories. If one of them is not known, the record
     /// gets a temporary name. The directory is empty then. After a crash at this point, a repair must give it a record.
     func withRecordAside(
-        of name: EntryName, _ child: BackingDirectory, in parent: Node, _ directory: BackingDirectory,
-        _ remove: () throws(VolumeError) -> Void
+        of name: EntryName, _ removed: (status: Status, handle: BackingDirectory), in parent: Node,
+        _ directory: BackingDirectory, _ remove: () throws(VolumeError) -> Void
     ) throws(VolumeError) {
+        let child = removed.handle
         var target: [UInt8]?
         do throws(Errno) {
             target = try child.readSymlink(BackingName.record)
@@ -86,9 +87,13 @@ extension Volume {
         let record = target.flatMap { names.record(target: $0) }
         // It stays as it is, even if it looks empty to this version.
         if record?.isNewer ?? false {
-            throw newer(.record, inode: (try below { () throws(Errno) in try child.status() }).inode)
+            throw newer(.record, inode: removed.status.inode)
         }
         try clean(child)
+        // Programs that have the directory open can use it as before, and the record cannot be read any more.
+        if let record, let state = nodes.known(InodeKey(removed.status))?.directory {
+            state.contents.withLock { $0.record = .known(record) }
+        }
         guard target != nil else { return try remove() }
         let aside =
             if let record, let parentID = knownID(parent) {

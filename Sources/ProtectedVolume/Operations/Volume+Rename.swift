@@ -108,7 +108,7 @@ extension Volume {
             let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
             let node = nodes.known(InodeKey(target))
             try holdingStructure(move) { () throws(VolumeError) in
-                try withRecordAside(of: move.name.entry, child, in: move.newParent, move.newDirectory) {
+                try withRecordAside(of: move.name.entry, (target, child), in: move.newParent, move.newDirectory) {
                     () throws(VolumeError) in
                     try place(move, mode: mode, replaced: (target, child))
                 }

@@ -146,4 +146,7 @@ MENDED = {
     "times of a removed directory": (
         act("make_directory", b"a", 0o755), act("open_file", 0, b"a", 0, 0), act("tick"), act("remove_directory", b"a"),
         act("status_open", 0)),
+    "attributes of a directory that was removed before its record was read": (
+        act("make_directory", b"a", 0o755), act("remount"), act("open_file", 0, b"a", 0, 0), act("remove_directory", b"a"),
+        act("set_attribute_open", 0, b"user.x", b"1")),
 }
