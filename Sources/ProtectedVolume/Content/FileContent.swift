@@ -169,6 +169,9 @@ package final class FileContent: Sendable {
         }
     }
 
+    /// Whether `release` changes nothing in the backing file.
+    var isSettled: Bool { state.withLock { $0.pageZero != .pending && $0.keptTime.toPutBack == nil } }
+
     // MARK: Small helpers
 
     /// The epoch to seal `block` under. It is the mount's `epoch`, except for page 0 while the middle waits to be
