@@ -15,20 +15,19 @@ extension VolumeFileSystem {
 
     // MARK: handles
 
-    /// Counts a handle for content that the volume has retained. Class A is direct (rule 1 of the lock sequence), and what
-    /// is written while the store is nearly full.
+    /// Counts a handle for content that the volume has retained. What is written while the store is nearly full is direct.
     func opened(
         _ node: Node, _ content: FileContent, isWritable: Bool, isWriteOnly: Bool, appends: Bool,
         _ request: borrowing Request
     ) -> Handle {
-        let isClassA = node.protectionClass ?? .complete == .complete
         // The page cache takes what is appended to the end that this machine knows. Another one may have moved it.
-        let isDirect = isClassA || isShared && isWritable && appends
+        let isSharedAppend = isShared && appends
         let handle = Handle(
-            isDirect: isDirect || isWritable && writesThrough(isWriteOnly: isWriteOnly), isWritable: isWritable,
+            isDirect: isWritable && (isSharedAppend || writesThrough(isWriteOnly: isWriteOnly)), isWritable: isWritable,
             process: request.process, serial: locks?.nextSerial() ?? 0)
         idleClock.begin(node).end()
-        if !handle.isDirect { node.notePages() }
+        // A page that is read is noted when it is asked for, one that is written reaches us later.
+        if handle.isCachedWritable { node.notePages() }
         files.add(handle, node: node, content: content)
         return handle
     }

@@ -64,9 +64,7 @@ extension VolumeFileSystem {
         } catch {
             return reply.error(error.errno.rawValue)
         }
-        let handle = Handle(
-            isDirect: node.protectionClass ?? .complete == .complete, isWritable: false, isFlushers: true,
-            process: request.process)
+        let handle = Handle(isDirect: false, isWritable: false, isFlushers: true, process: request.process)
         if !reply.opened(handle.reply(keepCache: true)) { closeFlushers(node.number) }
     }
 

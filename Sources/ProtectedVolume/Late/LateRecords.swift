@@ -267,10 +267,12 @@ final class LateRecords: Sendable {
     }
 
     /// Applies a file's late records, durably, before the file is used. If that fails the file stays closed.
-    func apply(to content: FileContent) throws(VolumeError) {
+    /// - Returns: whether there were any.
+    @discardableResult
+    func apply(to content: FileContent) throws(VolumeError) -> Bool {
         let isKnown = hasLoaded.load(ordering: .acquiring) || !content.protectionClass.closesAtLock
-        guard !isKnown || owes(content.fileID) || content.owesLateRecords else { return }
-        try applying.withLock { (_) throws(VolumeError) in
+        guard !isKnown || owes(content.fileID) || content.owesLateRecords else { return false }
+        return try applying.withLock { (_) throws(VolumeError) in
             if !isKnown {
                 // The file's late records are not known. They would overwrite a write that came before them.
                 load()
@@ -280,6 +282,7 @@ final class LateRecords: Sendable {
             let results = write(to: [content])
             end(results.filter(\.isDone).map(\.content))
             if content.owesLateRecords { throw .store(.EIO) }
+            return !results.isEmpty
         }
     }
 

@@ -142,7 +142,11 @@ extension Volume {
                 do throws(VolumeError) {
                     // If a lock came while the file was being opened, it has not visited this content.
                     try judgeOpen(content.protectionClass)
-                    if options.isReadOnly { try late.requireKnown(for: content) } else { try late.apply(to: content) }
+                    if options.isReadOnly {
+                        try late.requireKnown(for: content)
+                    } else {
+                        try applyLateRecords(to: content, node)
+                    }
                 } catch {
                     detach(node, writable: writable)
                     throw error

@@ -29,6 +29,17 @@ extension Volume {
         }
     }
 
+    /// Applies a file's late records while it is opened. They may change the size, which the kernel may know from before.
+    func applyLateRecords(to opened: FileContent, _ node: Node) throws(VolumeError) {
+        let size = opened.size
+        guard try late.apply(to: opened) else { return }
+        forgetLastSeen(node)
+        guard !options.isShared, opened.size != size else { return }
+        let status = try below { () throws(Errno) in try opened.backing.status() }
+        let found = TrueSize(length: status.size, size: opened.size, firstTruthful: nodes.nextSerial)
+        trueSizes.withLock { $0[node.key] = found }
+    }
+
     /// The size of a file that is not open, if its backing length is known to give a wrong one.
     func trueSize(of node: Node, backingLength: UInt64) -> UInt64? {
         trueSizes.withLock { sizes in

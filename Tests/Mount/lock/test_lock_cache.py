@@ -64,11 +64,12 @@ def test_list_of_holders(environment):
     set_class(mount / "many", "A")
     for number in range(300):
         write_file(mount / f"many/{number}", b"%d" % number)
-        read_file(mount / f"many/{number}")
-    environment.cell("[known]", 0, holders(mount))
-    handles = [os.open(mount / f"many/{number}", os.O_RDWR) for number in range(300)]
+    environment.cell("[written]", 300, holders(mount))
+    mount = environment.remount(mount)
+    environment.cell("[known]", (300, 0), (len([os.stat(mount / f"many/{number}") for number in range(300)]), holders(mount)))
+    handles = [os.open(mount / f"many/{number}", os.O_RDONLY) for number in range(300)]
     environment.cell("[open]", 0, holders(mount))
-    memory = mmap.mmap(handles[7], 1)
+    memory = mmap.mmap(handles[7], 1, prot=mmap.PROT_READ)
     memory[0]
     environment.cell("[mapped]", 1, holders(mount))
     write_file(mount / "c", pattern(10 * PAGE))
