@@ -20,8 +20,7 @@ internal import VolumeFormat
 ///    remembers the time that was set last and restores it at the file's last close. Our own changes, such as crash repair,
 ///    restore the time at once (`FileContent.preservingTime`).
 ///
-/// 2. *A direct write does not move the kernel's time*, only the store's. Files of class A are always direct. The handler of
-///    the write notes the file (`directWrite`); the helper thread then sets the store's time through the mount, for all files
+/// 2. *A direct write does not move the kernel's time*, only the store's. The handler of the write notes the file (`directWrite`); the helper thread then sets the store's time through the mount, for all files
 ///    of the last 20 ms together, or at once if the file is closed (`lastClose`). Until then the kernel's time is old: a
 ///    stat(2) waits for the helper (`waitUntilTold`), but not when the helper's call for the file has taken 30 ms, because
 ///    setxattr(2) asks for attributes while it holds the inode's lock, which the helper needs. An answer without the time is good for one look (`isBehind`).

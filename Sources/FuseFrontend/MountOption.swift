@@ -119,9 +119,13 @@ package struct MountOption: Sendable {
             "no_family_class",
             "give a new file the class of its directory only: ignore the files that its name belongs to, and the file that had its name a moment ago"
         ) { $0.volume.keepsFamilyClass = false },
+        flag(
+            "no_complete_cache",
+            "keep the contents of class A files out of the kernel's cache, so that a lock leaves none of them in freed memory; they are slower then"
+        ) { $0.bypassesCacheForComplete = true },
         valued(
             "idle", "DURATION",
-            "lock after this time without use of files of classes A and B, suspend included: 300, 90s, 10m, 1h30m, 1d; 0 means never (default)"
+            "lock after this time without use of files of classes A and B (reads that the kernel's cache answers do not count), suspend included: 300, 90s, 10m, 1h30m, 1d; 0 means never (default)"
         ) { options, text throws(MountOptionError) in
             guard let seconds = MountOptions.seconds(text) else {
                 throw .badValue(option: "idle", value: text, expected: "a duration such as 300, 90s, 10m, 2h or 1d")

@@ -17,6 +17,8 @@ package struct MountOptions: Sendable, Equatable {
     package var volume = VolumeOptions()
     /// Other users may see the mount.
     package var allowsOther = false
+    /// Files of class A are read and written past the kernel's page cache.
+    package var bypassesCacheForComplete = false
     /// Lock after this many seconds without use of protected files.
     package var idleSeconds: UInt64?
     /// Shown as the owner of everything.

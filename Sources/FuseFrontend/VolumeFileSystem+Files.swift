@@ -15,16 +15,17 @@ extension VolumeFileSystem {
 
     // MARK: handles
 
-    /// Counts a handle for content that the volume has retained. What is written while the store is nearly full is direct.
+    /// Counts a handle for content that the volume has retained, and decides whether it bypasses the page cache.
     func opened(
         _ node: Node, _ content: FileContent, isWritable: Bool, isWriteOnly: Bool, appends: Bool,
         _ request: borrowing Request
     ) -> Handle {
         // The page cache takes what is appended to the end that this machine knows. Another one may have moved it.
         let isSharedAppend = isShared && appends
+        let isUncached = options.bypassesCacheForComplete && node.protectionClass ?? .complete == .complete
+        let isDirect = isUncached || isWritable && (isSharedAppend || writesThrough(isWriteOnly: isWriteOnly))
         let handle = Handle(
-            isDirect: isWritable && (isSharedAppend || writesThrough(isWriteOnly: isWriteOnly)), isWritable: isWritable,
-            process: request.process, serial: locks?.nextSerial() ?? 0)
+            isDirect: isDirect, isWritable: isWritable, process: request.process, serial: locks?.nextSerial() ?? 0)
         idleClock.begin(node).end()
         // A page that is read is noted when it is asked for, one that is written reaches us later.
         if handle.isCachedWritable { node.notePages() }

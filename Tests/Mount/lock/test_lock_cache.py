@@ -95,6 +95,23 @@ def test_list_of_holders(environment):
     mount.unlock()
 
 
+def test_without_cache(environment):
+    """With no_complete_cache the kernel keeps no page of class A, unless a program maps the file."""
+    for options, kept in ([], 1), (["no_complete_cache"], 0):
+        mount = environment.mount(options=options)
+        os.mkdir(mount / "d")
+        set_class(mount / "d", "A")
+        write_file(mount / "d/a", pattern(10 * PAGE))
+        environment.cell(f"{options}: kept after writing", kept, holders(mount))
+        mount = environment.remount(mount, options=options)
+        with open(mount / "d/a", "rb") as file:
+            environment.cell(f"{options}: read", True, file.read() == pattern(10 * PAGE))
+            environment.cell(f"{options}: kept after reading", kept, holders(mount))
+            mount.lock()
+            environment.cell(f"{options}: locked", "EACCES", outcome(os.pread, file.fileno(), 10, 0))
+        mount.unmount()
+
+
 def test_large_requests(environment):
     """A lock writes dirty data back in requests as large as an fsync's, and not page by page."""
     if not shutil.which("strace"):
