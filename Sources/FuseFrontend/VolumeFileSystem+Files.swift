@@ -93,9 +93,10 @@ extension VolumeFileSystem {
         if let size = changes.size { change.size = UInt64(clamping: max(0, size)) }
         change.accessed = TimeChange(changes.accessed)
         change.modified = TimeChange(changes.modified)
-        let changesOwner = changes.owner != nil || changes.group != nil
+        // A special file has such bits, too.
+        let changesOwner = (changes.owner != nil || changes.group != nil) && node.kind != .directory
         let isFree = file?.state.withLock { $0.isFreeOfPrivileges } ?? false
-        if node.kind == .file, changesOwner || (changes.size != nil && !isFree) {
+        if changesOwner || (node.kind == .file && changes.size != nil && !isFree) {
             let now = try volume.attributes(of: node)
             let cleared = now.mode & ~setIDToClear(now, for: request, isChangeOfOwner: changesOwner)
             if changes.mode == nil, cleared != now.mode { change.mode = cleared }

@@ -96,15 +96,15 @@ def types(tree, path):
 
 
 def seek_in_names(tree, path, size):
-    """Returns to places that a listing has told, 300 at most: whether the entry after it follows."""
+    """Returns to places that a listing has told, 300 at most: whether the entry after it follows, and what does if not."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         found, wrong = all_entries(handle, size), []
         for (name, place, _), after in list(zip(found, found[1:] + [None]))[::-(len(found) // 300 + 1)]:
             os.lseek(handle, place, os.SEEK_SET)
-            next_one = entries(handle, size)
-            if (next_one[0][0] if next_one else None) != (after[0] if after else None):
-                wrong.append(name)
+            names = [one[0] for one in (after,) + tuple(entries(handle, size)[:1]) if one]
+            if len(names) != 2 * (after is not None) or names[:1] != names[1:]:
+                wrong.append((name, place, names))
         return len(found), wrong
     finally:
         os.close(handle)
