@@ -22,7 +22,9 @@ def exercise(mount):
     os.symlink(TARGET, mount / f"{NAME}.link")
     os.rename(path, mount / f"{NAME}.moved")
     path = mount / f"{NAME}.moved"
-    assert read_file(path) == CONTENT
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECT)  # what was written is in the cache
+    assert os.pread(handle, 4096, 0) == CONTENT
+    os.close(handle)
     assert outcome(read_file, mount / f"{NAME}.absent") == "ENOENT"
     mount.lock()
     assert outcome(read_file, path) == "EACCES"
