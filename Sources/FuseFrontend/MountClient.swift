@@ -52,10 +52,10 @@ struct MountClient: Sendable {
         (try? node(at: path).openFile(.readOnly)) != nil
     }
 
-    /// Opens the file at `path` so that the kernel can be told to write it back. Nil if it cannot be opened, or if the path
-    /// leads to another file.
+    /// Opens the file at `path` so that the kernel can be told to write it back. Nil if it cannot be opened, if the path leads
+    /// to another file, or if a program has a lease on the file, which an open breaks.
     func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
-        guard let root = try? HostDirectory.find(path: mountPoint), (try? root.status().device) == device else {
+        guard !Self.hasLease(inode: inode), let root = try? HostDirectory.find(path: mountPoint), (try? root.status().device) == device else {
             return nil
         }
         return try? root.openForWriteBack(path, inode: inode)
@@ -76,5 +76,15 @@ struct MountClient: Sendable {
     /// inotify(7) tells of both times as IN_ATTRIB, but of a modification time alone as IN_MODIFY, as of another write.
     func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
         try node(at: path).setTimes(accessed: .set(time), modified: .set(time))
+    }
+
+    /// Whether /proc/locks (proc_locks(5)) has a lease on a file with this inode number, on any file system.
+    private static func hasLease(inode: UInt64) -> Bool {
+        guard let table = try? readFile(HostPath("/proc/locks"), limit: 64 << 20) else { return false }
+        let ending = Array(":\(inode)".utf8)
+        return table.split(separator: UInt8(ascii: "\n")).contains { line in
+            let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 6)
+            return fields.count > 5 && fields[1].elementsEqual("LEASE".utf8) && fields[5].suffix(ending.count) == ending[...]
+        }
     }
 }

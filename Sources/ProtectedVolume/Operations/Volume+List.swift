@@ -27,6 +27,10 @@ extension Volume {
     ///
     /// All positions are the store's own. Positions of ours could not be told from them, as a store may use any number.
     /// So `.` and `..` come where the store lists them.
+    ///
+    /// The position after an entry is that of the next entry that is listed, and not that of a hidden one between them. The
+    /// kernel keeps listings, and looks for a position that a program returns to among those that it has seen. It may have seen
+    /// that of a hidden entry in front of a name that was removed since.
     /// - Parameters:
     ///   - plus: whether to return nodes and attributes.
     ///   - body: returns false if the entry did not fit. The entry is then not consumed, and its lookup is taken back.
@@ -36,23 +40,43 @@ extension Volume {
         let directory = try directory(node)
         let id = try directoryID(node)
         var failure: VolumeError?
-        try below { () throws(Errno) in
-            try directory.list(from: cookie) { object, next in
-                switch object {
-                case .itself: return body(.dot(".", node.inode, next))
-                case .parent:
-                    let parent = node.state.withLock { $0.place?.parent } ?? node
-                    return body(.dot("..", parent.inode, next))
-                case .entry(let found):
-                    do throws(VolumeError) {
-                        return try hand(found, next, of: node, directory, id, plus, to: body)
-                    } catch {
-                        failure = error
-                        return false
-                    }
+        func pass(_ held: HeldEntry) -> Bool {
+            switch held.object {
+            case .itself: return body(.dot(".", node.inode, held.next))
+            case .parent:
+                let parent = node.state.withLock { $0.place?.parent } ?? node
+                return body(.dot("..", parent.inode, held.next))
+            case .entry(let found):
+                do throws(VolumeError) {
+                    return try hand(found, held, of: node, directory, plus, to: body)
+                } catch {
+                    failure = error
+                    return false
                 }
             }
         }
+        var held: HeldEntry?
+        try below { () throws(Errno) in
+            try directory.list(from: cookie) { object, next in
+                var now = HeldEntry(object: object, next: next)
+                if case .entry(let found) = object {
+                    let decoded = decode(found.name, in: directory, id)
+                    guard let shown = Self.nameShown(for: found.name, decoded) else {
+                        held?.next = next
+                        return true
+                    }
+                    now.name = shown
+                    if case .undecryptable = decoded { now.isUndecryptable = true }
+                }
+                if let before = held, !pass(before) {
+                    held = nil
+                    return false
+                }
+                held = now
+                return true
+            }
+        }
+        if let held { _ = pass(held) }
         if let failure { throw failure }
         if cookie == 0 { noteAccess(to: directory) }
     }
@@ -77,18 +101,12 @@ extension Volume {
         if isNews { report(.undecryptable(directoryInode: parent.inode, backingName: Array(name.bytes))) }
     }
 
-    /// Decodes one backing entry and passes it on; true if the listing continues.
+    /// Passes one entry on; true if the listing continues.
     private func hand(
-        _ found: DirectoryEntry, _ next: UInt64, of parent: Node, _ directory: BackingDirectory, _ id: ObjectID?,
-        _ plus: Bool, to body: (ListedEntry) -> Bool
+        _ found: DirectoryEntry, _ held: HeldEntry, of parent: Node, _ directory: BackingDirectory, _ plus: Bool,
+        to body: (ListedEntry) -> Bool
     ) throws(VolumeError) -> Bool {
-        let decoded = decode(found.name, in: directory, id)
-        guard let shown = Self.nameShown(for: found.name, decoded) else { return true }
-        var isUndecryptable = false
-        if case .undecryptable = decoded {
-            isUndecryptable = true
-            tellUndecryptable(found.name, in: parent)
-        }
+        if held.isUndecryptable { tellUndecryptable(found.name, in: parent) }
         var entry: Entry?
         if plus {
             // The object is gone, or a volume cannot have its kind. Only its name is listed.
@@ -97,13 +115,22 @@ extension Volume {
             } else {
                 return true
             }
-            if isUndecryptable { entry?.node.state.withLock { $0.isUndecryptable = true } }
+            if held.isUndecryptable { entry?.node.state.withLock { $0.isUndecryptable = true } }
         }
         let isTaken = body(
             ListedEntry(
-                name: shown, inode: found.inode, kind: NodeKind(found.kind) ?? entry?.node.kind, next: next,
+                name: held.name, inode: found.inode, kind: NodeKind(found.kind) ?? entry?.node.kind, next: held.next,
                 entry: entry))
         if !isTaken, let entry { forget(entry.node, count: 1) }
         return isTaken
     }
+}
+
+/// An entry of the store's listing that waits for the position of the next one.
+private struct HeldEntry {
+    let object: ListedObject
+    var next: UInt64
+    /// Its name as programs see it; empty for `.` and `..`.
+    var name: [UInt8] = []
+    var isUndecryptable = false
 }

@@ -149,6 +149,8 @@ MENDED = {
     "attributes of a directory that was removed before its record was read": (
         act("make_directory", b"a", 0o755), act("remount"), act("open_file", 0, b"a", 0, 0), act("remove_directory", b"a"),
         act("set_attribute_open", 0, b"user.x", b"1")),
+    "lease of a file that is sought in": (
+        FILE, act("write", 0, 0, 1, 1), act("lease", 0, 1), act("seek_data", 0, 0, os.SEEK_DATA), act("lease", 0, 1)),
     "set-group bit of a special file": (
         act("make_node", b"a", stat.S_IFIFO | 0o2644, 0), act("change_owner", b"a", 20002, -1, False),
         act("change_owner", b"a", -1, 20011, False, actor=2)),
