@@ -53,6 +53,29 @@ import VolumeFormat
         }
     }
 
+    /// The kernel may have seen the position of a hidden entry before a name that is gone.
+    @Test func positionsAreInFrontOfNamesThatAreListed() throws {
+        let holder = try TemporaryDirectory()
+        let it = try TestVolume(holder.directory)
+        try it.mkdir("d")
+        for number in 0..<40 { try it.write("d/\(number)" + String(repeating: "n", count: 5 * number), "") }
+        let node = try it.node("d")
+        let directory = try it.volume.directory(node)
+        var positions: [UInt64] = []
+        try it.volume.list(node, from: 0, plus: false) { entry in
+            positions.append(entry.next)
+            return true
+        }
+        #expect(positions.count == 42)
+        for position in positions {
+            try directory.list(from: position) { object, _ in
+                guard case .entry(let entry) = object else { return false }
+                #expect(!ReservedName.kind(of: entry.name.bytes.span).isHidden)
+                return false
+            }
+        }
+    }
+
     @Test(arguments: unknown + ofTheRoot) func keepADirectory(_ text: String) throws {
         for form in Form.allCases {
             let it = try TestVolume()
