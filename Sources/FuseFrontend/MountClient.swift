@@ -55,9 +55,9 @@ struct MountClient: Sendable {
     /// Opens the file at `path` so that the kernel can be told to write it back. Nil if it cannot be opened, if the path leads
     /// to another file, or if a program has a lease on the file, which an open breaks.
     func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
-        guard !Self.hasLease(inode: inode), let root = try? HostDirectory.find(path: mountPoint), (try? root.status().device) == device else {
-            return nil
-        }
+        guard !Self.hasLease(inode: inode), let root = try? HostDirectory.find(path: mountPoint),
+            (try? root.status().device) == device
+        else { return nil }
         return try? root.openForWriteBack(path, inode: inode)
     }
 
@@ -84,7 +84,8 @@ struct MountClient: Sendable {
         let ending = Array(":\(inode)".utf8)
         return table.split(separator: UInt8(ascii: "\n")).contains { line in
             let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 6)
-            return fields.count > 5 && fields[1].elementsEqual("LEASE".utf8) && fields[5].suffix(ending.count) == ending[...]
+            guard fields.count > 5, fields[1].elementsEqual("LEASE".utf8) else { return false }
+            return fields[5].suffix(ending.count) == ending[...]
         }
     }
 }
