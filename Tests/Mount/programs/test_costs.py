@@ -4,6 +4,7 @@ A count that grows fails the test. If it shrinks, write the smaller number into 
 """
 
 import contextlib
+import ctypes
 import os
 
 import reader
@@ -11,6 +12,7 @@ from costs import Cost, Counter
 from harness import read_file, write_file
 
 ROUNDS = 50
+libc = ctypes.CDLL(None, use_errno=True)
 
 
 def nothing(path):
@@ -31,6 +33,12 @@ def no_attribute(path):
         os.getxattr(path, "security.selinux")
 
 
+def getattr_asked(path):
+    """stat(2) that the kernel may not answer itself (AT_STATX_FORCE_SYNC)."""
+    if libc.statx(-100, os.fsencode(path), 0x2000, 0x7FF, ctypes.create_string_buffer(256)) != 0:
+        raise OSError(ctypes.get_errno(), "statx")
+
+
 def create(path):
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
 
@@ -39,6 +47,7 @@ def create(path):
 OPERATIONS = {
     "lookup": (file, os.stat, None, Cost(1, 1, 4)),
     "lookup of a missing name": (nothing, missing, None, Cost(1, 1, 2)),
+    "getattr": (file, getattr_asked, os.stat, Cost(1, 1, 2)),
     "create": (nothing, create, None, Cost(4, 9, 14)),
     "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(7, 11, 21)),
     "open, read, close": (file, read_file, os.stat, Cost(3, 8, 9)),
