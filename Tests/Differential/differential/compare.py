@@ -23,6 +23,7 @@ class Difference(NamedTuple):
     path: bytes = b""
     fields: dict = {}  # the whole status on ext4, if a field of it differs
     is_after_flags: bool = False  # whether a file was made immutable before
+    is_after_close: bool = False  # whether a mapping was stored to before and after a close
 
     def __str__(self):
         place = f" of {short(self.path)}" if self.path else ""

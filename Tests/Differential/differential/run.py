@@ -29,6 +29,7 @@ class Run:
         self.differences = []
         self.is_locked = False
         self.has_immutable = False  # whether a file of these trees was made immutable
+        self.mapped = "no store"  # then "a store", "a close", "a store again", of all mappings together
         self.is_together = True  # until a difference after which nothing can be compared
 
     def play(self, steps):
@@ -84,12 +85,14 @@ class Run:
         """Whether the sides are the same still."""
         if step.name == "add_flags" and step.arguments[1] & IMMUTABLE and answers and answers[0] is None:
             self.has_immutable = True
+        self.mapped = {("no store", "map_put"): "a store", ("a store", "close"): "a close", ("a store", "open_file"): "a close",
+                       ("a store", "reopen"): "a close", ("a close", "map_put"): "a store again"}.get((self.mapped, step.name), self.mapped)
         if reason := self.fork(step, answers):
             self.counts["explained: " + reason] += 1
             return False
         if answers is None or answers[0] == answers[1]:
             return True
-        verdicts = [self.judge(difference._replace(is_after_flags=self.has_immutable)) for difference in compare_answers(step, *answers)]
+        verdicts = [self.judge(difference) for difference in compare_answers(step, *answers)]
         return all(verdicts)
 
     def fork(self, step, answers):
@@ -106,6 +109,7 @@ class Run:
 
     def judge(self, difference):
         """Counts a difference that the tables explain; whether the sequence may go on."""
+        difference = difference._replace(is_after_flags=self.has_immutable, is_after_close=self.mapped == "a store again")
         for entry in self.table:
             if entry.explains(difference):
                 self.counts["explained: " + entry.name] += 1
