@@ -17,13 +17,15 @@ internal import VolumeFormat
 ///
 /// 1. *Pages come late.* The kernel writes a page back after the program's call, perhaps after a program has set a time.
 ///    Such a write moves the time of the backing file, and must not. `KeptTime` (in ProtectedVolume, as each content has one)
-///    remembers the time that was set last and restores it at the file's last close. Our own changes, such as crash repair,
+///    remembers the time that was set last and restores it when the last writer closes. Our own changes, such as crash repair,
 ///    restore the time at once (`FileContent.preservingTime`).
 ///
-/// 2. *A direct write does not move the kernel's time*, only the store's. The handler of the write notes the file (`directWrite`); the helper thread then sets the store's time through the mount, for all files
-///    of the last 20 ms together, or at once if the file is closed (`lastClose`). Until then the kernel's time is old: a
-///    stat(2) waits for the helper (`waitUntilTold`), but not when the helper's call for the file has taken 30 ms, because
-///    setxattr(2) asks for attributes while it holds the inode's lock, which the helper needs. An answer without the time is good for one look (`isBehind`).
+/// 2. *A direct write does not move the kernel's time*, only the store's. The handler of the write notes the file
+///    (`directWrite`); the helper thread then sets the store's time through the mount, for all files of the last 20 ms
+///    together, or at once if the file is closed (`lastClose`). Until then the kernel's time is old: a stat(2) waits for the
+///    helper (`waitUntilTold`), but not when the helper's call for the file has taken 30 ms, because setxattr(2) asks for
+///    attributes while it holds the inode's lock, which the helper needs. An answer without the time is good for one look
+///    (`isBehind`).
 ///
 /// 3. *A SETATTR does not say who chose the time.* After a change of a file's names or attributes the kernel sends its own
 ///    time, on behalf of the thread that made the change, and before the change returns to that thread. So it comes before

@@ -49,10 +49,10 @@ import VolumeFormat
             case 10:
                 try content.synchronize(dataOnly: true)
             case 11:
-                try content.release()
+                try content.settle()
                 content = try store.open(in: context)
             case 12:
-                try content.release()
+                try content.settle()
                 try context.epochs.close()
                 context = keys.mount()
                 content = try store.open(in: context)
@@ -120,7 +120,7 @@ import VolumeFormat
                 try content.put(bytes, at: 0)
                 try content.truncate(to: UInt64(to))
                 let expected = Array(bytes.prefix(to)) + [UInt8](repeating: 0, count: max(0, to - from))
-                try content.release()
+                try content.settle()
                 #expect(try store.open(in: context).getAll() == expected, "\(from) to \(to)")
             }
         }

@@ -19,7 +19,7 @@ import VolumeFormat
         let made = try store.create(in: first)
         try made.put([UInt8](repeating: 7, count: size), at: 0)
         if holes { try made.allocate(.punch, at: 3932, length: 4060) }
-        try made.release()
+        try made.settle()
         try first.epochs.close()
         let content = try store.open(in: keys.mount())
         store.clearRecords()
@@ -44,7 +44,7 @@ import VolumeFormat
         let store = MemoryStore()
         let content = try store.create(in: keys.mount())
         try content.put([1, 2, 3], at: 0)
-        try content.release()
+        try content.settle()
         let changes = store.records.filter { $0.call.changes }.map(\.call)
         #expect(changes == [.createFile, .truncate, .truncate, .write])
         #expect(keys.openEpochs.withLock { $0.count } == 1)
@@ -104,7 +104,7 @@ import VolumeFormat
         store.fail(.allocate, with: .ENOSPC)
         #expect(throws: VolumeError.store(.ENOSPC)) { try content.allocate(.reserve, at: 0, length: 50_000) }
         #expect(try content.getAll() == [1, 2, 3])
-        try content.release()
+        try content.settle()
         #expect(try store.open(in: keys.mount()).getAll() == [1, 2, 3])
     }
 
@@ -127,10 +127,10 @@ import VolumeFormat
         #expect(try content.backing.status().modified == time)
         try content.put([1], at: 0, .writeBack)
         try content.changeClass(to: .complete, explicit: true)
-        try content.release()
+        try content.settle()
         #expect(try content.backing.status().modified == time)
         try content.put([2], at: 1)
-        try content.release()
+        try content.settle()
         #expect(try content.backing.status().modified != time)
     }
 
@@ -150,7 +150,7 @@ import VolumeFormat
                     let made = try store.create(in: first)
                     let before = (0..<10_000).map { PowerCutStep.byte(0, $0) }
                     try made.put(before, at: 0)
-                    try made.release()
+                    try made.settle()
                     try first.epochs.close()
                     let context = keys.mount()
                     let content = try store.open(in: context)
@@ -175,7 +175,7 @@ import VolumeFormat
                     var expected = found
                     expected.replaceSubrange(1...2, with: [9, 9])
                     #expect(try content.getAll() == expected, name)
-                    try content.release()
+                    try content.settle()
                     try context.epochs.close()
                     #expect(try store.open(in: keys.mount()).getAll() == expected, name)
                 }

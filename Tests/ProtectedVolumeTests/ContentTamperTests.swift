@@ -21,7 +21,7 @@ import VolumeFormat
         for name in ["f", "g"] {
             let content = try store.create(name, in: context)
             try content.put(bytes, at: 0)
-            try content.release()
+            try content.settle()
         }
         try context.epochs.close()
     }
@@ -108,7 +108,7 @@ import VolumeFormat
         let context = keys.mount()
         let content = try store.open(in: context)
         try content.changeClass(to: .none, explicit: true)
-        try content.release()
+        try content.settle()
         try context.epochs.close()
         let changed = try page(0)
         try overwrite(0, with: Array(own[0..<128]) + changed[128...])
@@ -123,7 +123,7 @@ import VolumeFormat
         let context = keys.mount()
         let content = try store.create("c", in: context)
         try content.put(bytes, at: 0)
-        try content.release()
+        try content.settle()
         // The epoch stays open.
         let original = try page(1, of: "c")
         try overwrite(1, with: [UInt8](repeating: 0, count: 4096), of: "c")
@@ -150,7 +150,7 @@ import VolumeFormat
         #expect(opened.size == 0)
         #expect(opened.protectionClass == .none)
         try opened.put([1, 2], at: 3)
-        try opened.release()
+        try opened.settle()
         try next.epochs.close()
         keys.openEpochs.withLock { $0 = [] }
         #expect(read("n") == .success([0, 0, 0, 1, 2]))

@@ -137,7 +137,7 @@ final class FileSimulation {
         } else {
             try content.put(bytes, at: 0)
         }
-        try content.release()
+        try content.settle()
         try context.epochs.close()
         store.makeDurable()
         bases[start] = store.moment
@@ -197,7 +197,7 @@ final class FileSimulation {
             }
             let during = promise
             if case .replace(_, let synced) = step {
-                try content.release()
+                try content.settle()
                 content = try replace(store, context, next, synced: synced)
                 if synced { promise.histories[promise.histories.count - 1].versions = [next] }
             } else {
@@ -218,7 +218,7 @@ final class FileSimulation {
             if onlyLast, number < sequence.steps.count - 1 { continue }
             moments += store.moments[before...].map { ($0, during) }
         }
-        try content.release()
+        try content.settle()
         moments.append((store.moment, promise))
         return (moments, keys.openEpochs.withLock { $0 })
     }
@@ -229,7 +229,7 @@ final class FileSimulation {
         let new = try store.create("g", in: context)
         try new.put(bytes, at: 0)
         if synced { try new.synchronize(dataOnly: false) }
-        try new.release()
+        try new.settle()
         try store.root.rename(beside, to: store.root, file)
         return new
     }
@@ -285,14 +285,14 @@ final class FileSimulation {
                 }
                 // Opened again in the same mount.
                 try content.prepareToModify(.other)
-                try content.release()
+                try content.settle()
                 let again = try store.open(in: context)
                 try again.prepareToModify(.other)
                 try mend(again, mending)
                 guard try again.readAll() == expected else {
                     throw SimulationFailure(description: "\(name), opened again: something else")
                 }
-                try again.release()
+                try again.settle()
             } catch let error as VolumeError {
                 throw SimulationFailure(description: "\(name), unmounted, then \(mending): \(error)")
             }
@@ -350,7 +350,7 @@ final class FileSimulation {
             mended = try content.readAll()
             // A class that the file has already is no modification.
             needsMore = content.needsRepair
-            try content.release()
+            try content.settle()
         } catch { throw SimulationFailure(description: "\(name): \(error)") }
         if needsMore, !isClassChange(step), mending != .never, mending != .partly {
             throw SimulationFailure(description: "\(name): not mended")

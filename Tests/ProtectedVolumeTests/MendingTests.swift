@@ -23,7 +23,7 @@ import VolumeFormat
         for start in stride(from: 0, to: bytes.count, by: 1 << 20) {
             try content.put(Array(bytes[start..<min(start + 1 << 20, bytes.count)]), at: start)
         }
-        try content.release()
+        try content.settle()
         if !lost.isEmpty {
             try store.backing().punchHole(at: UInt64(lost.lowerBound) * 4096, length: UInt64(lost.count) * 4096)
         }
@@ -46,7 +46,7 @@ import VolumeFormat
         while try content.mendSome() { steps += 1 }
         #expect(steps >= 2000 / 128 && !content.needsRepair)
         #expect(try content.getAll() == expected)
-        try content.release()
+        try content.settle()
         keys.openEpochs.withLock { $0 = [] }
         #expect(try store.open(in: keys.mount(.nothing)).getAll() == expected)
     }
@@ -60,12 +60,12 @@ import VolumeFormat
             try content.put(Array(expected[..<10]), at: 0)
             try content.put(Array(expected.suffix(10)), at: expected.count - 10)
             #expect(try content.mendSome() && content.mendSome())
-            try content.release()
+            try content.settle()
             // Goes on where it was, and the ends are not mended again.
             let again = try store.open(in: context)
             #expect(again.isUnmended && again.snapshot.recovery.repair == .none)
             #expect(again.snapshot.recovery.unmended?.progress == content.snapshot.recovery.unmended?.progress)
-            try again.release()
+            try again.settle()
             try context.epochs.close()
             #expect(keys.openEpochs.withLock { $0 } == bad)
             #expect(try store.open(in: keys.mount(isReadOnly: true)).getAll() == expected)
@@ -112,7 +112,7 @@ import VolumeFormat
         #expect(try backing.read(into: &raw, at: 2 * 4096) == 4096)
         try content.put(Array(bytes[9000...]), at: 9000)
         try content.allocate(.punch, at: 3932 + 2 * 4060, length: 2 * 4060)
-        try content.release()
+        try content.settle()
         try backing.write(stale.span, at: 2 * 4096)
         store.makeDurable()
         let before = try store.open(in: keys.mount()).readAll()
@@ -153,7 +153,7 @@ import VolumeFormat
         let context = keys.mount(.everything)
         let content = try store.open(in: context)
         try content.put(Array(expected[..<10]), at: 0)
-        try content.release()
+        try content.settle()
         try context.epochs.close()
         #expect(keys.openEpochs.withLock { $0.count } == 1)
         #expect(try store.open(in: keys.mount()).getAll() == expected)

@@ -160,17 +160,14 @@ package final class FileContent: Sendable {
         try body()
     }
 
-    /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it at the last
-    /// release of the inode.
-    package func release() throws(VolumeError) {
+    /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it when the last
+    /// writer's handle is closed, and when the last of all is: nothing of our own changes the backing file then.
+    package func settle() throws(VolumeError) {
         try flushHeader()
-        if let time = state.withLock({ $0.keptTime.toPutBack }) {
-            try? backing.setTimes(accessed: .keep, modified: .set(time))
-        }
+        guard let time = state.withLock({ $0.keptTime.toPutBack }) else { return }
+        try? backing.setTimes(accessed: .keep, modified: .set(time))
+        state.withLock { $0.keptTime.putBack(time) }
     }
-
-    /// Whether `release` changes nothing in the backing file.
-    var isSettled: Bool { state.withLock { $0.pageZero != .pending && $0.keptTime.toPutBack == nil } }
 
     // MARK: Small helpers
 

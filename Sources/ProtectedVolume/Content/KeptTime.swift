@@ -11,13 +11,18 @@ struct KeptTime: Sendable {
     /// Whether a time is kept.
     var isKnown: Bool { time != nil }
 
-    /// The time to restore at the last close; nil if the backing file has the right one.
+    /// The time to restore when the last writer closes; nil if the backing file has the right one.
     var toPutBack: Timestamp? { wasWrittenBack ? time : nil }
 
     /// Notes that a program or the kernel has set this time, and that the backing file has it.
     mutating func set(_ time: Timestamp) {
         self.time = time
         wasWrittenBack = false
+    }
+
+    /// Notes that the backing file has this time again, unless another one was set meanwhile.
+    mutating func putBack(_ time: Timestamp) {
+        if self.time == time { wasWrittenBack = false }
     }
 
     /// Notes that a program has written, cut or allocated. The backing file's new time is the right one.

@@ -46,7 +46,6 @@ extension Volume {
             node.state.withLock { state in
                 guard state.content != nil else { return false }
                 state.count(writable: false)
-                state.lastSeen = nil
                 return true
             }
         }
@@ -79,10 +78,9 @@ extension Volume {
             }
             guard let content else { return }
             // A failure keeps the epoch open. No caller can receive the error.
-            if isLast { try? content.release() }
-            // A file that was only read keeps its lastSeen, so the next open detects changes by other programs. While
-            // a change of our own is still to come, there is nothing to keep.
-            let looks = known ?? (isLast || content.isSettled ? lastSeen(of: content) : nil)
+            try? content.settle()
+            // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
+            let looks = known ?? lastSeen(of: content)
             node.state.withLock { state in
                 if isLast {
                     state.content = nil

@@ -209,7 +209,7 @@ package final class Volume: Sendable {
     package func close() throws(VolumeError) {
         if !options.isReadOnly { try late.synchronize() }
         for node in opened.withLock({ Array($0.values) }) {
-            try node.state.withLock({ $0.content })?.release()
+            try node.state.withLock({ $0.content })?.settle()
             noteChange(node)
         }
         guard !options.isReadOnly else { return }

@@ -186,6 +186,29 @@ def test_changed_beside_a_reader(environment):
     below.cell("its size", len(older), os.stat(below.mount / "file").st_size)
 
 
+def test_changed_after_the_last_writer(environment):
+    """A reader has the file open. Its last writer leaves a time that must be put back; then the file is replaced in place."""
+    below = Below(environment)
+    below.make("file", SIZES["middle"], seed=1)
+    below.look()
+    store = environment.new_path("older")
+    shutil.copy2(below.path("file"), store)
+    older = below.contents["file"]
+    below.make("file", SIZES["middle"] + 5000, seed=2)
+    held = os.open(below.mount / "file", os.O_RDONLY)
+    writer = os.open(below.mount / "file", os.O_RDWR)
+    os.pwrite(writer, b"dirty", 0)
+    # The kernel sends its time, while the page is dirty still.
+    os.rename(below.mount / "file", below.mount / "away")
+    os.rename(below.mount / "away", below.mount / "file")
+    os.close(writer)
+    wait_until(lambda: sum(below.mount.status()["openHandles"].values()) == 1, what="the writer's handle to be closed")
+    replace(store, below.path("file"), in_place=True)
+    os.close(held)
+    wait_until(lambda: shown(below.mount / "file") == older, SECONDS, "the older version")
+    below.cell("its size", len(older), os.stat(below.mount / "file").st_size)
+
+
 def names_come_and_go(environment, options):
     below = Below(environment, options)
     for name in ("removed", "removed and held", "moved", "conflict", "d-file"):
