@@ -142,8 +142,12 @@ def many(tree, path, prefix, count):
 
 
 def append_record(tree, path, text):
-    """Appends to a file to which other processes append as well."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    """Appends to a file to which other processes append as well. Which of them makes it is chance, so no umask counts."""
+    mask = os.umask(0)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    finally:
+        os.umask(mask)
     try:
         return os.write(handle, text.ljust(RECORD))
     finally:
