@@ -27,14 +27,15 @@ class Crowd:
                 os.chmod(directory, 0o777)
         trees = [Tree(path) for path in paths]
         workers = [self.start(number, seed, paths) for number in range(self.options.processes)]
-        found, apart = [], []
+        found, apart, is_after_close = [], [], False
         for number, (pid, away) in enumerate(workers):
             with os.fdopen(away, "rb") as answer:
                 content = answer.read()
             os.waitpid(pid, 0)
-            is_same, differences, counts = pickle.loads(content) if content else (
-                False, [f"process {number} ended by itself"], {})
+            is_same, differences, counts, mapped = pickle.loads(content) if content else (
+                False, [f"process {number} ended by itself"], {}, None)
             self.counts.update(counts)
+            is_after_close = is_after_close or mapped == "a store again"
             found += differences
             if not is_same:
                 apart.append(prefix(number))
@@ -42,8 +43,9 @@ class Crowd:
         for tree in trees:
             tree.close()
         self.ground.clear()
+        left = [one._replace(is_after_close=is_after_close) for one in compare_trees(there, here)]
         # What a known difference has made of one process's names is not compared.
-        return found + [one for one in compare_trees(there, here)
+        return found + [one for one in left
                         if not any(entry.explains(one) for entry in KNOWN + OPEN)
                         and not (one.path.split(b"/")[-1].startswith(tuple(apart)) or apart and one.path in (b"records", *SHARED))]
 
@@ -62,7 +64,7 @@ class Crowd:
             is_same = run.play_in(paths, steps)
             run.leave()
             with os.fdopen(back, "wb") as answer:
-                pickle.dump((is_same, [str(one) + f" (step {one.step})" for one in run.differences], run.counts), answer)
+                pickle.dump((is_same, [str(one) + f" (step {one.step})" for one in run.differences], run.counts, run.mapped), answer)
             status = 0
         finally:
             os._exit(status)
