@@ -68,6 +68,7 @@ func fuzz(_ bytes: Span<UInt8>) {
     }
     if volume.directoryAccessTimes == .never, volume.accessTimes != .never { list.append("nodiratime") }
     if mount.isRemount { list.append("remount") }
+    if mount.bypassesCacheForComplete { list.append("no_complete_cache") }
     if volume.isReadOnly { list.append("ro") }
     if mount.allowsOther { list.append("allow_other") }
     if volume.isShared { list.append("shared") }
