@@ -203,6 +203,10 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     ///
     /// - Throws: EISDIR for a directory, ELOOP for a symlink, ENXIO for a FIFO, socket or device.
     open func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile { throw .ENOSYS }
+    /// The same for an entry that was just looked at. Its status then counts as the one at the time of the opening.
+    open func openFile(_ name: EntryName, _ access: FileAccess, seen status: Status) throws(Errno) -> BackingFile {
+        try openFile(name, access)
+    }
     /// Creates a regular file and opens it for reading and writing; EEXIST if the name exists. The umask applies.
     open func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile { throw .ENOSYS }
     /// Creates a regular file without a name and opens it for reading and writing (O_TMPFILE). It is gone after a crash, unless

@@ -3,12 +3,15 @@
 import CLinuxShim
 import Glibc
 public import HostSystem
+import Synchronization
 
 /// An open directory of the host.
 public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     let host: HostObject
     /// The use that the quota counts for files that are opened by name.
     private let fileUse: DescriptorQuota.Use
+    /// `f_type` of the directory's file system, which never changes; 0 if it was not asked for yet.
+    private let knownType = Atomic<Int64>(0)
 
     init(_ host: HostObject, fileUse: DescriptorQuota.Use = .file) {
         self.host = host
@@ -44,13 +47,21 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     // MARK: The directory itself
 
-    public override var keepsOrder: Bool { StoreType(of: host).keepsOrder }
+    private var type: StoreType {
+        let known = knownType.load(ordering: .relaxed)
+        if known != 0 { return StoreType(number: known) }
+        let type = StoreType(of: host)
+        if type.number > 0 { knownType.store(type.number, ordering: .relaxed) }
+        return type
+    }
 
-    public override var keepsNewLinks: Bool { StoreType(of: host).keepsNewLinks }
+    public override var keepsOrder: Bool { type.keepsOrder }
 
-    public override var keepsIdentity: Bool { StoreType(of: host).keepsIdentity }
+    public override var keepsNewLinks: Bool { type.keepsNewLinks }
 
-    public override var syncsWhole: Bool { StoreType(of: host).syncsWhole }
+    public override var keepsIdentity: Bool { type.keepsIdentity }
+
+    public override var syncsWhole: Bool { type.syncsWhole }
 
     public override func synchronize() throws(Errno) {
         do throws(Errno) { _ = try retrying { fsync(host.number) } } catch {
@@ -98,11 +109,21 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     }
 
     public override func openFile(_ name: EntryName, _ access: FileAccess) throws(Errno) -> BackingFile {
+        try openFile(name, access, known: nil)
+    }
+
+    public override func openFile(
+        _ name: EntryName, _ access: FileAccess, seen status: Status
+    ) throws(Errno) -> BackingFile {
+        try openFile(name, access, known: status)
+    }
+
+    private func openFile(_ name: EntryName, _ access: FileAccess, known: Status?) throws(Errno) -> BackingFile {
         do throws(Errno) {
             let file = try leavingAccessTime { (noTime) throws(Errno) in
                 try open(name.terminated, access.flags | pfs_O_NOFOLLOW | noTime, for: fileUse)
             }
-            let status = try file.status()
+            let status = if let known { known } else { try file.status() }
             try checkIsFile(status.kind)
             return HostFile(file, opened: status)
         } catch {
@@ -199,9 +220,8 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func createSymlink(_ name: EntryName, target: [UInt8]) throws(Errno) {
         guard !target.contains(0) else { throw .EINVAL }
-        let target = target + [0]
         try unsafe change(name) { directory, name in
-            unsafe withCString(target) { unsafe symlinkat($0, directory, name) }
+            unsafe withTerminatedCopy(of: target) { unsafe symlinkat($0, directory, name) }
         }
     }
 
@@ -306,7 +326,19 @@ func withCString<Number: FixedWidthInteger>(
     }
 }
 
-/// The same with two names, for a call that throws.
+/// The same with bytes that do not end with NUL.
+private func withTerminatedCopy<Number: FixedWidthInteger>(
+    of bytes: [UInt8], _ call: (UnsafePointer<CChar>) -> Number
+) -> Number {
+    unsafe withUnsafeTemporaryAllocation(of: CChar.self, capacity: bytes.count + 1) { copy in
+        // The room is for all bytes and the NUL, and each is set once.
+        for index in bytes.indices { unsafe copy.initializeElement(at: index, to: CChar(bitPattern: bytes[index])) }
+        unsafe copy.initializeElement(at: bytes.count, to: 0)
+        return unsafe copy.baseAddress.map { unsafe call($0) } ?? -1
+    }
+}
+
+/// The same as `withCString` with two names, for a call that throws.
 private func withCString(
     _ first: [UInt8], _ second: [UInt8], _ call: (UnsafePointer<CChar>, UnsafePointer<CChar>) throws(Errno) -> Void
 ) throws(Errno) {

@@ -22,6 +22,8 @@ struct StoreType {
 
     private static let overlay: Int64 = 0x794C_7630
 
+    init(number: Int64) { self.number = number }
+
     init(of host: HostObject) { number = pfs_filesystem_type(host.number) }
 
     /// Whether truncations and writes of one file reach the disk in the order of the calls. Types that are not known

@@ -36,7 +36,7 @@ extension VolumeFileSystem {
     /// Creates a file. If another machine has just done so, its file is opened, unless the program wants to be the one that makes
     /// it. On other mounts the kernel knows which names exist.
     func createOrOpen(
-        _ name: [UInt8], in parent: Node, mode: UInt32, _ flags: Int32, _ request: borrowing Request
+        _ name: Span<UInt8>, in parent: Node, mode: UInt32, _ flags: Int32, _ request: borrowing Request
     ) throws(VolumeError) -> (entry: ProtectedVolume.Entry, content: FileContent) {
         do throws(VolumeError) {
             return try volume.create(name, in: parent, mode: mode, caller: Caller(request))

@@ -95,7 +95,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         _ request: borrowing Request, parent: NodeID, name: Span<UInt8>, mode: UInt32, _ reply: consuming Reply
     ) {
         answer(reply) { () throws(VolumeError) in
-            try volume.mkdir(copyBytes(name), in: node(parent), mode: mode, caller: Caller(request))
+            try volume.mkdir(name, in: node(parent), mode: mode, caller: Caller(request))
         }
     }
 
@@ -109,7 +109,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func unlink(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         finish(reply) { () throws(VolumeError) in
-            if let changed = try volume.unlink(copyBytes(name), in: node(parent)) {
+            if let changed = try volume.unlink(name, in: node(parent)) {
                 times.namesChanged(of: changed, by: request.process)
             }
         }
@@ -126,7 +126,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             guard let mode = RenameMode(flags: flags) else { throw .invalid }
             let changed = try volume.rename(
-                copyBytes(name), in: node(parent), to: copyBytes(newName), in: node(newParent), mode: mode,
+                name, in: node(parent), to: newName, in: node(newParent), mode: mode,
                 caller: Caller(request))
             for node in changed {
                 times.namesChanged(of: node, by: request.process)
@@ -254,7 +254,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let (entry, content) =
                 name.equals(Session.noName)
                 ? try volume.createNameless(in: parent, mode: mode, caller: Caller(request))
-                : try createOrOpen(copyBytes(name), in: parent, mode: mode, flags, request)
+                : try createOrOpen(name, in: parent, mode: mode, flags, request)
             // The volume retains a new file as writable, whatever the flags say.
             let isWriteOnly = flags & OpenFlags.accessMode == OpenFlags.writeOnly
             let handle = opened(

@@ -62,7 +62,7 @@ package enum NameFamily {
 
     /// The names that are derived from `name` by `patterns`. A pattern with a variable part gives none, because there would be
     /// too many.
-    package static func derived(from name: [UInt8], by patterns: Patterns) -> [[UInt8]] {
+    package static func derived(from name: Span<UInt8>, by patterns: Patterns) -> [[UInt8]] {
         guard !patterns.isEmpty else { return [] }
         var result: [[UInt8]] = []
         for index in table.indices where patterns.contains(Patterns(rawValue: 1 << UInt64(index))) {
@@ -139,15 +139,15 @@ extension NameFamily.Pattern {
     }
 
     /// The name derived from `name`. Nil if the pattern has a variable part, or does not fit.
-    func derived(from name: [UInt8]) -> [UInt8]? {
+    func derived(from name: Span<UInt8>) -> [UInt8]? {
         guard case .nothing = variable else { return nil }
         var result: [UInt8] = []
         if keepsDot {
-            guard name.first == UInt8(ascii: ".") else { return nil }
+            guard !name.isEmpty, name[0] == UInt8(ascii: ".") else { return nil }
         } else {
             result.append(before)
         }
-        result.append(contentsOf: name)
+        for index in name.indices { result.append(name[index]) }
         result.append(after)
         result.append(end)
         return result

@@ -105,7 +105,7 @@ extension Check {
         _ name: [UInt8], of damaged: FileContent, _ plan: Salvage, _ node: Node, _ parent: Node,
         _ directory: BackingDirectory, _ status: Status, _ label: [UInt8]
     ) throws(VolumeError) {
-        let (_, encoded) = try volume.prepare(name, in: parent)
+        let (_, encoded) = try volume.prepare(name.span, in: parent)
         let header = damaged.header
         // A header that block 0 does not prove may have an earlier, weaker class of the same file.
         let new = try FileContent.prepare(

@@ -9,7 +9,7 @@ package import VolumeFormat
 
 /// The content of one open inode. All handles of the inode share one object. Thread-safe.
 ///
-/// Requests on different pages run in parallel. Lock order: range lock, (backing I/O), state lock of the `KeyRing`,
+/// Requests on different pages run in parallel. Lock order: range lock, `timing`, (backing I/O), state lock of the `KeyRing`,
 /// then this object's small locks, which are held for a few instructions only.
 package final class FileContent: Sendable {
     /// The largest number of bytes that one `read` returns or one step of `write` takes.
@@ -23,6 +23,8 @@ package final class FileContent: Sendable {
     let inode: UInt64
     let ranges: RangeLock
     let state: InPlaceLock<FileState>
+    /// Held while the backing file's modification time is set and noted, so that no old time overtakes a new one.
+    let timing = InPlaceLock(())
     /// When the access time was last found new enough (CLOCK_MONOTONIC); 0 after a change. See `noteAccess`.
     let accessLook = Atomic<UInt64>(0)
     let fileKeys: FileKeys
@@ -145,7 +147,17 @@ package final class FileContent: Sendable {
 
     // MARK: Times
 
-    /// Remembers the modification time that was just set, so that a late write from the page cache cannot undo it.
+    /// Runs `body`, which sets the backing file's modification time and returns its status then. Remembers the time, so that
+    /// a late write from the page cache cannot undo it.
+    func settingTime(_ body: () throws(VolumeError) -> Status) throws(VolumeError) -> Status {
+        try timing.withLock { (_) throws(VolumeError) in
+            let status = try body()
+            pinModificationTime(status.modified)
+            return status
+        }
+    }
+
+    /// Remembers the modification time, which the backing file has.
     func pinModificationTime(_ time: Timestamp) {
         state.withLock { $0.keptTime.set(time) }
     }
@@ -164,9 +176,11 @@ package final class FileContent: Sendable {
     /// writer's handle is closed, and when the last of all is: nothing of our own changes the backing file then.
     package func settle() throws(VolumeError) {
         try flushHeader()
-        guard let time = state.withLock({ $0.keptTime.toPutBack }) else { return }
-        try? backing.setTimes(accessed: .keep, modified: .set(time))
-        state.withLock { $0.keptTime.putBack(time) }
+        timing.withLock { _ in
+            guard let time = state.withLock({ $0.keptTime.toPutBack }) else { return }
+            try? backing.setTimes(accessed: .keep, modified: .set(time))
+            state.withLock { $0.keptTime.putBack(time) }
+        }
     }
 
     // MARK: Small helpers

@@ -22,14 +22,20 @@ enum BackingName {
     /// A random name for an object that is not complete yet.
     static func temporary() -> EntryName {
         let random: InlineArray<16, UInt8> = randomInlineBytes()
-        let bytes = NameCipher.bytes(of: ReservedName.temporaryPrefix) + Base64URL.encode(random.span)
-        return known(bytes)
+        var text = InlineArray<64, UInt8>(repeating: 0)
+        var room = text.mutableSpan
+        let prefix = ReservedName.temporaryPrefix
+        room.copyText(prefix, to: 0)
+        let length = Base64URL.encode(random.span, into: &room, at: prefix.utf8CodeUnitCount)
+        return known(text.span.extracting(0..<(prefix.utf8CodeUnitCount + length)))
     }
 
     private static func fixed(_ text: StaticString) -> EntryName { known(NameCipher.bytes(of: text)) }
 
     /// A name that this program has built from reserved text and base64url. It is always one component.
-    static func known(_ bytes: [UInt8]) -> EntryName {
+    static func known(_ bytes: [UInt8]) -> EntryName { known(bytes.span) }
+
+    private static func known(_ bytes: Span<UInt8>) -> EntryName {
         guard let name = EntryName(bytes) else { preconditionFailure("a reserved name is one component") }
         return name
     }

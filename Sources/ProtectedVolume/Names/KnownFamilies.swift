@@ -15,10 +15,10 @@ struct KnownFamilies: Sendable {
     var next: UInt64? = 0
 
     /// Adds a name that was read.
-    mutating func take(_ name: [UInt8]) {
-        let derivation = NameFamily.derivation(of: name.span)
+    mutating func take(_ name: Span<UInt8>) {
+        let derivation = NameFamily.derivation(of: name)
         patterns.formUnion(derivation.patterns)
-        for root in derivation.roots where roots.count < Self.capacity { roots.insert(name[root].hashValue) }
+        for root in derivation.roots where roots.count < Self.capacity { roots.insert(Self.hash(name.extracting(root))) }
     }
 
     mutating func formUnion(_ other: KnownFamilies) {
@@ -27,8 +27,14 @@ struct KnownFamilies: Sendable {
     }
 
     /// The patterns by which names here may be derived from `name`.
-    func patterns(for name: [UInt8]) -> NameFamily.Patterns {
+    func patterns(for name: Span<UInt8>) -> NameFamily.Patterns {
         guard next == nil else { return .all }
-        return roots.count >= Self.capacity || roots.contains(name[...].hashValue) ? patterns : []
+        return roots.count >= Self.capacity || roots.contains(Self.hash(name)) ? patterns : []
+    }
+
+    private static func hash(_ name: Span<UInt8>) -> Int {
+        var hasher = Hasher()
+        unsafe name.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+        return hasher.finalize()
     }
 }

@@ -33,7 +33,7 @@ extension NameCipher {
     func recordTarget(_ record: VerifiedRecord) -> [UInt8] {
         var stored = DirectoryRecord(
             directoryID: record.directoryID, defaultClass: record.defaultClass, flags: record.keptFlags)
-        var bytes = [UInt8](repeating: 0, count: DirectoryRecord.length)
+        var bytes = InlineArray<44, UInt8>(repeating: 0)
         var raw = bytes.mutableSpan
         stored.store(into: &raw)
         stored.mac = mac128(keys.directoryRecord, bytes.span.extracting(DirectoryRecord.authenticated))

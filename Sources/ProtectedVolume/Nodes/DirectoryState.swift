@@ -31,10 +31,10 @@ final class DirectoryState: Sendable {
         var families = KnownFamilies()
     }
 
-    let contents = Lock(Contents())
+    let contents = InPlaceLock(Contents())
     /// Held across the store's I/O while long names are created or deleted, and while records of subdirectories are
     /// set aside or put back.
-    let structure = Lock(())
+    let structure = InPlaceLock(())
 
     func setNeedsSync() {
         contents.withLock { $0.changes += 1 }

@@ -169,8 +169,8 @@ extension Volume {
         _ wanted: ProtectionClass?, of node: Node, mode: AttributeMode
     ) throws(VolumeError) {
         var record = try recordForCreating(in: node)
-        guard let structure = node.directory?.structure else { throw .refused(.ENOTDIR) }
-        try structure.withLock { (_) throws(VolumeError) in
+        guard let state = node.directory else { throw .refused(.ENOTDIR) }
+        try state.structure.withLock { (_) throws(VolumeError) in
             let current = try defaultClass(node)
             if mode == .create, current != nil { throw .exists }
             if mode == .replace, current == nil { throw .noAttribute }

@@ -11,7 +11,7 @@ extension Volume {
     /// The class is the directory's default, else the mount's, or a stronger one of the name's family. A refused
     /// creation leaves no entry. The caller must release the content with `release(_:writable: true)`.
     package func create(
-        _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
+        _ name: Span<UInt8>, in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> (entry: Entry, content: FileContent) {
         let (directory, encoded) = try prepare(name, in: parent)
         defer { noteChange(parent) }
@@ -90,7 +90,7 @@ extension Volume {
 
     /// Makes a directory with its record, under a temporary name, and renames it into place.
     package func mkdir(
-        _ name: [UInt8], in parent: Node, mode: UInt32, caller: Caller
+        _ name: Span<UInt8>, in parent: Node, mode: UInt32, caller: Caller
     ) throws(VolumeError) -> Entry {
         let (directory, encoded) = try prepare(name, in: parent)
         defer { noteChange(parent) }
@@ -98,9 +98,7 @@ extension Volume {
             directoryID: NameCipher.randomID(), defaultClass: try recordForCreating(in: parent).defaultClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let (status, made) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
-            // Tests this first, so that no temporary object is made for a name that is taken.
-            guard try self.status(of: encoded.entry, in: directory) == nil else { throw .exists }
-            return try makeDirectory(encoded.entry, directory, record, mode: bits, caller: caller)
+            try makeDirectory(encoded.entry, directory, record, mode: bits, caller: caller)
         }
         let entry = try entry(status, in: parent, encoded.entry, isNew: true)
         entry.node.directory?.contents.withLock { contents in
@@ -125,10 +123,10 @@ extension Volume {
                 let made = try directory.openDirectory(temporary)
                 opened = made
                 try made.createSymlink(BackingName.record, target: names.recordTarget(record))
-                // Sets these before the directory is visible.
-                try syncNewLinks(in: made)
+                if !directory.keepsNewLinks { try made.synchronize() }
                 return made
             }
+            // Before the directory is visible.
             let status = try own(made, mode: mode, isDirectory: true, caller: caller, in: directory)
             try below { () throws(Errno) in
                 try directory.rename(temporary, to: directory, name, mode: .noReplace)
@@ -149,13 +147,13 @@ extension Volume {
     ) throws(VolumeError) -> Entry {
         switch FileKind(mode: mode) {
         case .regular, .unknown:
-            let made = try create(name, in: parent, mode: mode, caller: caller)
+            let made = try create(name.span, in: parent, mode: mode, caller: caller)
             release(made.entry.node, writable: true)
             return made.entry
         case .fifo, .socket, .characterDevice, .blockDevice: break
         case .directory, .symlink: throw .invalid
         }
-        let (directory, encoded) = try prepare(name, in: parent)
+        let (directory, encoded) = try prepare(name.span, in: parent)
         defer { noteChange(parent) }
         let bits = self.mode(mode, for: caller, in: parent, directory)
         let type = FileKind(mode: mode).modeBits
@@ -185,7 +183,7 @@ extension Volume {
     /// Makes a further name for an object.
     package func link(_ node: Node, _ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
         guard node.kind != .directory else { throw .refused(.EPERM) }
-        let (directory, encoded) = try prepare(name, in: parent)
+        let (directory, encoded) = try prepare(name.span, in: parent)
         defer { noteChange(parent) }
         if let content = node.state.withLock({ $0.isUnlinked ? $0.content : nil }) {
             return try nameFirst(node, content, name, encoded, in: parent, directory)
@@ -207,7 +205,7 @@ extension Volume {
         _ directory: BackingDirectory
     ) throws(VolumeError) -> Entry {
         guard try status(of: encoded.entry, in: directory) == nil else { throw .exists }
-        let wanted = try classForNewFile(name, encoded.entry, in: parent, directory)
+        let wanted = try classForNewFile(name.span, encoded.entry, in: parent, directory)
         if !content.header.flags.contains(.explicit), wanted.isStronger(than: content.protectionClass) {
             try content.changeClass(to: wanted, explicit: false)
             node.remember(class: wanted)
@@ -224,7 +222,7 @@ extension Volume {
     }
 
     /// Begins every creation: requires a directory with a record, and encodes the name there.
-    func prepare(_ name: [UInt8], in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
+    func prepare(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> (BackingDirectory, EncodedName) {
         try requireWritable()
         let id = try idForCreating(in: parent)
         rememberFamily(name, in: parent)

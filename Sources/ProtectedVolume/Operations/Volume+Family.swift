@@ -11,14 +11,14 @@ extension Volume {
     /// The class of a new file: the strongest of its inherited class, the classes of its name's family, and the class of the
     /// file that had this name within the last minute.
     func classForNewFile(
-        _ name: [UInt8], _ entry: EntryName, in parent: Node, _ directory: BackingDirectory
+        _ name: Span<UInt8>, _ entry: EntryName, in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> ProtectionClass {
         var strongest = try classForNewFile(in: parent)
         guard options.keepsFamilyClass, strongest != .complete else { return strongest }
         if let former = recentlyFreed.protectionClass(of: entry), former.isStronger(than: strongest) {
             strongest = former
         }
-        let sources = NameFamily.derivation(of: name.span).sources.map { Array(name[$0]) }
+        let sources = NameFamily.derivation(of: name).sources.map { name.extracting($0).copiedBytes() }
         let derived = NameFamily.derived(from: name, by: patterns(for: name, in: parent, directory))
         guard !sources.isEmpty || !derived.isEmpty, let id = try directoryID(parent) else { return strongest }
         for relative in sources + derived where strongest != .complete {
@@ -46,35 +46,46 @@ extension Volume {
     ///
     /// A file that cannot be read or does not verify counts as the strongest class, because damage must not make a
     /// class weaker.
-    private func keptClass(of name: EntryName, _ status: Status, in directory: BackingDirectory) -> ProtectionClass? {
+    private func keptClass(
+        of name: EntryName, _ status: Status, in directory: BackingDirectory, opened: BackingFile? = nil
+    ) -> ProtectionClass? {
         guard status.kind == .regular else { return nil }
-        if !options.isShared, let node = nodes.known(InodeKey(status)),
-            let proven = node.state.withLock({ $0.content?.protectionClass ?? $0.verified?.protectionClass })
-        {
-            return proven
-        }
+        if opened == nil, let proven = provenClass(status) { return proven }
         do throws(VolumeError) {
-            return try classForNames(of: name, status, in: directory)?.protectionClass
+            return try classForNames(of: name, status, in: directory, opened: opened)?.protectionClass
         } catch {
             return error == .store(.ENOENT) ? nil : .complete
         }
     }
 
+    /// The class that this mount has proven of a file before. Other machines may have changed it in a shared store.
+    private func provenClass(_ status: Status) -> ProtectionClass? {
+        guard !options.isShared, let node = nodes.known(InodeKey(status)) else { return nil }
+        return node.state.withLock { $0.content?.protectionClass ?? $0.verified?.protectionClass }
+    }
+
     /// Remembers the class of a file that is about to lose a name, for the next file of that name. Call it before the name is
     /// free, so that no creation comes between.
-    func rememberFreed(_ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory) {
+    /// - Returns: the file, if it was opened for this.
+    @discardableResult
+    func rememberFreed(
+        _ name: EntryName, _ status: Status, in parent: Node, _ directory: BackingDirectory
+    ) -> BackingFile? {
         guard options.keepsFamilyClass, status.kind == .regular,
             let inherited = try? classForNewFile(in: parent), inherited != .complete
-        else { return }
-        let kept = keptClass(of: name, status, in: directory)
+        else { return nil }
+        let proven = provenClass(status)
+        let file = proven == nil ? try? directory.openFile(name, .readOnly, seen: status) : nil
+        let kept = proven ?? keptClass(of: name, status, in: directory, opened: file)
         recentlyFreed.remember(name, kept.flatMap { $0.isStronger(than: inherited) ? $0 : nil })
+        return file
     }
 
     // MARK: patterns in use
 
     /// The patterns by which names in a directory may be derived from `name`.
     private func patterns(
-        for name: [UInt8], in parent: Node, _ directory: BackingDirectory
+        for name: Span<UInt8>, in parent: Node, _ directory: BackingDirectory
     ) -> NameFamily.Patterns {
         // The mount does not see names that other machines make.
         guard !options.isShared, let state = parent.directory else { return .all }
@@ -90,7 +101,7 @@ extension Volume {
                 if count == Self.entriesAtOnce { return false }
                 count += 1
                 next = cookie
-                if case .name(let name) = decode(entry.name, in: directory, id) { found.take(name) }
+                if case .name(let name) = decode(entry.name, in: directory, id) { found.take(name.span) }
                 return true
             }
         } catch { return .all }
@@ -104,9 +115,9 @@ extension Volume {
     }
 
     /// Remembers the family of a name that is about to be made in a directory.
-    func rememberFamily(_ name: [UInt8], in parent: Node) {
+    func rememberFamily(_ name: Span<UInt8>, in parent: Node) {
         guard options.keepsFamilyClass, !options.isShared,
-            !NameFamily.derivation(of: name.span).roots.isEmpty
+            !NameFamily.derivation(of: name).roots.isEmpty
         else { return }
         parent.directory?.contents.withLock { $0.families.take(name) }
     }

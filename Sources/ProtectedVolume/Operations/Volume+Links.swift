@@ -9,7 +9,7 @@ extension Volume {
     package func symlink(
         _ name: [UInt8], in parent: Node, target: [UInt8], caller: Caller
     ) throws(VolumeError) -> Entry {
-        let (directory, encoded) = try prepare(name, in: parent)
+        let (directory, encoded) = try prepare(name.span, in: parent)
         defer { noteChange(parent) }
         let status = try making(encoded, in: parent, directory) { () throws(VolumeError) in
             try makeLink(encoded.entry, to: target, in: directory)

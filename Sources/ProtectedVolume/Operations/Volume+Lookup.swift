@@ -26,11 +26,6 @@ extension Volume {
         return entry
     }
 
-    /// The same for an array.
-    package func lookup(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Entry {
-        try lookup(name.span, in: parent)
-    }
-
     /// Notes whether a node's name decrypts. If a companion could not be read once, the file does not stay unreadable.
     /// But if a file's companion does not verify, a lookup by the file's real name is refused too.
     private func judge(

@@ -123,10 +123,10 @@ extension Volume {
     /// written.
     private func recordSetAside(of node: Node, _ directory: BackingDirectory) throws(VolumeError) -> VerifiedRecord? {
         guard !options.isShared, let place = node.state.withLock({ $0.place }),
-            let parentID = try directoryID(place.parent), let structure = place.parent.directory?.structure
+            let parentID = try directoryID(place.parent), let state = place.parent.directory
         else { return nil }
         let parent = try self.directory(place.parent)
-        return try structure.withLock { (_) throws(VolumeError) -> VerifiedRecord? in
+        return try state.structure.withLock { (_) throws(VolumeError) -> VerifiedRecord? in
             // A concurrent rmdir may have restored it.
             if let record = try readRecord(directory, node) { return record }
             guard let (aside, record, target) = try findAside(for: place.name, in: parent, parentID) else { return nil }

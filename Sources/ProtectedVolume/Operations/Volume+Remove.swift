@@ -8,7 +8,7 @@ extension Volume {
     /// Removes a name of any object except a directory. Works in every state without a key.
     /// - Returns: the object, if its node is known.
     @discardableResult
-    package func unlink(_ name: [UInt8], in parent: Node) throws(VolumeError) -> Node? {
+    package func unlink(_ name: Span<UInt8>, in parent: Node) throws(VolumeError) -> Node? {
         try requireWritable()
         try requireChangeable(parent)
         defer { noteChange(parent) }
@@ -18,8 +18,10 @@ extension Volume {
         guard status.kind != .directory else { throw .refused(.EISDIR) }
         let entry = located.name.entry
         let node = nodes.known(InodeKey(status))
-        let pin = node.flatMap { _ in pins.pin { () throws(Errno) in try directory.node(entry) } }
-        rememberFreed(entry, status, in: parent, directory)
+        let file = rememberFreed(entry, status, in: parent, directory)
+        let pin = node.flatMap { _ in
+            pins.pin { () throws(Errno) in if let file { file } else { try directory.node(entry) } }
+        }
         let owner = overflowOwner(entry, status, in: directory)
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
             try below { () throws(Errno) in try directory.unlink(entry) }
@@ -39,13 +41,13 @@ extension Volume {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
-        guard status.kind == .directory, let structure = parent.directory?.structure else {
+        guard status.kind == .directory, let state = parent.directory else {
             throw .refused(.ENOTDIR)
         }
         let entry = located.name.entry
         let child = try below { () throws(Errno) in try directory.openDirectory(entry) }
         let owner = overflowOwner(entry, status, in: directory)
-        try structure.withLock { (_) throws(VolumeError) in
+        try state.structure.withLock { (_) throws(VolumeError) in
             try withRecordAside(of: entry, (status, child), in: parent, directory) { () throws(VolumeError) in
                 try below { () throws(Errno) in try directory.removeDirectory(entry) }
             }

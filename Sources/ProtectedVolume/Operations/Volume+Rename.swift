@@ -30,7 +30,7 @@ extension Volume {
     /// - Returns: the known nodes whose names have changed.
     @discardableResult
     package func rename(
-        _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode,
+        _ name: Span<UInt8>, in parent: Node, to newName: Span<UInt8>, in newParent: Node, mode: RenameMode,
         caller: Caller? = nil
     ) throws(VolumeError) -> [Node] {
         try requireWritable()
@@ -46,7 +46,7 @@ extension Volume {
         guard let status = source.status else { throw .noEntry }
         var encoded = try names.encode(newName, in: newID)
         var target = try self.status(of: encoded.entry, in: newDirectory)
-        if target == nil, newName.span.hasText(ReservedName.undecryptablePrefix) {
+        if target == nil, newName.hasText(ReservedName.undecryptablePrefix) {
             let located = try locate(newName, in: newParent, newDirectory)
             if located.isUndecryptable { (encoded, target) = (located.name, located.status) }
         }
@@ -140,8 +140,8 @@ extension Volume {
     private func place(
         _ move: ResolvedRename, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
     ) throws(VolumeError) {
-        let perform = { () throws(VolumeError) in
-            try self.below { () throws(Errno) in
+        func perform() throws(VolumeError) {
+            try below { () throws(Errno) in
                 try move.directory.rename(
                     move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
             }
@@ -174,13 +174,13 @@ extension Volume {
         if move.name.companion != nil || replacesDirectory, !needed.contains(where: { $0 === move.newParent }) {
             needed.append(move.newParent)
         }
-        let locks = needed.sorted { $0.serial < $1.serial }.compactMap { $0.directory?.structure }
+        let locks = needed.sorted { $0.serial < $1.serial }.compactMap(\.directory)
         switch locks.count {
         case 0: try body()
-        case 1: try locks[0].withLock { (_) throws(VolumeError) in try body() }
+        case 1: try locks[0].structure.withLock { (_) throws(VolumeError) in try body() }
         default:
-            try locks[0].withLock { (_) throws(VolumeError) in
-                try locks[1].withLock { (_) throws(VolumeError) in try body() }
+            try locks[0].structure.withLock { (_) throws(VolumeError) in
+                try locks[1].structure.withLock { (_) throws(VolumeError) in try body() }
             }
         }
     }

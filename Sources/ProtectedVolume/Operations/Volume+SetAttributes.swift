@@ -12,25 +12,41 @@ extension Volume {
         defer { noteChange(node) }
         if change.modified != .keep { node.directory?.contents.withLock { $0.timeOfLastChange = nil } }
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
-        if change.owner != nil || change.group != nil || change.mode != nil || change.changesTime {
-            // Write a waiting page 0 first: later it would undo these times.
-            if let content = content(of: node), change.changesTime { try? content.flushHeader() }
-            let object = try backing(node)
-            if change.changesTime { forgetLastSeen(node) }
-            try below { () throws(Errno) in
-                if change.owner != nil || change.group != nil {
-                    try object.setOwner(change.owner, group: change.group)
-                }
-                if let mode = change.mode { try object.setMode(mode & 0o7777) }
-                if change.changesTime { try object.setTimes(accessed: change.accessed, modified: change.modified) }
-            }
-            if change.mode != nil { node.state.withLock { $0.mayHavePrivileges = nil } }
-            if change.owner != nil || change.group != nil { try? clearPrivileges(of: node, setID: 0o4000) }
-        }
-        let status = try status(node)
+        try setOwnerAndMode(of: node, change)
+        let status = try setTimes(of: node, change)
         noteLastSeen(node, status)
-        if change.modified != .keep { content(of: node)?.pinModificationTime(status.modified) }
         return attributes(node, status)
+    }
+
+    private func setOwnerAndMode(of node: Node, _ change: AttributeChange) throws(VolumeError) {
+        let changesOwner = change.owner != nil || change.group != nil
+        guard changesOwner || change.mode != nil else { return }
+        let object = try backing(node)
+        try below { () throws(Errno) in
+            if changesOwner { try object.setOwner(change.owner, group: change.group) }
+            if let mode = change.mode { try object.setMode(mode & 0o7777) }
+        }
+        if change.mode != nil { node.state.withLock { $0.mayHavePrivileges = nil } }
+        if changesOwner { try? clearPrivileges(of: node, setID: 0o4000) }
+    }
+
+    /// Sets the times that `change` names.
+    /// - Returns: the object's status then.
+    private func setTimes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Status {
+        guard change.changesTime else { return try status(node) }
+        let content = content(of: node)
+        // Write a waiting page 0 first: later it would undo these times.
+        try? content?.flushHeader()
+        let object = try backing(node)
+        forgetLastSeen(node)
+        let set = { () throws(VolumeError) -> Status in
+            try self.below { () throws(Errno) in
+                try object.setTimes(accessed: change.accessed, modified: change.modified)
+                return try object.status()
+            }
+        }
+        guard change.modified != .keep, let content else { return try set() }
+        return try content.settingTime(set)
     }
 
     /// The attributes, if the kernel only repeats a time that the store has.

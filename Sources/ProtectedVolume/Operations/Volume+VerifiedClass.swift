@@ -10,19 +10,23 @@ extension Volume {
     /// The proof is the open content, or block 0. While the class is closed it is an earlier proof of this mount, if the header
     /// still agrees with it.
     ///
-    /// - Parameter isReplaced: whether the file is about to be replaced, so that its last block and its attributes must be known,
-    ///   too.
+    /// - Parameters:
+    ///   - isReplaced: whether the file is about to be replaced, so that its last block and its attributes must be known, too.
+    ///   - opened: the file, if the caller has opened it.
     /// - Throws: `.locked(.complete)` if the class cannot be proven now, because the file may be of class A, whatever
     ///   the header claims. `.damaged` if header or block 0 does not verify. `.newer`.
     func verifiedClass(
-        of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false
+        of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false,
+        opened: BackingFile? = nil
     ) throws(VolumeError) -> VerifiedClass? {
         let node = nodes.known(InodeKey(status))
         if let content = node?.state.withLock({ $0.content }) {
             if isReplaced { try requireKnownAttributes(of: content.backing, status) { content.header.fileID } }
             return VerifiedClass(content.header)
         }
-        let file = try below { () throws(Errno) in try directory.openFile(name, .readOnly) }
+        let file = try below { () throws(Errno) in
+            if let opened { opened } else { try directory.openFile(name, .readOnly, seen: status) }
+        }
         if isReplaced {
             try requireKnownAttributes(of: file, status) { [content] in
                 try? FileContent.header(in: content, backing: file)?.fileID
@@ -51,10 +55,11 @@ extension Volume {
     /// - Throws: `.locked(.complete)` if the header differs from the one that this mount has proven. `.damaged` if
     ///   header or block 0 does not verify.
     func classForNames(
-        of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false
+        of name: EntryName, _ status: Status, in directory: BackingDirectory, isReplaced: Bool = false,
+        opened: BackingFile? = nil
     ) throws(VolumeError) -> VerifiedClass? {
         do throws(VolumeError) {
-            return try verifiedClass(of: name, status, in: directory, isReplaced: isReplaced)
+            return try verifiedClass(of: name, status, in: directory, isReplaced: isReplaced, opened: opened)
         } catch {
             let known = nodes.known(InodeKey(status))?.state.withLock { $0.verified }
             guard case .locked = error, known == nil, let header = try header(of: name, status, in: directory) else {

@@ -48,9 +48,9 @@ OPERATIONS = {
     "lookup": (file, os.stat, None, Cost(1, 1, 4)),
     "lookup of a missing name": (nothing, missing, None, Cost(1, 1, 2)),
     "getattr": (file, getattr_asked, os.stat, Cost(1, 1, 2)),
-    "create": (nothing, create, None, Cost(4, 9, 14)),
+    "create": (nothing, create, None, Cost(4, 8, 12)),
     "create and write 4 KiB": (nothing, lambda path: write_file(path, bytes(4096)), None, Cost(7, 11, 21)),
-    "open, read, close": (file, read_file, os.stat, Cost(3, 8, 9)),
+    "open, read, close": (file, read_file, os.stat, Cost(3, 5, 8)),
     "open, read, close, again": (file, read_file, read_file, Cost(3, 5, 9)),
     "getxattr of a missing name": (file, no_attribute, os.stat, Cost(1, 4, 8)),
     "getxattr of a missing name, again": (file, no_attribute, no_attribute, Cost(1, 0, 2)),
@@ -58,11 +58,13 @@ OPERATIONS = {
     "setxattr": (file, lambda path: os.setxattr(path, "user.x", b"value"), os.stat, Cost(2, 10, 23)),
     "chmod": (file, lambda path: os.chmod(path, 0o600), os.stat, Cost(1, 4, 3)),
     "utimens": (file, lambda path: os.utime(path, (1, 1)), os.stat, Cost(1, 5, 3)),
-    "rename": (file, lambda path: os.rename(path, path + " new"), os.stat, Cost(4, 10, 16)),
-    "mkdir": (nothing, os.mkdir, None, Cost(3, 10, 21)),
+    "rename": (file, lambda path: os.rename(path, path + " new"), os.stat, Cost(4, 8, 12)),
+    "rename of a file that was read": (file, lambda path: os.rename(path, path + " new"), read_file, Cost(4, 6, 12)),
+    "mkdir": (nothing, os.mkdir, None, Cost(3, 8, 12)),
     "rmdir": (os.mkdir, os.rmdir, os.stat, Cost(2, 12, 20)),
     "symlink": (nothing, lambda path: os.symlink("target", path), None, Cost(3, 6, 13)),
-    "unlink": (file, os.unlink, os.stat, Cost(3, 10, 14)),
+    "unlink": (file, os.unlink, os.stat, Cost(3, 7, 9)),
+    "unlink of a file that was read": (file, os.unlink, read_file, Cost(3, 6, 8)),
 }
 
 
