@@ -128,14 +128,18 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let changed = try volume.rename(
                 name, in: node(parent), to: newName, in: node(newParent), mode: mode,
                 caller: Caller(request))
-            for node in changed {
-                times.namesChanged(of: node, by: request.process)
-                evictIfOvertaken(node)
-            }
+            noteRename(of: changed.moved, by: request.process)
+            noteRename(of: changed.target, by: request.process)
             reply.success()
         } catch {
             reply.error(refusal(error, parent, request, "replace a file of a closed class from"))
         }
+    }
+
+    private func noteRename(of node: Node?, by process: Int32) {
+        guard let node else { return }
+        times.namesChanged(of: node, by: process)
+        evictIfOvertaken(node)
     }
 
     override func link(

@@ -54,17 +54,17 @@ import VolumeFormat
     @Test func derivedLeadsBack() {
         for name in ["diary.txt", ".bashrc", "x", "~", "#", "-wal", String(repeating: "n", count: 250)] {
             let bytes = Array(name.utf8)
-            let all = NameFamily.derived(from: bytes, by: .all)
+            let all = NameFamily.derived(from: bytes.span, by: .all)
             #expect(all.count > (bytes.count < 200 ? 20 : 2))
             for derived in all {
                 let text = String(decoding: derived, as: UTF8.self)
                 #expect(derived.count <= NameLimits.longest)
                 #expect(sources(text).contains(name) && roots(text).contains(name), "\(text)")
-                let again = NameFamily.derived(from: bytes, by: derivation(text).patterns)
+                let again = NameFamily.derived(from: bytes.span, by: derivation(text).patterns)
                 #expect(again.contains(derived), "\(text)")
             }
         }
-        #expect(NameFamily.derived(from: Array("diary.txt".utf8), by: []).isEmpty)
+        #expect(NameFamily.derived(from: Array("diary.txt".utf8).span, by: []).isEmpty)
         // What is variable is found from the derived name alone.
         #expect(roots(".diary.txt.Ab3dEf").isEmpty && roots("diary.txt~") == ["diary.txt"])
     }

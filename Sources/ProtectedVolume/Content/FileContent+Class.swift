@@ -95,7 +95,7 @@ extension FileContent {
     private func rewriteFlags(_ change: (inout FileFlags) -> Void) throws(VolumeError) {
         do throws(VolumeError) {
             try prepareToModify(.other)
-            try holding(0..<1, exclusive: true) { () throws(VolumeError) in
+            try holding(0..<1, exclusive: true) { () throws(VolumeError) -> Void in
                 try preservingTime { () throws(VolumeError) in
                     try rewriteHeader(.other) { (_, header) in change(&header.flags) }
                 }

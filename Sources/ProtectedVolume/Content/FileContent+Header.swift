@@ -120,13 +120,21 @@ extension FileContent {
 
     /// Writes page 0 if it still waits since the file was created. Called before link, setxattr, class change, lock and
     /// release.
-    package func flushHeader() throws(VolumeError) {
-        guard state.withLock({ $0.pageZero == .pending }) else { return }
-        try holding(0..<1, exclusive: true) { () throws(VolumeError) in
-            let (isPending, time) = state.withLock { ($0.pageZero == .pending, $0.keptTime.time) }
-            guard isPending else { return }
+    package func flushHeader() throws(VolumeError) { _ = try flushedHeader() }
+
+    /// The same.
+    /// - Returns: the backing file's length and time, if it was written and they are known.
+    func flushedHeader() throws(VolumeError) -> LengthAndTime? {
+        guard state.withLock({ $0.pageZero == .pending }) else { return nil }
+        return try holding(0..<1, exclusive: true) { () throws(VolumeError) in
+            let (isPending, time, size) = state.withLock { ($0.pageZero == .pending, $0.keptTime.time, $0.size) }
+            guard isPending else { return nil }
             do throws(VolumeError) {
-                try preservingTime(time) { () throws(VolumeError) in try rewriteHeader(.other) { (_, _) in } }
+                let isKept = try preservingTime(time) { () throws(VolumeError) in
+                    try rewriteHeader(.other) { (_, _) in }
+                }
+                guard isKept, let time, size == 0 else { return nil }
+                return LengthAndTime(length: UInt64(PageGeometry.pageSize), time)
             } catch {
                 context.epochs.keepOpen()
                 throw error

@@ -164,23 +164,35 @@ package final class FileContent: Sendable {
 
     /// Runs `body` and puts the modification time back: for writes that no program requested.
     /// - Parameter time: the time, if it is known.
-    func preservingTime(_ time: Timestamp? = nil, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
+    /// - Returns: whether the file has the time again.
+    @discardableResult
+    func preservingTime(_ time: Timestamp? = nil, _ body: () throws(VolumeError) -> Void) throws(VolumeError) -> Bool {
         let before = time ?? (try? backing.status())?.modified
-        defer {
-            if let before { try? backing.setTimes(accessed: .keep, modified: .set(before)) }
+        func putBack() -> Bool {
+            guard let before else { return false }
+            return (try? backing.setTimes(accessed: .keep, modified: .set(before))) != nil
         }
-        try body()
+        do throws(VolumeError) {
+            try body()
+        } catch {
+            _ = putBack()
+            throw error
+        }
+        return putBack()
     }
 
     /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it when the last
     /// writer's handle is closed, and when the last of all is: nothing of our own changes the backing file then.
-    package func settle() throws(VolumeError) {
-        try flushHeader()
+    /// - Returns: the backing file's length and time, if they are known.
+    @discardableResult
+    func settle() throws(VolumeError) -> LengthAndTime? {
+        if let written = try flushedHeader() { return written }
         timing.withLock { _ in
             guard let time = state.withLock({ $0.keptTime.toPutBack }) else { return }
             try? backing.setTimes(accessed: .keep, modified: .set(time))
             state.withLock { $0.keptTime.putBack(time) }
         }
+        return nil
     }
 
     // MARK: Small helpers

@@ -18,7 +18,9 @@ struct KnownFamilies: Sendable {
     mutating func take(_ name: Span<UInt8>) {
         let derivation = NameFamily.derivation(of: name)
         patterns.formUnion(derivation.patterns)
-        for root in derivation.roots where roots.count < Self.capacity { roots.insert(Self.hash(name.extracting(root))) }
+        for root in derivation.roots where roots.count < Self.capacity {
+            roots.insert(Self.hash(name.extracting(root)))
+        }
     }
 
     mutating func formUnion(_ other: KnownFamilies) {
@@ -34,7 +36,7 @@ struct KnownFamilies: Sendable {
 
     private static func hash(_ name: Span<UInt8>) -> Int {
         var hasher = Hasher()
-        unsafe name.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+        for index in name.indices { hasher.combine(name[index]) }
         return hasher.finalize()
     }
 }

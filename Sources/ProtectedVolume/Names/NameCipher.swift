@@ -79,11 +79,14 @@ struct NameCipher: Sendable {
 
     /// Decrypts `encoding`. The name is verified if the directory's ID is known; otherwise it is only well-formed.
     func decode(_ encoding: Span<UInt8>, in directory: ObjectID?) -> [UInt8]? {
-        guard
-            let name = open(encoding, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher),
-            Self.isValid(name)
-        else { return nil }
-        return name
+        var name: [UInt8] = []
+        return decode(encoding, in: directory, into: &name) ? name : nil
+    }
+
+    /// The same into an array that keeps its room, for listings.
+    func decode(_ encoding: Span<UInt8>, in directory: ObjectID?, into name: inout [UInt8]) -> Bool {
+        open(encoding, object: directory, ivKey: keys.nameIV, cipherKey: keys.nameCipher, into: &name)
+            && Self.isValid(name)
     }
 
     /// The same for an array.
@@ -119,10 +122,11 @@ struct NameCipher: Sendable {
     func decodeAttribute(_ backingName: [UInt8], of object: ObjectID) -> [UInt8]? {
         let prefix = Self.prefix(of: object)
         guard backingName.span.hasText(prefix) else { return nil }
-        return open(
+        var name: [UInt8] = []
+        let isOurs = open(
             backingName.span.extracting(prefix.utf8CodeUnitCount..<backingName.count), object: object,
-            ivKey: keys.attributeNameIV,
-            cipherKey: keys.attributeNameCipher)
+            ivKey: keys.attributeNameIV, cipherKey: keys.attributeNameCipher, into: &name)
+        return isOurs ? name : nil
     }
 
     private static func prefix(of object: ObjectID) -> StaticString {
@@ -253,13 +257,14 @@ struct NameCipher: Sendable {
     }
 
     private func open(
-        _ encoding: Span<UInt8>, object: ObjectID?, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey
-    ) -> [UInt8]? {
+        _ encoding: Span<UInt8>, object: ObjectID?, ivKey: borrowing SecretKey, cipherKey: borrowing SecretKey,
+        into opened: inout [UInt8]
+    ) -> Bool {
         var bytes = SealedBytes(repeating: 0)
         var room = bytes.mutableSpan
         guard let length = Base64URL.decodedLength(of: encoding.count), length > NameLimits.ivLength,
             length <= room.count, Base64URL.decode(encoding, into: &room) != nil
-        else { return nil }
+        else { return false }
         let iv: InlineArray<16, UInt8> = bytes.span.inline(at: 0)
         var name = bytes.mutableSpan
         var part = name._mutatingExtracting(NameLimits.ivLength..<length)
@@ -267,9 +272,11 @@ struct NameCipher: Sendable {
         let plain = bytes.span.extracting(NameLimits.ivLength..<length)
         if let object {
             let expected = mac128(ivKey, object.bytes.span, plain)
-            guard constantTimeEqual(expected.span, iv.span) else { return nil }
+            guard constantTimeEqual(expected.span, iv.span) else { return false }
         }
-        return plain.copiedBytes()
+        opened.removeAll(keepingCapacity: true)
+        for index in plain.indices { opened.append(plain[index]) }
+        return true
     }
 
     /// XChaCha20 over a name, with nonce IV ‖ 0⁸ from block 1.

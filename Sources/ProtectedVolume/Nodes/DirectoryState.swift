@@ -14,6 +14,34 @@ enum RecordState: Sendable {
     case missing
 }
 
+/// A short name with its backing name.
+struct LastName: Sendable {
+    private var bytes = InlineArray<64, UInt8>(repeating: 0)
+    private var count = 0
+    private var directory = ObjectID.absent
+    private var entry: EntryName?
+
+    /// No name.
+    init() {}
+
+    /// Nil if the name is too long to be kept.
+    init?(_ name: Span<UInt8>, in directory: ObjectID, _ entry: EntryName) {
+        guard name.count <= bytes.count else { return nil }
+        for index in name.indices { bytes[index] = name[index] }
+        count = name.count
+        self.directory = directory
+        self.entry = entry
+    }
+
+    /// The backing name; nil if this is another name, or the directory's ID was another one.
+    func entry(for name: Span<UInt8>, in directory: ObjectID) -> EntryName? {
+        guard let entry, directory == self.directory, name.hasSameBytes(as: bytes.span.extracting(0..<count)) else {
+            return nil
+        }
+        return entry
+    }
+}
+
 /// The part of a node that only directories have.
 final class DirectoryState: Sendable {
     struct Contents {
@@ -29,6 +57,8 @@ final class DirectoryState: Sendable {
         var timeOfLastChange: Timestamp?
         /// The families of its names.
         var families = KnownFamilies()
+        /// The name that was encoded last. A program looks a name up before it makes, renames or removes it.
+        var lastName = LastName()
     }
 
     let contents = InPlaceLock(Contents())

@@ -33,7 +33,7 @@ extension Volume {
     package func rename(
         _ name: [UInt8], in parent: Node, to newName: [UInt8], in newParent: Node, mode: RenameMode,
         caller: Caller? = nil
-    ) throws(VolumeError) -> [Node] {
+    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
         try rename(name.span, in: parent, to: newName.span, in: newParent, mode: mode, caller: caller)
     }
 }

@@ -137,7 +137,7 @@ extension Volume {
             // Uses the open directory, because descriptors may be scarce.
             try? opened?.unlink(BackingName.record)
             try? directory.removeDirectory(temporary)
-            throw error
+            throw error == .store(.EEXIST) ? .exists : error
         }
     }
 
@@ -226,6 +226,6 @@ extension Volume {
         try requireWritable()
         let id = try idForCreating(in: parent)
         rememberFamily(name, in: parent)
-        return (try directory(parent), try names.encode(name, in: id))
+        return (try directory(parent), try encode(name, in: parent, id))
     }
 }

@@ -78,9 +78,9 @@ extension Volume {
             }
             guard let content else { return }
             // A failure keeps the epoch open. No caller can receive the error.
-            try? content.settle()
+            let settled = try? content.settle()
             // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
-            let looks = known ?? lastSeen(of: content)
+            let looks = known ?? settled ?? lastSeen(of: content)
             node.state.withLock { state in
                 if isLast {
                     state.content = nil

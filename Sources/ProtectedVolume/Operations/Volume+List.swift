@@ -55,30 +55,48 @@ extension Volume {
                 }
             }
         }
-        var held: HeldEntry?
+        // Two entries take turns, so that their names' room is used again.
+        var held = HeldEntry()
+        var now = HeldEntry()
+        var isHolding = false
         try below { () throws(Errno) in
             try directory.list(from: cookie) { object, next in
-                var now = HeldEntry(object: object, next: next)
-                if case .entry(let found) = object {
-                    let decoded = decode(found.name, in: directory, id)
-                    guard let shown = Self.nameShown(for: found.name, decoded) else {
-                        held?.next = next
-                        return true
-                    }
-                    now.name = shown
-                    if case .undecryptable = decoded { now.isUndecryptable = true }
+                now.object = object
+                now.next = next
+                now.isUndecryptable = false
+                if case .entry(let found) = object, !show(found.name, in: directory, id, as: &now) {
+                    held.next = next
+                    return true
                 }
-                if let before = held, !pass(before) {
-                    held = nil
+                if isHolding, !pass(held) {
+                    isHolding = false
                     return false
                 }
-                held = now
+                swap(&held, &now)
+                isHolding = true
                 return true
             }
         }
-        if let held { _ = pass(held) }
+        if isHolding { _ = pass(held) }
         if let failure { throw failure }
         if cookie == 0 { noteAccess(to: directory) }
+    }
+
+    /// Sets the name under which an entry is shown; false for reserved names.
+    private func show(
+        _ entry: EntryName, in directory: BackingDirectory, _ id: ObjectID?, as held: inout HeldEntry
+    ) -> Bool {
+        // Nearly all names are such.
+        if let id, ReservedName.kind(of: entry.bytes.span) == .encoded,
+            names.decode(entry.bytes.span, in: id, into: &held.name), held.name.count <= NameLimits.longestDirect
+        {
+            return true
+        }
+        let decoded = decode(entry, in: directory, id)
+        guard let shown = Self.nameShown(for: entry, decoded) else { return false }
+        held.name = shown
+        if case .undecryptable = decoded { held.isUndecryptable = true }
+        return true
     }
 
     /// Moves the access time of a directory that was listed, if the mount's options say so.
@@ -128,9 +146,9 @@ extension Volume {
 
 /// An entry of the store's listing that waits for the position of the next one.
 private struct HeldEntry {
-    let object: ListedObject
-    var next: UInt64
-    /// Its name as programs see it; empty for `.` and `..`.
+    var object = ListedObject.itself
+    var next: UInt64 = 0
+    /// Its name as programs see it; has no meaning for `.` and `..`.
     var name: [UInt8] = []
     var isUndecryptable = false
 }

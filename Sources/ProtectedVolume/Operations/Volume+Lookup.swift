@@ -47,7 +47,7 @@ extension Volume {
         guard let id = try directoryID(parent) else {
             return try locateUnverified(name.copiedBytes(), in: parent, directory)
         }
-        let encoded = try names.encode(name, in: id)
+        let encoded = try encode(name, in: parent, id)
         let status = try status(of: encoded.entry, in: directory)
         if status == nil, name.hasText(ReservedName.undecryptablePrefix),
             let entry = try undecryptable(name.copiedBytes(), in: parent, directory)
@@ -59,7 +59,19 @@ extension Volume {
         return LocatedEntry(name: encoded, status: status)
     }
 
-    /// The same for an array.
+    /// The backing name of `name` in `parent`, which has the ID `id`.
+    func encode(_ name: Span<UInt8>, in parent: Node, _ id: ObjectID) throws(VolumeError) -> EncodedName {
+        if let entry = parent.directory?.contents.withLock({ $0.lastName.entry(for: name, in: id) }) {
+            return EncodedName(entry: entry, companion: nil)
+        }
+        let encoded = try names.encode(name, in: id)
+        if encoded.companion == nil {
+            parent.directory?.contents.withLock { $0.lastName = LastName(name, in: id, encoded.entry) ?? $0.lastName }
+        }
+        return encoded
+    }
+
+    /// The same as `locate` for an array.
     func locate(
         _ name: [UInt8], in parent: Node, _ directory: BackingDirectory
     ) throws(VolumeError) -> LocatedEntry {

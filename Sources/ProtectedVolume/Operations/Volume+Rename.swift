@@ -27,12 +27,13 @@ extension Volume {
     ///
     /// A file that replaces one of a stronger class takes that class first, unless its own class was explicitly set. If
     /// the keys for that are not in memory, the rename is refused and nothing changes.
-    /// - Returns: the known nodes whose names have changed.
+    /// - Returns: the nodes whose names have changed, if they are known: the object that moved, and the one that was replaced or
+    ///   exchanged.
     @discardableResult
     package func rename(
         _ name: Span<UInt8>, in parent: Node, to newName: Span<UInt8>, in newParent: Node, mode: RenameMode,
         caller: Caller? = nil
-    ) throws(VolumeError) -> [Node] {
+    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
         try requireWritable()
         let newID = try idForCreating(in: newParent)
         defer {
@@ -44,7 +45,7 @@ extension Volume {
         let newDirectory = try self.directory(newParent)
         let source = try locate(name, in: parent, directory)
         guard let status = source.status else { throw .noEntry }
-        var encoded = try names.encode(newName, in: newID)
+        var encoded = try encode(newName, in: newParent, newID)
         var target = try self.status(of: encoded.entry, in: newDirectory)
         if target == nil, newName.hasText(ReservedName.undecryptablePrefix) {
             let located = try locate(newName, in: newParent, newDirectory)
@@ -61,14 +62,14 @@ extension Volume {
             try placeFree(move, mode: mode)
         case .replace, .whiteout:
             // The names belong to one inode. POSIX keeps both.
-            if let target, InodeKey(target) == InodeKey(status) { return [] }
+            if let target, InodeKey(target) == InodeKey(status) { return (nil, nil) }
             try replace(move, mode: mode)
         }
         if mode.leavesWhiteout, let caller, let whiteout = try? directory.node(source.name.entry) {
             // The store has given it to the daemon. Its mode is 0.
             _ = try? own(whiteout, mode: 0, isDirectory: false, caller: caller, in: directory)
         }
-        return [status, target].compactMap { $0.flatMap { nodes.known(InodeKey($0)) } }
+        return (nodes.known(InodeKey(status)), target.flatMap { nodes.known(InodeKey($0)) })
     }
 
     private func exchange(_ move: ResolvedRename) throws(VolumeError) {

@@ -7,8 +7,10 @@ struct LengthAndTime: Sendable, Equatable {
     var length: UInt64
     var modified: Timestamp
 
-    init(_ status: Status) {
-        length = status.size
-        modified = status.modified
+    init(_ status: Status) { self.init(length: status.size, status.modified) }
+
+    init(length: UInt64, _ modified: Timestamp) {
+        self.length = length
+        self.modified = modified
     }
 }
