@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/futex.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -177,3 +178,24 @@ int32_t pfs_find_lock(int32_t fd, int32_t *kind, uint64_t *first, uint64_t *last
 uint64_t pfs_makedev(uint32_t major, uint32_t minor) { return makedev(major, minor); }
 uint32_t pfs_major(uint64_t device) { return major(device); }
 uint32_t pfs_minor(uint64_t device) { return minor(device); }
+
+// How often a thread looks at a barrier before it sleeps. What is done behind one takes less than that.
+enum { BARRIER_LOOKS = 50 };
+
+void pfs_barrier_wait(void *address) {
+    uint32_t *word = address;
+    for (int look = 0; look < BARRIER_LOOKS; look++) {
+        uint32_t is_free = 0;
+        if (__atomic_load_n(word, __ATOMIC_RELAXED) == 0
+            && __atomic_compare_exchange_n(word, &is_free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            return;
+        }
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+    // A thread that has slept keeps the 2, because more of them may sleep.
+    while (__atomic_exchange_n(word, 2, __ATOMIC_ACQUIRE) != 0) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+void pfs_barrier_wake(void *address) { syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, 1); }

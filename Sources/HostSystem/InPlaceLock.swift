@@ -1,8 +1,7 @@
 // A lock that is stored in the object that owns it.
 
-#if !THREAD_SANITIZER
-    public import Synchronization
-#endif
+internal import CLinuxShim
+public import Synchronization
 
 #if THREAD_SANITIZER
     /// `Synchronization.Mutex` raises false alarms under the thread sanitizer. So builds for it use pthread's mutex.
@@ -14,8 +13,11 @@
 /// A mutual-exclusion lock around the value that it guards, for objects that are made with each request: it takes no
 /// allocation, as it is a part of its owner. Nothing can wait for a change of the value; see `Gate`.
 ///
-/// The lock is not recursive. It is fair (FUTEX_LOCK_PI), which costs more under contention than `Lock`.
+/// The lock is not recursive. `Synchronization.Mutex` owns the value. Alone it would be too slow under contention: it is handed to
+/// the thread that has waited longest (FUTEX_LOCK_PI), so each request of a busy file would wait for several switches of
+/// threads. So a barrier in front of it lets one thread through, whichever comes first.
 @usableFromInline package struct InPlaceLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
+    @usableFromInline let barrier = Barrier()
     @usableFromInline let storage: InPlaceStorage<Sent<Value>>
 
     /// Makes an unlocked lock around `value`.
@@ -25,7 +27,37 @@
     @inlinable package func withLock<Result: ~Copyable, Failure: Error>(
         _ body: (inout Value) throws(Failure) -> Result
     ) throws(Failure) -> Result {
-        try storage.withLock { sent throws(Failure) in Sent(try body(&sent.value)) }.value
+        barrier.enter()
+        defer { barrier.leave() }
+        return try storage.withLock { sent throws(Failure) in Sent(try body(&sent.value)) }.value
+    }
+}
+
+/// Lets one thread at a time through, in no order. The word is 0 if it is free, 1 if a thread is inside, and 2 if others may wait
+/// (U. Drepper, "Futexes Are Tricky", 2011, the second mutex).
+@usableFromInline package struct Barrier: ~Copyable, Sendable {
+    @usableFromInline let word = Atomic<UInt32>(0)
+
+    init() {}
+
+    @inlinable func enter() {
+        let isIn = word.compareExchange(
+            expected: 0, desired: 1, successOrdering: .acquiring, failureOrdering: .relaxed
+        ).exchanged
+        if !isIn { wait() }
+    }
+
+    @inlinable func leave() {
+        if word.exchange(0, ordering: .releasing) == 2 { wakeOne() }
+    }
+
+    @usableFromInline func wait() {
+        // The word is a part of an object that cannot be copied, so this is its only address as long as it lives.
+        unsafe withUnsafePointer(to: word) { unsafe pfs_barrier_wait(UnsafeMutableRawPointer(mutating: $0)) }
+    }
+
+    @usableFromInline func wakeOne() {
+        unsafe withUnsafePointer(to: word) { unsafe pfs_barrier_wake(UnsafeMutableRawPointer(mutating: $0)) }
     }
 }
 

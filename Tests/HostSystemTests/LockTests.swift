@@ -54,3 +54,36 @@ import Testing
         }
     }
 }
+
+/// An object with a lock of its own.
+private final class Counter: Sendable {
+    let value = InPlaceLock(0)
+}
+
+/// Adds with more threads than processors. Some of them lose the processor while they have the lock.
+private func addWithThreads(_ add: @escaping @Sendable () -> Void) -> Int {
+    let threads = (0..<16).compactMap { _ in
+        BackgroundThread(name: "adder") {
+            for _ in 0..<20_000 { add() }
+        }
+    }
+    for thread in threads { thread.join() }
+    return threads.count * 20_000
+}
+
+/// A lock that is handed to the thread that has waited longest costs a switch of threads nearly each time, as soon as two threads
+/// wait. This one has to cost few.
+@Test func aLockInPlaceExcludesWithFewSwitches() {
+    func switches() -> Int {
+        var usage = rusage()
+        _ = unsafe getrusage(__rusage_who_t(RUSAGE_SELF.rawValue), &usage)
+        return usage.ru_nvcsw
+    }
+    let counter = Counter()
+    let before = switches()
+    let added = addWithThreads { counter.value.withLock { $0 += 1 } }
+    #if !THREAD_SANITIZER
+        #expect(switches() - before < added / 10)
+    #endif
+    #expect(counter.value.withLock { $0 } == added)
+}
