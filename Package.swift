@@ -1,4 +1,4 @@
-// swift-tools-version: 6.2
+// swift-tools-version: 6.3
 // The house: every module uses only modules above it in this list.
 import Glibc
 import PackageDescription

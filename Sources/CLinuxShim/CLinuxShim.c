@@ -7,7 +7,10 @@
 #include <linux/fs.h>
 #include <linux/futex.h>
 #include <linux/openat2.h>
+#include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -199,3 +202,18 @@ void pfs_barrier_wait(void *address) {
 }
 
 void pfs_barrier_wake(void *address) { syscall(SYS_futex, address, FUTEX_WAKE_PRIVATE, 1); }
+
+int32_t pfs_home_of(uint32_t user, char *path, uint64_t room) {
+    enum { TEXT = 65536 };
+    char *text = malloc(TEXT);
+    if (text == NULL) return -1;
+    struct passwd entry, *found = NULL;
+    int32_t length = -1;
+    if (getpwuid_r(user, &entry, text, TEXT, &found) == 0 && found != NULL && entry.pw_dir != NULL
+        && strlen(entry.pw_dir) < room) {
+        length = (int32_t)strlen(entry.pw_dir);
+        memcpy(path, entry.pw_dir, (size_t)length);
+    }
+    free(text);
+    return length;
+}

@@ -82,7 +82,7 @@ public enum SessionError: Error, Equatable {
         }
         let me = unsafe Unmanaged.passUnretained(self).toOpaque()
         guard
-            let session = unsafe fuse_session_new(
+            let session = unsafe pfs_fuse_session_new(
                 &arguments, &operations, MemoryLayout<fuse_lowlevel_ops>.size, me)
         else { throw .mountRefused(errno: EINVAL) }
         errno = 0

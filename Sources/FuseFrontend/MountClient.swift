@@ -55,7 +55,7 @@ struct MountClient: Sendable {
     /// Opens the file at `path` so that the kernel can be told to write it back. Nil if it cannot be opened, if the path leads
     /// to another file, or if a program has a lease on the file, which an open breaks.
     func openForWriteBack(_ path: [[UInt8]], inode: UInt64) -> HostFile? {
-        guard !Self.hasLease(inode: inode), let root = try? HostDirectory.find(path: mountPoint),
+        guard !LockTable.hasLease(inode: inode), let root = try? HostDirectory.find(path: mountPoint),
             (try? root.status().device) == device
         else { return nil }
         return try? root.openForWriteBack(path, inode: inode)
@@ -76,16 +76,5 @@ struct MountClient: Sendable {
     /// inotify(7) tells of both times as IN_ATTRIB, but of a modification time alone as IN_MODIFY, as of another write.
     func setModified(_ path: [[UInt8]], _ time: Timestamp) throws(Errno) {
         try node(at: path).setTimes(accessed: .set(time), modified: .set(time))
-    }
-
-    /// Whether /proc/locks (proc_locks(5)) has a lease on a file with this inode number, on any file system.
-    private static func hasLease(inode: UInt64) -> Bool {
-        guard let table = try? readFile(HostPath("/proc/locks"), limit: 64 << 20) else { return false }
-        let ending = Array(":\(inode)".utf8)
-        return table.split(separator: UInt8(ascii: "\n")).contains { line in
-            let fields = line.split(separator: UInt8(ascii: " "), maxSplits: 6)
-            guard fields.count > 5, fields[1].elementsEqual("LEASE".utf8) else { return false }
-            return fields[5].suffix(ending.count) == ending[...]
-        }
     }
 }

@@ -5,6 +5,8 @@ import Glibc
 
 /// Why a directory cannot hold control sockets.
 package enum RuntimeDirectoryError: Error, Sendable, Equatable {
+    /// The user has neither a session nor a home directory.
+    case missing
     /// A system call failed.
     case system(SystemError)
     /// The path is not a directory, for instance a link.
@@ -18,22 +20,38 @@ package enum RuntimeDirectoryError: Error, Sendable, Equatable {
 }
 
 extension SystemPaths {
-    /// The directories that may hold control sockets of this user; new ones are made in the first. For root it is
-    /// `/run/protectfs`. For other users they are `$XDG_RUNTIME_DIR/protectfs`, `/run/user/UID/protectfs` if the user
-    /// owns it, and `/tmp/protectfs-UID`. Programs without the environment of a login session also find the second one.
+    /// The directories that may hold control sockets of this user; new ones are made in the first.
+    ///
+    /// They follow from the user alone, so that every program of the user finds every mount, whatever its environment says:
+    /// `/run/protectfs` for root; for other users `/run/user/UID/protectfs` if the user owns `/run/user/UID`, which lasts until
+    /// the last logout, and `.local/state/protectfs/run` in the home directory of the account. Only an account without a home of
+    /// its own needs `$XDG_RUNTIME_DIR/protectfs`.
     package static var runtimes: [HostPath] {
         let user = geteuid()
-        if user == 0 { return [HostPath("/run/protectfs")] }
-        var places: [HostPath] = []
-        if let base = environment("XDG_RUNTIME_DIR"), base.isAbsolute { places.append(base.appending("protectfs")) }
-        let session = sessionRuntime(of: user)
-        if isSafe(session.parent, owners: [user]), !places.contains(session) { places.append(session) }
-        return places + [temporaryRuntime(of: user)]
+        let places = runtimes(of: user)
+        guard user != 0, let base = environment("XDG_RUNTIME_DIR"), base.isAbsolute else { return places }
+        let own = base.appending("protectfs")
+        return places.contains(own) ? places : places + [own]
     }
 
-    /// The directories that may hold control sockets of another user's mounts. Only root can use them.
+    /// The directories that may hold control sockets of a user's mounts.
     package static func runtimes(of user: UInt32) -> [HostPath] {
-        [sessionRuntime(of: user), temporaryRuntime(of: user)]
+        if user == 0 { return [HostPath("/run/protectfs")] }
+        let session = HostPath("/run/user/\(user)")
+        let places = isSafe(session, owners: [user]) ? [session.appending("protectfs")] : []
+        guard let home = accountHome(of: user), isSafe(home, owners: [user]) else { return places }
+        return places + [home.appending(".local/state/protectfs/run")]
+    }
+
+    /// The home directory in the password database.
+    private static func accountHome(of user: UInt32) -> HostPath? {
+        var path = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let length = unsafe path.withUnsafeMutableBufferPointer { room in
+            unsafe room.baseAddress.map { unsafe pfs_home_of(user, $0, UInt64(room.count)) } ?? -1
+        }
+        guard length > 0 else { return nil }
+        let home = HostPath(bytes: path.prefix(Int(length)).map { UInt8(bitPattern: $0) })
+        return home.isAbsolute ? home : nil
     }
 
     /// The paths that a mount's control socket may have, the most likely one first. For root they include the mounts of
@@ -44,20 +62,10 @@ extension SystemPaths {
         return places.map { $0.appending(mount.device) }
     }
 
-    private static func sessionRuntime(of user: UInt32) -> HostPath { HostPath("/run/user/\(user)/protectfs") }
-
-    private static func temporaryRuntime(of user: UInt32) -> HostPath { HostPath("/tmp/protectfs-\(user)") }
-
-    /// The directory in which this process makes control sockets.
-    package static var runtime: HostPath { runtimes[0] }
-
-    /// The path of the control socket that this process makes for a mount. Its name is MAJOR:MINOR.
-    package static func controlSocket(of mount: MountEntry) -> HostPath { runtime.appending(mount.device) }
-
-    /// Makes `runtime` if it is missing. Checks that it belongs to this user, has mode 0700 and cannot be replaced by
-    /// another user. In `/tmp` any user may have made it before.
+    /// Makes the directory of control sockets if it is missing. Checks that it belongs to this user, has mode 0700 and cannot
+    /// be replaced by another user.
     package static func makeRuntime() throws(RuntimeDirectoryError) -> HostPath {
-        let path = runtime
+        guard let path = runtimes.first else { throw .missing }
         let (status, parent): (stat, stat)
         do throws(SystemError) {
             try makeDirectories(path)

@@ -28,7 +28,7 @@
             let needed = UInt64(IMB_FEATURE_AESNI) | UInt64(IMB_FEATURE_PCLMULQDQ)
             guard
                 unsafe imb_get_errno(manager) == 0, unsafe manager.pointee.features & needed == needed,
-                architecture != IMB_ARCH_NONE, architecture != IMB_ARCH_NOAESNI,
+                architecture != IMB_ARCH_NONE, pfs_imb_is_emulated(architecture) == 0,
                 let expandKey = unsafe manager.pointee.gcm256_pre,
                 let encrypt = unsafe manager.pointee.gcm256_enc,
                 let decrypt = unsafe manager.pointee.gcm256_dec

@@ -99,6 +99,8 @@ int32_t pfs_status(int32_t fd, const char *name, struct pfs_status *status);
 uint64_t pfs_makedev(uint32_t major, uint32_t minor);
 uint32_t pfs_major(uint64_t device);
 uint32_t pfs_minor(uint64_t device);
+/* The home directory of an account (getpwuid_r(3)) without a NUL: its length, or -1 if there is none or it does not fit. */
+int32_t pfs_home_of(uint32_t user, char *path, uint64_t room);
 /* Waits until the barrier (HostSystem/InPlaceLock.swift) whose 32-bit word is at `word` lets this thread in. */
 void pfs_barrier_wait(void *word);
 /* Wakes one of the threads that wait for it (futex(2)). */

@@ -20,8 +20,7 @@ enum ControlSocket {
     /// The current paths for the mount at a path.
     static func places(_ mountPoint: String) -> Places {
         var places = Places()
-        // New sockets appear in this directory. /tmp, which changes often, is not watched if there is a better one.
-        places.directories = [SystemPaths.runtime.text]
+        places.directories = SystemPaths.runtimes.map(\.text)
         guard let mount = ProtectedMount.entries().last(where: { $0.mountPoint.text == mountPoint }) else {
             return places
         }

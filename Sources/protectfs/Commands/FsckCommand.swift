@@ -112,7 +112,9 @@ enum Fsck {
             Output.error("\(obstacle.message); nothing is changed")
             isReadOnly = true
         }
-        if !isReadOnly { try MountClaim.take(access.found) }
+        if !isReadOnly {
+            try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
+        }
         let known = try LocalState.load(access.found)?.layout
         let credential = try credential(arguments, access)
         let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
@@ -180,19 +182,19 @@ enum Fsck {
     private static func claim(_ access: FoundVolume, _ isReadOnly: Bool) throws(CommandFailure) {
         var options = VolumeOptions()
         options.isReadOnly = isReadOnly
-        do throws(VolumeError) {
-            try Volume.claim(access.directory, options)
-        } catch .refused(.EBUSY) {
-            throw busy(access.path)
-        } catch {
-            throw ErrorMessages.volume(error, access.path)
+        try EndingMount.waiting(for: access.path) { () throws(CommandFailure) in
+            do throws(VolumeError) {
+                try Volume.claim(access.directory, options)
+            } catch .refused(.EBUSY) {
+                throw busy(access.path)
+            } catch {
+                throw ErrorMessages.volume(error, access.path)
+            }
         }
     }
 
     private static func busy(_ path: HostPath) -> CommandFailure {
-        guard let mount = MountLookup.of(volume: path).first else {
-            return .init(.busy, "\(path): the volume is in use by another command; wait until that ends")
-        }
+        guard let mount = MountLookup.of(volume: path).first else { return EndingMount.inUse(path) }
         return .init(
             .busy,
             "\(path): the volume is mounted at \(mount.mountPoint); unmount it first (protectfs unmount \(mount.mountPoint))"

@@ -22,7 +22,8 @@ extension Command {
         })
 
     static let lock = Command(
-        "lock", .locking, [.mountPoint], "Locks a mounted volume: removes keys and plaintext from memory.",
+        "lock", .locking, [Operand("MOUNTPOINT", .mountPoint, .optional)],
+        "Locks a mounted volume: removes keys and plaintext from memory.",
         details: """
             The keys and the plaintext of classes A and B are removed. Programs that asked for it get the grace time to finish.
             Open files do not keep a volume from locking.
@@ -30,43 +31,100 @@ extension Command {
             No write that a program has made is lost. If the kernel writes some of them back after the keys are wiped, protectfs
             stores them encrypted and puts them into the files at the next unlock. If the kernel still holds plaintext when the
             command ends, the exit code is 10; protectfs wait --locked waits until that plaintext is gone.
+
+            With --all, each mount is locked, all at the same time. If one of them cannot be locked, the others are, and the exit
+            code is that of the first failure.
             """,
         options: [
             Option(
                 "grace", value: .seconds, standard: "5", help: "how long to wait for programs that asked for it"),
+            Option("all", help: "lock all of your mounts; as root, those of every user"),
             .json,
         ],
         examples: [
             .init("protectfs lock ~/documents", "Lock a volume."),
             .init("protectfs lock --grace 0 ~/documents", "Lock at once."),
+            .init("protectfs lock --all", "Lock all of your volumes."),
         ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let path = arguments.operands[0]
             let grace = try arguments.seconds("grace").map { Double($0) }
-            let client = try DaemonConnection.connect(try MountLookup.at(path), path)
-            let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
-            let code = report.state == .sweeping ? ExitCode.sweeping : .success
-            let what =
-                "\(path) is \(report.state == .sweeping ? "locked, but the kernel still holds plaintext" : "locked")"
-            if arguments.has("json") { return Output.done(what, report.json.line + "\n", code) }
-            var said = code
-            if !report.wasLocked, report.cutOff > 0 {
-                let processes =
-                    report.processes.isEmpty
-                    ? "" : " (processes \(report.processes.map { "\($0)" }.joined(separator: ", ")))"
-                let files =
-                    report.cutOff == 1
-                    ? "1 open file of class complete is" : "\(report.cutOff) open files of class complete are"
-                said = Output.done(what, "Locked; \(files) closed until unlock\(processes).\n", code)
+            let isJSON = arguments.has("json")
+            guard !arguments.has("all") else {
+                guard arguments.operands.isEmpty else { throw .init(.usage, "use either --all or a mount point") }
+                return lockAll(grace, isJSON: isJSON)
             }
-            if report.state == .sweeping {
-                Output.note(
-                    "protectfs: \(path): the keys are wiped, but \(StatusText.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
-                )
+            guard let path = arguments.operands.first else {
+                throw .init(.usage, "name a mount point, or use --all; protectfs status shows all mounts")
             }
-            FreedMemory.noteOnce()
-            return said
+            return tell(try lock(try MountLookup.at(path), path, grace), path, isJSON: isJSON)
         })
+
+    private static func lock(
+        _ entry: MountEntry, _ path: HostPath, _ grace: Double?
+    ) throws(CommandFailure) -> LockReport {
+        let client = try DaemonConnection.connect(entry, path)
+        return try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
+    }
+
+    /// Locks all mounts at the same time, because each may wait for its grace.
+    private static func lockAll(_ grace: Double?, isJSON: Bool) -> ExitCode {
+        let entries = MountLookup.own()
+        let results = Lock<[Int: Result<LockReport, CommandFailure>]>([:])
+        let threads = entries.enumerated().map { (index, entry) in
+            let work: @Sendable () -> Void = {
+                let result = Result { () throws(CommandFailure) in try lock(entry, entry.mountPoint, grace) }
+                results.withLock { $0[index] = result }
+            }
+            let thread = BackgroundThread(name: "lock", work)
+            if thread == nil { work() }
+            return thread
+        }
+        for thread in threads { thread?.join() }
+        var code = ExitCode.success
+        var list: [JSONValue] = []
+        for (index, entry) in entries.enumerated() {
+            let path = entry.mountPoint
+            switch results.withLock({ $0[index] }) {
+            case .success(let report):
+                let said = isJSON ? self.code(of: report) : tell(report, path, isJSON: false)
+                if code == .success { code = said }
+                list.append(.fields([("mountPoint", .string(path.description)), ("locked", report.json)]))
+            case .failure(let failure):
+                if !isJSON { Output.error(failure.message) }
+                if code == .success || code == .sweeping { code = failure.code }
+                list.append(
+                    .fields([("mountPoint", .string(path.description)), ("error", .string(failure.message))]))
+            case nil: break
+            }
+        }
+        return isJSON ? Output.done("the mounts are locked", JSONValue.array(list).line + "\n", code) : code
+    }
+
+    private static func code(of report: LockReport) -> ExitCode { report.state == .sweeping ? .sweeping : .success }
+
+    /// Prints what a lock has done.
+    private static func tell(_ report: LockReport, _ path: HostPath, isJSON: Bool) -> ExitCode {
+        let code = code(of: report)
+        let what = "\(path) is \(report.state == .sweeping ? "locked, but the kernel still holds plaintext" : "locked")"
+        if isJSON { return Output.done(what, report.json.line + "\n", code) }
+        var said = code
+        if !report.wasLocked, report.cutOff > 0 {
+            let processes =
+                report.processes.isEmpty
+                ? "" : " (processes \(report.processes.map { "\($0)" }.joined(separator: ", ")))"
+            let files =
+                report.cutOff == 1
+                ? "1 open file of class complete is" : "\(report.cutOff) open files of class complete are"
+            said = Output.done(what, "Locked; \(files) closed until unlock\(processes).\n", code)
+        }
+        if report.state == .sweeping {
+            Output.note(
+                "protectfs: \(path): the keys are wiped, but \(StatusText.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
+            )
+        }
+        FreedMemory.noteOnce()
+        return said
+    }
 
     static let wait = Command(
         "wait", .locking, [.mountPoint], "Waits until a volume is unlocked or locked.",

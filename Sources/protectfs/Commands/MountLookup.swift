@@ -8,6 +8,9 @@ enum MountLookup {
     /// All mounts of this program. Empty if the table cannot be read.
     static func all() -> [MountEntry] { ((try? MountTable.read()) ?? []).filter(\.isProtectfs) }
 
+    /// The mounts that belong to this user; all for root.
+    static func own() -> [MountEntry] { all().filter { geteuid() == 0 || $0.owner == geteuid() } }
+
     /// The mounts of the volume at `path`.
     static func of(volume path: HostPath) -> [MountEntry] {
         let wanted = (try? path.resolved()) ?? path

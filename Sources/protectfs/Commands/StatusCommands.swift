@@ -9,14 +9,21 @@ import VolumeFormat
 extension Command {
     static let status = Command(
         "status", .mounting, [Operand("MOUNTPOINT", .mountPoint, .optional)],
-        "Shows one or all of your mounts: state, open files by class, idle timer.", options: [.json],
+        "Shows one or all of your mounts: state, open files by class, idle timer.",
+        options: [
+            Option("all", help: "show all of your mounts, as without a mount point; as root, those of every user"),
+            .json,
+        ],
         examples: [.init("protectfs status", "Show all of your mounts.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
+            guard arguments.operands.isEmpty || !arguments.has("all") else {
+                throw .init(.usage, "use either --all or a mount point")
+            }
             let entries: [MountEntry]
             if let path = arguments.operands.first {
                 entries = [try MountLookup.at(path)]
             } else {
-                entries = MountLookup.all().filter { geteuid() == 0 || $0.owner == geteuid() }
+                entries = MountLookup.own()
             }
             var lines: [JSONValue] = []
             var isFirst = true

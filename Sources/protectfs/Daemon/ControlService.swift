@@ -9,31 +9,77 @@ import ProtectedVolume
 import VolumeFormat
 
 /// The control socket from its creation to its removal.
+///
+/// The last logout removes `/run/user/UID` with all sockets in it. The mount may stay, so it then gets another socket, where all
+/// programs look for it.
 final class ControlService: Sendable {
-    private let server: ControlServer
-    private let socket: HostPath
+    private struct State: Sendable {
+        /// The first one, and those that were made after a socket had vanished.
+        var servers: [ControlServer] = []
+        var socket = HostPath("")
+        var isEnding = false
+    }
+    /// How long the mount may be without a socket, in nanoseconds.
+    private static let patience: UInt64 = 2_000_000_000
+
+    private let device: String
+    private let modeBefore: mode_t
+    private let handler: MountHandler
+    private let events: EventHub
+    private let log: DaemonLog
+    private let state = Lock(State())
+    private let ended = Condition()
+    private let watcher = Lock<BackgroundThread?>(nil)
 
     /// Binds the socket that is named by the mount's device numbers, and begins to answer.
     init(_ mount: RunningMount, _ events: EventHub, modeBefore: mode_t) throws(CommandFailure) {
-        try Self.checkPlace()
+        device = mount.entry.device
+        self.modeBefore = modeBefore
+        self.events = events
+        log = mount.log
+        handler = MountHandler(mount)
+        try serve()
+        let thread = BackgroundThread(name: "pfs-socket") { [self] in watch() }
+        watcher.withLock { $0 = thread }
+    }
+
+    private func serve() throws(CommandFailure) {
+        let socket = try Self.checkPlace().appending(device)
         do throws(SystemError) {
-            socket = SystemPaths.controlSocket(of: mount.entry)
             // The kernel reuses device numbers, so a socket that is already there belongs to a mount that is gone.
             _ = unsafe socket.withCString { unsafe unlink($0) }
-            let record = Self.modeRecord(socket)
-            try Descriptor(opening: record, O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
+            try Descriptor(opening: Self.modeRecord(socket), O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
                 String(modeBefore, radix: 8))
-            server = try ControlServer(
-                socket: socket, handler: MountHandler(mount), events: events, limits: Self.limits)
+            let server = try ControlServer(socket: socket, handler: handler, events: events, limits: Self.limits)
             try server.start()
+            state.withLock { state in
+                state.servers.append(server)
+                state.socket = socket
+            }
         } catch {
             throw .init(.failure, "the control socket cannot be made: \(error)")
         }
     }
 
+    /// Makes the socket again if it has vanished.
+    private func watch() {
+        while true {
+            let isEnding = state.wait(on: ended, until: monotonicNanoseconds() + Self.patience) { state in
+                state.isEnding ? true : nil
+            }
+            if isEnding == true { return }
+            let socket = state.withLock { $0.socket }
+            do throws(SystemError) { _ = try FileStatus.read(socket) } catch {
+                guard error.code == ENOENT, (try? serve()) != nil else { continue }
+                log.write("the control socket \(socket) was removed; there is a new one")
+            }
+        }
+    }
+
     /// Makes the directory of control sockets, or throws the reason why this user cannot have one there.
-    static func checkPlace() throws(CommandFailure) {
-        do throws(RuntimeDirectoryError) { _ = try SystemPaths.makeRuntime() } catch {
+    @discardableResult
+    static func checkPlace() throws(CommandFailure) -> HostPath {
+        do throws(RuntimeDirectoryError) { return try SystemPaths.makeRuntime() } catch {
             throw ErrorMessages.runtime(error)
         }
     }
@@ -54,7 +100,11 @@ final class ControlService: Sendable {
 
     /// Ends all connections and removes the socket.
     func stop() {
-        server.stop()
+        state.withLock { $0.isEnding = true }
+        ended.broadcast()
+        watcher.withLock { $0.take() }?.join()
+        let (servers, socket) = state.withLock { ($0.servers, $0.socket) }
+        for server in servers { server.stop() }
         let record = Self.modeRecord(socket)
         _ = unsafe record.withCString { unsafe unlink($0) }
     }

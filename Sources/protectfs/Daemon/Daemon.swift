@@ -105,16 +105,18 @@ enum Daemon {
             throw ErrorMessages.store(error, access.path)
         }
         let withNames = request.options.logsNames
-        do throws(VolumeError) {
-            volume = try Volume.open(directory: directory, keys: ring, state: state, options: options) {
-                notice in
-                if !isHarmless(notice) { damage.add() }
-                log.write(describe(notice, withNames: withNames), .warning)
+        volume = try EndingMount.waiting(for: request.volume) { () throws(CommandFailure) in
+            do throws(VolumeError) {
+                return try Volume.open(directory: directory, keys: ring, state: state, options: options) {
+                    notice in
+                    if !isHarmless(notice) { damage.add() }
+                    log.write(describe(notice, withNames: withNames), .warning)
+                }
+            } catch .refused(.EBUSY) {
+                throw EndingMount.inUse(request.volume)
+            } catch {
+                throw ErrorMessages.volume(error, request.volume)
             }
-        } catch .refused(.EBUSY) {
-            throw ErrorMessages.alreadyMounted(request.volume)
-        } catch {
-            throw ErrorMessages.volume(error, request.volume)
         }
         let events = MountEvents()
         let mount = try RunningMount(request, access, volume, damage, log, events)
@@ -146,9 +148,9 @@ enum Daemon {
         )
     }
 
-    /// The threads of the mount itself; of the control socket, for signals and for the mount table; for a lock that
+    /// The threads of the mount itself; of the control socket and its watch, for signals and for the mount table; for a lock that
     /// flushes files; and for a few connections. Checked before mounting, so that nothing was mounted yet.
-    private static let leastThreads = WorkerLimits.threads + 6 + 2 + 4
+    private static let leastThreads = WorkerLimits.threads + 7 + 2 + 4
 
     private static var tooFewThreads: CommandFailure {
         .init(
@@ -227,7 +229,9 @@ enum Daemon {
             return try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         }
         do throws(CommandFailure) {
-            try MountClaim.take(access.found, isShared: request.options.volume.isShared)
+            try EndingMount.waiting(for: request.volume) { () throws(CommandFailure) in
+                try MountClaim.take(access.found, isShared: request.options.volume.isShared)
+            }
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)
         } catch {

@@ -24,12 +24,16 @@ enum ErrorMessages {
 
     /// The directory of control sockets cannot be trusted.
     static func runtime(_ error: RuntimeDirectoryError) -> CommandFailure {
-        let way =
-            "set XDG_RUNTIME_DIR to a directory of your own with mode 0700, and keep it set for the commands that follow"
+        let way = "remove it, or give it to this user"
         return switch error {
+        case .missing:
+            .init(
+                .failure,
+                "there is no place for the control socket: neither /run/user/\(SystemPaths.user) nor a home directory of this account exists; set XDG_RUNTIME_DIR to a directory of your own with mode 0700, and keep it set for the commands that follow"
+            )
         case .system(let error): system(error)
         case .notADirectory(let path):
-            .init(.failure, "\(path): not a directory, so it cannot hold control sockets; remove it, or \(way)")
+            .init(.failure, "\(path): not a directory, so it cannot hold control sockets; \(way)")
         case .foreign(let path, let owner):
             .init(
                 .failure,
@@ -37,7 +41,9 @@ enum ErrorMessages {
         case .open(let path):
             .init(.failure, "\(path): other users can enter this directory of control sockets; run chmod 700 \(path)")
         case .replaceable(let path):
-            .init(.failure, "\(path.parent): other users can replace files in this directory; \(way)")
+            .init(
+                .failure,
+                "\(path.parent): other users can replace the control sockets in it; run chmod go-w \(path.parent)")
         }
     }
 

@@ -69,22 +69,11 @@ enum MountClaim {
 
     private static func busy(_ access: FoundVolume, _ place: StoreIdentity, holder: HostPath?) -> CommandFailure {
         guard let holder, holder.description != HostPath(bytes: place.store.path).description else {
-            return ErrorMessages.alreadyMounted(access.path)
+            return EndingMount.inUse(access.path)
         }
         return .init(
             .busy,
             "\(access.path): this machine takes it for the store at \(holder), which is mounted or being checked right now: it is the same one, or a copy that cannot be told from it, such as a snapshot of its whole file system; unmount the other one first, or mount this one with -o ro"
-        )
-    }
-}
-
-extension ErrorMessages {
-    /// The volume's directory is in use by another mount.
-    static func alreadyMounted(_ volume: HostPath) -> CommandFailure {
-        let place = MountLookup.of(volume: volume).first.map { " at \($0.mountPoint)" } ?? ""
-        return .init(
-            .busy,
-            "\(volume): the volume is already mounted\(place); use one mount at a time, or -o ro and -o shared together"
         )
     }
 }

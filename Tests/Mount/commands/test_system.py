@@ -48,7 +48,9 @@ def test_install(environment):
         for unit in ("user/protectfs@.service", "system/protectfs-lock.service"):
             path = os.path.join(destination, "usr/local/lib/systemd", unit)
             done = run("systemd-analyze", "verify", "--man=no", path, ok=False)
-            environment.cell(f"[{unit}]", [], [line for line in done.stderr.splitlines() if "protectfs" in line])
+            # The program is not installed on this machine.
+            environment.cell(f"[{unit}]", [], [
+                line for line in done.stderr.splitlines() if "protectfs" in line and "not executable" not in line])
     else:
         environment.skip("[systemd units]", "systemd-analyze is not installed")
 

@@ -10,7 +10,7 @@ import harness
 import scan
 from foreground import Foreground
 from harness import outcome, read_file, set_class, write_file
-from namespaces import own_devices, own_namespace
+from namespaces import own_devices, only_own_mounts
 from users import OrdinaryUser
 
 MARK = "telling"
@@ -210,7 +210,7 @@ SQUATTER = 64001
 
 def own_places(environment):
     """Has /tmp and /run/user empty but for what the tests need, in a mount namespace of this test's own."""
-    own_namespace()
+    only_own_mounts()
     place = environment.new_path("tmp")
     os.mkdir(place)
     harness.run("mount", "-t", "tmpfs", "-o", "mode=1777", "none", place)
@@ -245,47 +245,55 @@ def state_as(user):
     return user.run("/usr/bin/python3", "-c", look).stdout.strip()
 
 
-def test_squatted_sockets(environment):
-    """Another user makes the socket directory in /tmp first: no mount uses it, and no command talks through it."""
+def give_home(environment, number, home):
+    """In this test's namespace the account has this home directory."""
+    accounts = environment.new_path("passwd")
+    with open("/etc/passwd", encoding="utf-8") as file:
+        lines = [line for line in file if line.split(":")[2] != str(number)]
+    with open(accounts, "w", encoding="utf-8") as file:
+        file.writelines([*lines, f"someone:x:{number}:{number}::{home}:/bin/sh\n"])
+    os.chmod(accounts, 0o644)
+    harness.run("mount", "--bind", accounts, "/etc/passwd")
+
+
+def test_places_of_sockets(environment):
+    """A mount is reached by every program of its user, whatever its environment says, also after the last logout. No other user
+    can have made the directory of its socket."""
     own_places(environment)
     user = OrdinaryUser(environment)
     number = os.stat(user.volume).st_uid
+    home = user.variables["HOME"]
+    give_home(environment, number, home)
     run = lambda *words, ok=True, **variables: harness.run(
-        *user.become, harness.binary(), *words, ok=ok,
-        env={**{name: value for name, value in user.variables.items() if name != "XDG_RUNTIME_DIR"}, **variables})
-    session = {"XDG_RUNTIME_DIR": user.variables["XDG_RUNTIME_DIR"]}
+        *user.become, "env", "-i", *(f"{name}={value}" for name, value in variables.items()), harness.binary(), *words, ok=ok)
+    environments = ({}, {"XDG_RUNTIME_DIR": user.variables["XDG_RUNTIME_DIR"]}, {"HOME": "/nonexistent", "XDG_RUNTIME_DIR": "/run"})
+    data = {"XDG_DATA_HOME": user.variables["XDG_DATA_HOME"]}
     mount = ["mount", "--recovery-file", user.code_file, user.volume, user.path]
+    sockets = lambda place: sorted(name for name in os.listdir(place) if name[0].isdigit())
     with directory_of(SQUATTER, f"/tmp/protectfs-{number}") as squatted:
         os.chmod(squatted, 0o777)
-        done = run(*mount, ok=False)
-        environment.cell("mount is refused", (1, True), (done.returncode, "XDG_RUNTIME_DIR" in done.stderr))
-        environment.cell("nothing is mounted", False, any(row[1] == user.path for row in harness.mount_table()))
+        run(*mount, **data, PATH=os.environ["PATH"])
         environment.cell("the squatter has nothing", [], os.listdir(squatted))
-        run(*mount, **session)
-        try:
-            # A link to a daemon of the user's, which may be that of another mount.
-            device = device_of(user.path)
-            real = os.path.join(session["XDG_RUNTIME_DIR"], "protectfs", device)
-            hidden = real + ".away"
-            os.rename(real, hidden)
-            os.symlink(hidden, os.path.join(squatted, device))
-            done = run("lock", user.path, ok=False)
-            environment.cell("lock does not go through the squatter", True, done.returncode != 0)
-            environment.cell("what the link leads to was not locked", "unlocked", state_as(user))
-            os.rename(hidden, real)
-        finally:
-            run("unmount", user.path, **session)
-    with directory_of(number, f"/run/user/{number}") as place:
-        run(*mount)
-        environment.cell("without the variable: the session's directory", [device_of(user.path)], sorted(
-            name for name in os.listdir(os.path.join(place, "protectfs")) if ":" in name and "-" not in name))
-        run("lock", user.path)
-        run("unmount", user.path, **session)
-    run(*mount)
-    try:
-        environment.cell("without both: /tmp, closed to others", (number, 0o40700), (
-            lambda status: (status.st_uid, status.st_mode))(os.stat(f"/tmp/protectfs-{number}")))
-        run("lock", user.path, **session)
-    finally:
-        run("unmount", user.path)
-        shutil.rmtree(f"/tmp/protectfs-{number}")
+    place = os.path.join(home, ".local/state/protectfs/run")
+    environment.cell("without a session: in the home", [device_of(user.path)], sockets(place))
+    environment.cell("closed to others", (number, 0o40700), (
+        lambda status: (status.st_uid, status.st_mode))(os.stat(place)))
+    for index, variables in enumerate(environments):
+        done = run("status", user.path, ok=False, **variables)
+        environment.cell(f"found with environment {index}", 0, done.returncode)
+    run("unmount", user.path, PATH=os.environ["PATH"])
+    environment.cell("nothing is left", [], sockets(place))
+
+    with directory_of(number, f"/run/user/{number}") as session:
+        run(*mount, **data, PATH=os.environ["PATH"], XDG_RUNTIME_DIR=user.variables["XDG_RUNTIME_DIR"])
+        environment.cell("in a session: there", [device_of(user.path)], sockets(os.path.join(session, "protectfs")))
+        for index, variables in enumerate(environments):
+            done = run("status", user.path, ok=False, **variables)
+            environment.cell(f"found in the session with environment {index}", 0, done.returncode)
+    # The session's directory is gone.
+    harness.wait_until(lambda: run("status", user.path, ok=False).returncode == 0, what="a new socket")
+    environment.cell("after the last logout: in the home", [device_of(user.path)], sockets(place))
+    harness.protectfs("lock", "--all")
+    environment.cell("root locks all mounts", "locked", state_as(user))
+    run("unmount", user.path, PATH=os.environ["PATH"])
+    environment.cell("nothing is left after that", [], sockets(place))

@@ -6,15 +6,12 @@ import os
 import socket
 import struct
 
-from harness import PATIENCE, mount_table, pattern, read_file, wait_until, write_file
+from harness import PATIENCE, mount_table, pattern, read_file, runtime_directory, wait_until, write_file
 
 
 def socket_path(mount):
     device = next(row[0] for row in mount_table() if row[1] == mount.path)
-    if os.geteuid() == 0:
-        return f"/run/protectfs/{device}"
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return f"{base}/protectfs/{device}" if base else f"/tmp/protectfs-{os.geteuid()}/{device}"
+    return f"{runtime_directory()}/{device}"
 
 
 def connect(mount, timeout=PATIENCE):

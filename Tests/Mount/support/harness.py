@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -262,10 +263,22 @@ class Environment:
 
 def told():
     """The file that says that lock has told its note about freed memory."""
-    if os.geteuid() == 0:
-        return "/run/protectfs/init-on-free.told"
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return os.path.join(f"{base}/protectfs" if base else f"/tmp/protectfs-{os.geteuid()}", "init-on-free.told")
+    return os.path.join(runtime_directory(), "init-on-free.told")
+
+
+def runtime_directory():
+    """Where mounts of this user make their control sockets (docs/control-protocol.md)."""
+    user = os.geteuid()
+    if user == 0:
+        return "/run/protectfs"
+    with contextlib.suppress(OSError, KeyError):
+        if os.stat(f"/run/user/{user}").st_uid == user:
+            return f"/run/user/{user}/protectfs"
+    with contextlib.suppress(OSError, KeyError):
+        home = pwd.getpwuid(user).pw_dir
+        if os.stat(home).st_uid == user:
+            return f"{home}/.local/state/protectfs/run"
+    return os.environ["XDG_RUNTIME_DIR"] + "/protectfs"
 
 
 def make_template(place):

@@ -18,6 +18,14 @@ def own_namespace():
     harness.run("mount", "--make-rprivate", "/")
 
 
+def only_own_mounts():
+    """The same, and mounts of other tests cannot be seen."""
+    own_namespace()
+    for row in harness.mount_table():
+        if row[2] == "fuse.protectfs":
+            harness.detach(row[1])
+
+
 def own_sockets(environment):
     """Control sockets and the mark of the lock's note are in a directory of this test's own."""
     if os.geteuid() != 0:

@@ -35,9 +35,9 @@ _protectfs_command() {
     "erase") options="--json --yes --device-key" operands="directory" ;;
     "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
     "unmount") options="--force" operands="mountPoint" ;;
-    "status") options="--json" operands="mountPoint" ;;
+    "status") options="--all --json" operands="mountPoint" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
-    "lock") options="--grace --json" operands="mountPoint" ;;
+    "lock") options="--grace --all --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
     "class get") options="--json" operands="path…" ;;

@@ -1,0 +1,44 @@
+// Waits for a daemon that has lost its mount and has not let go of the volume yet.
+
+import Glibc
+import HostSystem
+
+/// After umount(8) the daemon still writes what the store has not taken, and closes its epoch. A command that comes at once waits
+/// for that.
+enum EndingMount {
+    /// How long a command waits, in nanoseconds.
+    private static let patience: UInt64 = 5_000_000_000
+
+    /// Runs `claim`, again and again while it fails because the volume is busy, although it is not mounted.
+    ///
+    /// - Throws: busy, with the process that has the volume, if that takes too long.
+    static func waiting<Result>(
+        for volume: HostPath, _ claim: () throws(CommandFailure) -> Result
+    ) throws(CommandFailure) -> Result {
+        let deadline = monotonicNanoseconds() + patience
+        while true {
+            do throws(CommandFailure) {
+                return try claim()
+            } catch {
+                guard error.code == .busy, MountLookup.of(volume: volume).isEmpty, monotonicNanoseconds() < deadline
+                else { throw error }
+            }
+            usleep(50_000)
+        }
+    }
+
+    /// The volume's directory is in use, and by whom.
+    static func inUse(_ volume: HostPath) -> CommandFailure {
+        if let mount = MountLookup.of(volume: volume).first {
+            return .init(
+                .busy,
+                "\(volume): the volume is already mounted at \(mount.mountPoint); use one mount at a time, or -o ro and -o shared together"
+            )
+        }
+        let process = LockTable.holder(of: volume).map { "process \($0)" } ?? "another process"
+        return .init(
+            .busy,
+            "\(volume): \(process) still uses the volume: a command that works on it, or the daemon of a mount that is ending; try again when it has ended"
+        )
+    }
+}

@@ -1,0 +1,70 @@
+"""Commands that come while the daemon of an earlier mount still ends."""
+
+import fcntl
+import os
+import signal
+
+from harness import daemons, mount_table, protectfs, run, wait_until, write_file
+from namespaces import only_own_mounts
+
+ROUNDS = 5
+SIZE = 24 << 20
+
+
+def dirty(mount):
+    """Data that the daemon has to make durable when the mount is gone."""
+    write_file(mount / "data", os.urandom(SIZE))
+
+
+def test_at_once(environment):
+    """umount(8) does not wait for the daemon. What follows does."""
+    mount = environment.mount()
+    for number in range(ROUNDS):
+        dirty(mount)
+        run("umount", mount.path)
+        mount = environment.mount(mount.volume)
+        environment.cell(f"mount after umount {number}", SIZE, os.path.getsize(mount / "data"))
+    dirty(mount)
+    run("umount", mount.path)
+    done = protectfs("fsck", "--quick", "--recovery-file", mount.volume.code_file, mount.volume.path,
+                     env=mount.volume.environment, ok=False)
+    environment.cell("fsck after umount", (0, ""), (done.returncode, done.stderr))
+
+
+def test_somebody_stays(environment):
+    """A process that does not let go of the volume is named."""
+    volume = environment.volume()
+    point = environment.new_path("mount")
+    os.mkdir(point)
+    held = os.open(volume.path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    try:
+        # fsck has the exit codes of fsck(8).
+        for words, code in ((["mount", "--recovery-file", volume.code_file, volume.path, point], 6),
+                            (["fsck", "--recovery-file", volume.code_file, volume.path], 8)):
+            done = protectfs(*words, env=volume.environment, ok=False)
+            environment.cell(f"{words[0]}: busy", code, done.returncode)
+            environment.cell(f"{words[0]}: by whom", True, f"process {os.getpid()} " in done.stderr)
+        environment.cell("nothing is mounted", False, any(row[1] == point for row in mount_table()))
+    finally:
+        os.close(held)
+
+
+def test_lock_all(environment):
+    """All mounts are locked by one command. A failure of one is told, and keeps no other from being locked."""
+    only_own_mounts()
+    mounts = [environment.mount(path=environment.new_path("with a space")), environment.mount(), environment.mount()]
+    done = protectfs("lock", "--all", "--grace", "0", ok=False)
+    environment.cell("exit code", 0, done.returncode)
+    environment.cell("states", ["locked"] * 3, [mount.state() for mount in mounts])
+    for mount in mounts:
+        mount.unlock()
+    os.kill(mounts[1].pid, signal.SIGKILL)
+    wait_until(lambda: not daemons(mounts[1].path), what="the daemon's end")
+    done = protectfs("lock", "--all", "--grace", "0", ok=False)
+    environment.cell("exit code with a dead daemon", True, done.returncode not in (0, 10))
+    environment.cell("the dead one is named", True, mounts[1].path in done.stderr)
+    environment.cell("the others", ["locked"] * 2, [mounts[0].state(), mounts[2].state()])
+    for words in (["lock"], ["lock", "--all", mounts[0].path], ["status", "--all", mounts[0].path]):
+        environment.cell(f"usage: {' '.join(words[:2])}", 2, protectfs(*words, ok=False).returncode)
+    environment.cell("status --all", True, mounts[0].path in protectfs("status", "--all", ok=False).stdout)
