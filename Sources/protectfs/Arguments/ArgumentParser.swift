@@ -69,7 +69,9 @@ struct Arguments {
         let equals = text.firstIndex(of: UInt8(ascii: "="))
         let name = String(decoding: text[..<(equals ?? text.endIndex)], as: UTF8.self)
         guard let option = known.first(where: { $0.name == name }) else {
-            throw .init(.usage, "unknown option --\(HostPath(name))")
+            let names = known.filter { $0.help != nil }.map(\.name)
+            let suggestion = NearMiss.suggestion(for: name, among: names, prefix: "--")
+            throw .init(.usage, "unknown option --\(HostPath(name))\(suggestion)")
         }
         if option.value == nil {
             guard equals == nil else { throw .init(.usage, "--\(option.name) takes no value") }

@@ -109,6 +109,8 @@ struct Command: Sendable {
     /// The commands under a word such as `class`. Empty for any other word.
     static func subcommands(of word: String) -> [Command] { all.filter { $0.name.hasPrefix(word + " ") } }
 
+    /// The first word of its name.
+    var firstWord: String { String(name.split(separator: " ").first ?? "") }
     /// The last word of its name.
     var lastWord: String { String(name.split(separator: " ").last ?? "") }
 }

@@ -43,7 +43,8 @@ enum HelpLookup {
         guard let first = words.first else { return .init(.usage, "a command is missing; see protectfs --help") }
         let group = Command.subcommands(of: first)
         guard !group.isEmpty else {
-            return .init(.usage, "unknown command \"\(first)\"; see protectfs --help")
+            let suggestion = NearMiss.suggestion(for: first, among: Command.all.map { $0.firstWord })
+            return .init(.usage, "unknown command \"\(first)\"\(suggestion); see protectfs --help")
         }
         let names = group.map(\.lastWord).joined(last: "or")
         guard words.count > 1, !words[1].hasPrefix("-") else {

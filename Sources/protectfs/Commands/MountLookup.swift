@@ -2,6 +2,7 @@
 
 import Glibc
 import HostSystem
+import VolumeFormat
 
 /// Lookups in the mount table.
 enum MountLookup {
@@ -24,9 +25,19 @@ enum MountLookup {
         for candidate in known {
             if let entry = table.last(where: { $0.mountPoint == candidate }) { return entry }
         }
+        if isVolume(path) {
+            let place = of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "not mounted"
+            throw .init(
+                .notMounted, "\(path): this is the volume's own directory, and not a mount point; it is \(place)")
+        }
         throw .init(
             .notMounted,
             "\(path): no protectfs volume is mounted there; protectfs status without a mount point shows all mounts")
+    }
+
+    /// Whether a directory has a keybag, which is not read.
+    static func isVolume(_ path: HostPath) -> Bool {
+        (try? FileStatus.read(path.appending("\(ReservedName.keybag)"))) != nil
     }
 
     /// The mount that contains a path, and the path below the root of its file system.

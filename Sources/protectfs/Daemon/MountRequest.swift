@@ -29,6 +29,12 @@ struct MountRequest {
         let operands = arguments.operands
         volume = operands[0]
         mountPoint = operands[1]
+        if MountLookup.isVolume(mountPoint), !MountLookup.isVolume(volume) {
+            throw .init(
+                .usage,
+                "\(mountPoint) is a volume, and \(volume) is not: the volume comes first (protectfs mount \(mountPoint) \(volume))"
+            )
+        }
         noUnlock = arguments.has("no-unlock")
         terms = CheckedVolume.Terms(arguments)
         deviceKey = FoundVolume.DeviceKeyChoice(arguments)
@@ -45,7 +51,9 @@ struct MountRequest {
         } catch {
             switch error {
             case .unknown(let word):
-                throw .init(.usage, "-o \(HostPath(word)): unknown option; see protectfs help mount")
+                let name = String(word.prefix { $0 != "=" })
+                let suggestion = NearMiss.suggestion(for: name, among: MountOption.all.map(\.name))
+                throw .init(.usage, "-o \(HostPath(word)): unknown option\(suggestion); see protectfs help mount")
             case .badValue(let option, let value, let expected):
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }

@@ -127,6 +127,21 @@ def test_command_lines(environment):
     }
     for name, words in lines.items():
         refused(environment, name, USAGE, words)
+    meant = {
+        "unmount": ["umount", here], "status": ["stauts"], "--passphrase-file": ["mount", "--password-file", "x", "a", "b"],
+        "--grace": ["lock", "--grase", "3", here], "allow_other": ["mount", "-o", "allow-other", "a", "b"],
+        "idle": ["mount", "-o", "idel=5m", "a", "b"],
+    }
+    for name, words in meant.items():
+        refused(environment, f"near {name}", USAGE, words, mentions=[f"did you mean {name}?"])
+    refused(environment, "nothing near", USAGE, ["frobnicate"], mentions=['"frobnicate"; see'])
+    refused(environment, "volume and mount point exchanged", USAGE, ["mount", here, volume.path],
+            mentions=[f"protectfs mount {volume.path} {here}"])
+    refused(environment, "a volume as mount point", 7, ["lock", volume.path], mentions=["not mounted"])
+    mount = environment.mount(volume)
+    done = mount.command("status", volume.path, ok=False)
+    environment.cell("the volume of a mount", (7, True), (done.returncode, f"mounted at {mount.path}" in done.stderr))
+    mount.unmount()
     refused(environment, "bytes that are not UTF-8", USAGE, [b"mount".decode(), os.fsdecode(b"--\xff\xfe"), "x"])
     refused(environment, "fsck without a volume", 16, ["fsck"])
     assert not os.path.exists(environment.base + "/new")

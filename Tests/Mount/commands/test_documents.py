@@ -6,6 +6,7 @@ import re
 import shutil
 
 import harness
+from terminal import at_terminal
 
 DOCS = os.path.join(harness.REPOSITORY, "docs")
 COMPLETIONS = os.path.join(harness.REPOSITORY, "mount-scripts", "packaging", "completions")
@@ -200,3 +201,20 @@ def test_session_of_the_readme(environment):
     environment.cell("commands", len(steps), len(printed))
     for (command, _, wanted), output in zip(steps, printed):
         environment.cell(command, same(wanted, "~"), same(output, home))
+
+
+def test_examples_of_the_manual(environment):
+    """The manual's EXAMPLES run as they stand there."""
+    text = read(os.path.join(harness.REPOSITORY, "docs", "protectfs.1")).partition(".SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0]
+    home, tools = environment.new_path("home"), environment.new_path("tools")
+    os.makedirs(home)
+    os.makedirs(tools)
+    os.symlink(harness.binary(), os.path.join(tools, "protectfs"))
+    variables = {**os.environ, "HOME": home, "LC_ALL": "C", "PATH": tools + ":" + os.environ["PATH"]}
+    variables.pop("XDG_DATA_HOME", None)
+    script = "set -e\n" + text.replace("\\-", "-")
+    secret = "a passphrase of this test\n"
+    answers = [("New passphrase", secret), ("Once more", secret), ("Passphrase of", secret), ("Passphrase for", secret)]
+    code, shown, _ = at_terminal(["-c", script], variables, answers, program="/bin/sh")
+    environment.cell("exit code", (0, ""), (code, "" if code == 0 else shown))
+    environment.cell("nothing stays mounted", False, any(home in row[1] for row in harness.mount_table()))

@@ -14,6 +14,7 @@ INSTALLED = {
     "usr/local/share/zsh/site-functions/_protectfs": 0o644,
     "usr/local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
     "sbin/mount.fuse.protectfs": 0o755,
+    "sbin/umount.fuse.protectfs": 0o755,
     "usr/local/lib/systemd/user/protectfs@.service": 0o644,
     "usr/local/lib/systemd/system/protectfs-lock.service": 0o644,
 }
@@ -40,7 +41,7 @@ def test_install(environment):
     for name, source in (("usr/local/bin/protectfs", binary()),
                          ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "protectfs.1"))):
         environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
-    for name in ("sbin/mount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
+    for name in ("sbin/mount.fuse.protectfs", "sbin/umount.fuse.protectfs", "usr/local/lib/systemd/user/protectfs@.service",
                  "usr/local/lib/systemd/system/protectfs-lock.service"):
         with open(os.path.join(destination, name), encoding="utf-8") as file:
             environment.cell(f"[{name} names the program]", True, "/usr/local/bin/protectfs" in file.read())
@@ -91,3 +92,43 @@ def test_mount_command(environment):
     environment.cell("[class]", CLASSES["B"], done.stdout[:len(CLASSES["B"])])
     environment.cell("[type and options]", True, "fuse.protectfs" in done.stdout and "noatime" in done.stdout)
     environment.cell("[nothing outside]", False, any(row[1] == path for row in mount_table()))
+
+
+# With installed helpers: the place of the installation, the volume, the mount point, the recovery code, options of umount(8).
+UMOUNT = """
+for place in /sbin /usr/local/bin; do
+    mount -t overlay overlay -o "lowerdir=$1$place:$(realpath $place)" "$(realpath $place)" || exit 77
+done
+mount -t fuse.protectfs "$2" "$3" -o "recovery_file=$4" || exit 1
+daemon=$(protectfs status --json "$3" | sed 's/.*"pid":\\([0-9]*\\).*/\\1/')
+head -c 20000000 /dev/urandom >"$3/data"
+if [ "$5" = busy ]; then
+    exec 9<"$3/data"
+    umount "$3" && exit 2
+    exec 9<&-
+    umount "$3" || exit 3
+else
+    umount $5 "$3" || exit 3
+fi
+# A process that has ended and was not waited for has no program.
+[ -e "/proc/$daemon/exe" ] && exit 4
+mountpoint -q "$3" && exit 5
+exit 0
+"""
+
+
+def test_umount_command(environment):
+    """umount(8) ends when everything is on disk and the daemon has ended."""
+    if os.geteuid() != 0:
+        raise Skip("only root may call mount(8) so")
+    destination = install(environment)
+    for option in ("", "-l", "-f", "busy"):
+        volume = environment.volume()
+        path = environment.new_path("a mount point")
+        os.makedirs(path)
+        done = run("unshare", "--mount", "sh", "-c", UMOUNT, "sh", destination, volume.path, path, volume.code_file, option,
+                   env=volume.environment, ok=False)
+        if done.returncode == 77 or "unshare:" in done.stderr:
+            raise Skip("mount namespaces or overlays are not permitted here")
+        environment.cell(f"umount {option}", 0, done.returncode)
+        environment.cell(f"umount {option}: reason", option == "busy", "in use" in done.stderr)

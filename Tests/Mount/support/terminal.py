@@ -9,11 +9,11 @@ import time
 import harness
 
 
-def at_terminal(words, variables, answers):
-    """Runs a command at a terminal; answers are (prompt, text to type). Gives exit code, everything shown, echo at the end."""
+def at_terminal(words, variables, answers, program=None):
+    """Runs a command of protectfs, or another program, at a terminal; answers are (prompt, text to type). Gives exit code, everything shown, echo at the end."""
     child, terminal = pty.fork()
     if child == 0:
-        os.execve(harness.binary(), ["protectfs", *words], variables)
+        os.execve(program or harness.binary(), [program or "protectfs", *words], variables)
     shown, end = "", time.monotonic() + harness.PATIENCE
     rest = list(answers)
     seen = 0
