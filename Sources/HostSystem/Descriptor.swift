@@ -11,6 +11,13 @@ package struct Descriptor: ~Copyable, Sendable {
     /// Takes over an open descriptor.
     package init(taking number: Int32) { self.number = number }
 
+    /// Another descriptor of the same open file (F_DUPFD_CLOEXEC).
+    package init(duplicating other: Int32) throws(SystemError) {
+        let result = fcntl(other, F_DUPFD_CLOEXEC, 3)
+        guard result >= 0 else { throw .last("fcntl") }
+        number = result
+    }
+
     /// open(2), always with O_CLOEXEC.
     package init(opening path: HostPath, _ flags: Int32, mode: mode_t = 0) throws(SystemError) {
         let result = unsafe path.withCString { unsafe open($0, flags | O_CLOEXEC, mode) }

@@ -7,7 +7,7 @@ enum NearMiss {
 
     /// " (did you mean NAME?)", or nothing if no name is near.
     ///
-    /// - Parameter prefix: what stands before a name, such as `--`.
+    /// - Parameter prefix: the text in front of a name, such as `--`.
     static func suggestion(for word: String, among names: [String], prefix: String = "") -> String {
         guard let name = nearest(to: word, among: names) else { return "" }
         return " (did you mean \(prefix)\(name)?)"

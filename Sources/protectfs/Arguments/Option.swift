@@ -103,7 +103,8 @@ struct Option: Sendable {
     static let noDeviceKey = HostPath("none")
     /// A file with the passphrase.
     static let passphraseFile = Option(
-        "passphrase-file", value: .file, mountWord: .unlocking, help: "read the passphrase from the first line of FILE")
+        "passphrase-file", value: .file, mountWord: .unlocking,
+        help: "read the passphrase from the first line of FILE; - is standard input")
     /// A command that prints the passphrase.
     static let passphraseCommand = Option(
         "passphrase-command", value: .command, isPrivate: true, mountWord: .unlocking,
@@ -111,10 +112,12 @@ struct Option: Sendable {
     /// A file with the recovery code.
     static let recoveryFile = Option(
         "recovery-file", value: .file, mountWord: .unlocking,
-        help: "read a recovery code from the first line of FILE, in place of a passphrase")
+        help:
+            "read a recovery code from the first line of FILE, in place of a passphrase; - is standard input")
     /// A file with a new passphrase.
     static let newPassphraseFile = Option(
-        "new-passphrase-file", value: .file, help: "read the new passphrase from the first line of FILE")
+        "new-passphrase-file", value: .file,
+        help: "read the new passphrase from the first line of FILE; - is standard input")
     /// A command that prints a new passphrase.
     static let newPassphraseCommand = Option(
         "new-passphrase-command", value: .command, isPrivate: true,

@@ -116,8 +116,9 @@ enum Fsck {
             try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
         }
         let known = try LocalState.load(access.found)?.layout
-        let credential = try credential(arguments, access)
-        let (ring, isUnlocked) = try Daemon.openKeys(access, .init(arguments), credential)
+        let (ring, isUnlocked) = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+            try Daemon.openKeys(access, .init(arguments), try credential(arguments, access))
+        }
         if isUnlocked, !isReadOnly {
             try access.pin()
             if let text = access.endChange() { Output.error(text) }

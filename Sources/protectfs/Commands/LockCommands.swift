@@ -14,9 +14,11 @@ extension Command {
             let entry = try MountLookup.at(path)
             // Connects before a person types. The connection is not kept, because the daemon does not wait for typing.
             _ = try DaemonConnection.connect(entry, path)
-            let credential = try CredentialInput.credential(arguments, prompt: "Passphrase for \(path): ")
-            let client = try DaemonConnection.connect(entry, path)
-            let outcome = try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
+            let outcome = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+                let credential = try CredentialInput.credential(arguments, prompt: "Passphrase for \(path): ")
+                let client = try DaemonConnection.connect(entry, path)
+                return try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
+            }
             if outcome == .alreadyUnlocked { Output.note("protectfs: \(path) was already unlocked") }
             return .success
         })

@@ -64,7 +64,9 @@ extension Command {
                 let credential = try credential(arguments, request)
                 return try Daemon.run(request, credential, connectionGuard, isStarted: false)
             }
-            try DaemonStart.run(arguments.words, try credential(arguments, request))
+            try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+                try DaemonStart.run(arguments.words, try credential(arguments, request))
+            }
             return .success
         })
 

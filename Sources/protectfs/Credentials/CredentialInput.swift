@@ -27,6 +27,25 @@ enum CredentialInput {
         return .passphrase(try secret(prompt: prompt, option: "passphrase-file"))
     }
 
+    /// How often a passphrase may be typed.
+    private static let attempts = 3
+
+    /// Runs `body`, which asks for a credential and uses it. If the passphrase was typed and is wrong, the person may type it again.
+    static func retrying<Result>(
+        _ arguments: Arguments, _ body: () throws(CommandFailure) -> Result
+    ) throws(CommandFailure) -> Result {
+        let isTyped = !["passphrase-file", "passphrase-command", "recovery-file"].contains { arguments.has($0) }
+        for _ in 1..<attempts where isTyped {
+            do throws(CommandFailure) { return try body() } catch {
+                guard error.code == .authentication, error.message.contains(ErrorMessages.wrongPassphrase) else {
+                    throw error
+                }
+                Output.error("\(error.message); try again")
+            }
+        }
+        return try body()
+    }
+
     /// A new passphrase. The terminal asks for it twice, and again if it is too easy to guess.
     ///
     /// - Parameter isBound: it works only together with a device key, so a copy of the volume is not enough to brute-force it.
@@ -88,8 +107,11 @@ enum CredentialInput {
 
     /// Asks twice on the terminal for a new secret.
     static func twice(prompt: String, option: String, what: String) throws(CommandFailure) -> SecretBytes {
-        let first = try secret(prompt: prompt, option: option, what: what)
-        let second = try secret(prompt: "Once more: ", option: option, what: what)
+        // What is typed between the two prompts is not shown either.
+        let terminal: QuietTerminal
+        do throws(SystemError) { terminal = try QuietTerminal.open() } catch { throw cannotAsk(error, option, what) }
+        let first = try secret(from: terminal, prompt: prompt, option: option, what: what)
+        let second = try secret(from: terminal, prompt: "Once more: ", option: option, what: what)
         let isSame = first.withBytes { one in second.withBytes { other in constantTimeEqual(one, other) } }
         guard isSame else { throw .init(.authentication, "the two \(what)s differ; nothing was changed") }
         return first
@@ -99,29 +121,64 @@ enum CredentialInput {
     static func secret(
         prompt: String, option: String, what: String = "passphrase"
     ) throws(CommandFailure) -> SecretBytes {
+        let terminal: QuietTerminal
+        do throws(SystemError) { terminal = try QuietTerminal.open() } catch { throw cannotAsk(error, option, what) }
+        return try secret(from: terminal, prompt: prompt, option: option, what: what)
+    }
+
+    private static func secret(
+        from terminal: borrowing QuietTerminal, prompt: String, option: String, what: String
+    ) throws(CommandFailure) -> SecretBytes {
         do {
             return try fill(source: "the \(what)", what: what) { span throws(SystemError) in
-                try Terminal.readSecret(prompt: prompt, into: &span)
+                try terminal.read(prompt: prompt, into: &span)
             }
         } catch let error as CommandFailure {
             throw error
         } catch {
             guard let error = error as? SystemError else { throw .init(.failure, "the terminal could not be read") }
-            let command = option.hasSuffix("passphrase-file") ? " or --" + option.dropLast(4) + "command" : ""
-            switch error.code {
-            case ENXIO, ENOTTY, EIO, ENODEV, ENOENT, EACCES:
-                throw .init(
-                    .authentication,
-                    "cannot ask for the \(what) without a terminal; use --\(option)\(command)")
-            case EINTR: throw .init(.authentication, "interrupted; nothing was changed")
-            default: throw ErrorMessages.system(error)
-            }
+            throw cannotAsk(error, option, what)
         }
+    }
+
+    private static func cannotAsk(_ error: SystemError, _ option: String, _ what: String) -> CommandFailure {
+        let command = option.hasSuffix("passphrase-file") ? " or --" + option.dropLast(4) + "command" : ""
+        switch error.code {
+        case ENXIO, ENOTTY, EIO, ENODEV, ENOENT, EACCES:
+            return .init(
+                .authentication, "cannot ask for the \(what) without a terminal; use --\(option)\(command)")
+        case EINTR: return .init(.authentication, "interrupted; nothing was changed")
+        default: return ErrorMessages.system(error)
+        }
+    }
+
+    /// A file of a secret; `-` is the standard input.
+    private static func opened(_ path: HostPath, _ option: String) throws -> Descriptor {
+        guard path == standardInput else { return try Descriptor(opening: path, O_RDONLY | O_NOCTTY) }
+        guard !Terminal.isTerminal(0) else {
+            throw CommandFailure(
+                .usage,
+                "--\(option) -: standard input is a terminal, which would show the secret; leave the option out")
+        }
+        return try Descriptor(duplicating: 0)
+    }
+
+    /// The value of an option that means standard input.
+    private static let standardInput = HostPath("-")
+
+    /// Reads a line that may end as lines of DOS do.
+    private static func lineWithoutReturn(
+        from file: borrowing Descriptor, into span: inout MutableSpan<UInt8>, deadline: UInt64? = nil
+    ) throws(SystemError) -> Int {
+        let count = try Terminal.readLine(from: file, into: &span, deadline: deadline)
+        guard count > 0, span[count - 1] == UInt8(ascii: "\r") else { return count }
+        span[count - 1] = 0
+        return count - 1
     }
 
     private static func line(ofFile path: HostPath, option: String) throws(CommandFailure) -> SecretBytes {
         do {
-            let file = try Descriptor(opening: path, O_RDONLY | O_NOCTTY)
+            let file = try opened(path, option)
             let status = try file.status()
             if status.st_mode & S_IFMT == S_IFDIR {
                 throw SystemError(code: EISDIR, call: "read", subject: path.description)
@@ -133,7 +190,7 @@ enum CredentialInput {
                 )
             }
             return try fill(source: "--\(option) \(path)") { span throws(SystemError) in
-                try Terminal.readLine(from: file, into: &span)
+                try lineWithoutReturn(from: file, into: &span)
             }
         } catch let error as CommandFailure {
             throw error
@@ -154,17 +211,24 @@ enum CredentialInput {
             _ = consume writing
             let secret: SecretBytes
             do {
+                let deadline = monotonicNanoseconds() + patience
                 secret = try fill(source: "--\(option)") { span throws(SystemError) in
-                    try Terminal.readLine(from: reading, into: &span)
+                    try lineWithoutReturn(from: reading, into: &span, deadline: deadline)
                 }
             } catch {
+                if (error as? SystemError)?.code == ETIMEDOUT { throw endless(child, option) }
                 // Its exit code explains more than its missing output.
                 if case .exited(let code) = try child.wait(), code != 0 {
                     throw CommandFailure(.authentication, "--\(option): the command failed with exit code \(code)")
                 }
                 throw error
             }
-            try drain(reading)
+            let watch = try ProcessWatch(child.id)
+            do { try drain(reading, until: monotonicNanoseconds() + afterLine) } catch let error as SystemError {
+                // A process that the command has left behind may keep the pipe.
+                guard error.code == ETIMEDOUT else { throw error }
+            }
+            guard watch.waitForEnd(seconds: secondsToEnd) else { throw endless(child, option) }
             guard try child.wait() == .exited(0) else {
                 throw CommandFailure(.authentication, "--\(option): the command failed")
             }
@@ -177,18 +241,30 @@ enum CredentialInput {
         }
     }
 
+    /// How long a command may take for its first line, for instance because it asks a person, and how long it may run after it.
+    private static let (patience, afterLine): (UInt64, UInt64) = (600_000_000_000, 8_000_000_000)
+    private static let secondsToEnd: Int32 = 2
+
+    /// Ends a command that does not end by itself.
+    private static func endless(_ child: ChildProcess, _ option: String) -> CommandFailure {
+        kill(child.id, SIGKILL)
+        _ = try? child.wait()
+        return .init(.authentication, "--\(option): the command did not end, and was stopped")
+    }
+
     /// Bytes that `drain` reads at a time.
     private static let drainedAtOnce = 4096
 
     /// Reads a command's output after its first line, so that it does not die of SIGPIPE. That output may be secret too.
-    private static func drain(_ reading: borrowing Descriptor) throws {
+    private static func drain(_ reading: borrowing Descriptor, until deadline: UInt64) throws {
         var rest: SecretBytes
         do throws(SodiumError) { rest = try SecretBytes(byteCount: Self.drainedAtOnce) } catch {
             throw ErrorMessages.memory(error)
         }
         for _ in 0..<256 {
             let count = try rest.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
-                try reading.read(into: &span)
+                try reading.waitForInput(until: deadline)
+                return try reading.read(into: &span)
             }
             if count == 0 { return }
         }

@@ -15,6 +15,9 @@ enum ErrorMessages {
         .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")
     }
 
+    /// Also the daemon's answer, by which a command knows that a person may have mistyped.
+    static let wrongPassphrase = "wrong passphrase"
+
     /// A word that is not a protection class.
     static func unknownClass(_ word: HostPath) -> CommandFailure {
         let names = ProtectionClass.allCases.map(\.shortName).joined(last: "or")
@@ -137,7 +140,7 @@ enum ErrorMessages {
         case .noDeviceSlot:
             .init(.authentication, "this volume has no device key; use a passphrase or the recovery code")
         case .newerDeviceSlot(let slot): .init(.unsupported, newerDeviceSlot(slot, volume))
-        case .wrongPassphrase: .init(.authentication, "wrong passphrase")
+        case .wrongPassphrase: .init(.authentication, wrongPassphrase)
         case .deviceKeyNeeded:
             .init(
                 .authentication,

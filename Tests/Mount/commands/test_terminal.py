@@ -1,6 +1,7 @@
 """Passphrases typed at a terminal: not echoed, asked for twice when new; ^C restores the terminal."""
 
 import os
+import signal
 
 import harness
 from terminal import at_terminal
@@ -11,13 +12,16 @@ def test_mount_asks(environment):
     here = environment.new_path("point")
     os.mkdir(here)
     answers = [("Passphrase of", harness.PASSPHRASE + "\n")]
-    code, shown, _ = at_terminal(["mount", volume.path, here], volume.environment, answers)
-    environment.cell("mounts", 0, code)
+    code, shown, _ = at_terminal(["mount", volume.path, here], volume.environment, [("Passphrase of", "wrong\n"), *answers])
+    environment.cell("mounts, at the second attempt", (0, 1), (code, shown.count("wrong passphrase")))
     environment.cell("is not echoed", False, harness.PASSPHRASE in shown)
     environment.cell("answers", "unlocked", os.getxattr(here, "user.protectfs.state").decode())
     harness.protectfs("lock", here, env=volume.environment)
-    code, shown, _ = at_terminal(["unlock", here], volume.environment, [("Passphrase for", "wrong\n")])
-    environment.cell("a wrong one", (3, True), (code, "wrong passphrase" in shown))
+    code, shown, _ = at_terminal(["unlock", here], volume.environment, [("Passphrase for", "wrong\n")] * 3)
+    environment.cell("three wrong ones", (3, 3), (code, shown.count("wrong passphrase")))
+    answers = [("Passphrase for", "wrong\n"), ("Passphrase for", harness.PASSPHRASE + "\n")]
+    code, shown, _ = at_terminal(["unlock", here], volume.environment, answers)
+    environment.cell("a wrong one and the right one", (0, 1), (code, shown.count("wrong passphrase")))
     harness.protectfs("unmount", here, env=volume.environment)
 
 
@@ -42,3 +46,60 @@ def test_interrupt(environment):
     environment.cell("^C ends it", 3, code)
     environment.cell("echo is back", True, echoes in (True, None))
     assert "abc" not in shown
+
+
+def test_ended_at_a_prompt(environment):
+    """A signal ends the command and restores echo; ^Z stops it with echo, and it asks again when it continues."""
+    volume = environment.volume()
+    here = environment.new_path("point")
+    os.mkdir(here)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        # The shell has the terminal afterwards, and tells whether it echoes.
+        code, shown, _ = at_terminal(["-c", SIGNALLED, harness.binary(), volume.path, here, str(int(number))],
+                                     volume.environment, [], program="/bin/bash")
+        environment.cell(f"{number.name}: ended by it", f"code {128 + number}", next(
+            (line.strip() for line in shown.splitlines() if line.startswith("code ")), shown))
+        environment.cell(f"{number.name}: echo is back", True, " echo " in shown and " -echo " not in shown)
+    code, shown, _ = at_terminal(["-c", STOPPED, harness.binary(), volume.path, here], volume.environment,
+                                 [("Passphrase of", "wro\x1a"), ("Passphrase of", harness.PASSPHRASE + "\n")], program="/bin/bash")
+    environment.cell("^Z: echo while it is stopped", True, " echo " in shown and " -echo " not in shown)
+    environment.cell("^Z: asks again, and mounts", (0, 2), (code, shown.count("Passphrase of")))
+    environment.cell("no part is shown", False, "wro" in shown)
+    harness.protectfs("unmount", here, env=volume.environment, ok=False)
+
+
+# The program is in the foreground; a helper sends the signal when it has asked.
+SIGNALLED = """
+(for round in $(seq 100); do sleep 0.1; stty -a </dev/tty | grep -q -- ' -echo ' && break; done
+ pkill -"$3" -f "^$0 mount $1 $2") &
+"$0" mount "$1" "$2"; echo "code $?"; stty -a
+"""
+STOPPED = """
+set -m
+"$0" mount "$1" "$2"; stty -a; fg >/dev/null
+"""
+
+
+def test_sources(environment):
+    """Standard input, lines of DOS, and commands that do not end."""
+    volume = environment.volume()
+    here = environment.new_path("point")
+    os.mkdir(here)
+    mount = ["mount", volume.path, here]
+
+    def works(name, *words, **more):
+        done = harness.protectfs(*mount, *words, env=volume.environment, ok=False, **more)
+        environment.cell(name, (0, ""), (done.returncode, done.stderr))
+        harness.protectfs("unmount", here, env=volume.environment, ok=False)
+
+    works("standard input", "--passphrase-file", "-", input=harness.PASSPHRASE + "\n")
+    dos = environment.new_path("dos")
+    with open(dos, "w", encoding="ascii", newline="") as file:
+        file.write(harness.PASSPHRASE + "\r\n")
+    works("a line of DOS", "--passphrase-file", dos)
+    works("a process stays behind", "--passphrase-command", f"echo '{harness.PASSPHRASE}'; sleep 1000 2>/dev/null &")
+    harness.run("pkill", "-f", "^sleep 1000$", ok=False)
+    done = harness.protectfs(*mount, "--passphrase-command", f"echo '{harness.PASSPHRASE}'; exec sleep 1001",
+                             env=volume.environment, ok=False)
+    environment.cell("a command that does not end", (3, True), (done.returncode, "did not end" in done.stderr))
+    environment.cell("it was stopped", 1, harness.run("pgrep", "-f", "^sleep 1001$", ok=False).returncode)
