@@ -126,7 +126,8 @@ package final class ControlServer: Sendable {
             }
             guard thread != nil else {
                 ended()
-                stop()
+                // Another server of the mount may go on with the events.
+                stop(endingEvents: false)
                 throw SystemError(code: EAGAIN, call: "pthread_create")
             }
         }
@@ -139,7 +140,7 @@ package final class ControlServer: Sendable {
 
     /// Takes no more requests, answers those in progress and removes the socket. Returns when all connections have
     /// ended, or after 10 s.
-    package func stop() {
+    package func stop(endingEvents: Bool = true) {
         let open = connections.withLock { connections in
             connections.stopping = true
             return connections.open.values.map(\.channel)
@@ -147,7 +148,7 @@ package final class ControlServer: Sendable {
         shutdown(listener.number, Int32(SHUT_RDWR))
         // The client that asked to unmount still waits for its answer.
         for channel in open { channel.endReading() }
-        events.close()
+        if endingEvents { events.close() }
         lockQueue.close()
         statusQueue.close()
         spare.close()

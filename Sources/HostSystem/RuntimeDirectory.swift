@@ -39,7 +39,10 @@ extension SystemPaths {
         if user == 0 { return [HostPath("/run/protectfs")] }
         let session = HostPath("/run/user/\(user)")
         let places = isSafe(session, owners: [user]) ? [session.appending("protectfs")] : []
-        guard let home = accountHome(of: user), isSafe(home, owners: [user]) else { return places }
+        // The directory itself is checked where it is used, so it does not matter who may write to the home.
+        guard let home = accountHome(of: user), (try? status(of: home, follow: true))?.st_uid == user else {
+            return places
+        }
         return places + [home.appending(".local/state/protectfs/run")]
     }
 
@@ -64,8 +67,13 @@ extension SystemPaths {
 
     /// Makes the directory of control sockets if it is missing. Checks that it belongs to this user, has mode 0700 and cannot
     /// be replaced by another user.
-    package static func makeRuntime() throws(RuntimeDirectoryError) -> HostPath {
-        guard let path = runtimes.first else { throw .missing }
+    /// - Parameter mountPoint: a resolved path. A socket below it would be in the mount, and keep it from being unmounted.
+    package static func makeRuntime(outside mountPoint: HostPath? = nil) throws(RuntimeDirectoryError) -> HostPath {
+        let usable = runtimes.first { place in
+            guard let mountPoint else { return true }
+            return !nearest(place).isInside(mountPoint)
+        }
+        guard let path = usable else { throw .missing }
         let (status, parent): (stat, stat)
         do throws(SystemError) {
             try makeDirectories(path)
@@ -79,6 +87,16 @@ extension SystemPaths {
         guard status.st_mode & 0o077 == 0 else { throw .open(path) }
         let isOwners = [0, geteuid()].contains(parent.st_uid)
         guard isOwners, parent.st_mode & 0o022 == 0 || parent.st_mode & S_ISVTX != 0 else { throw .replaceable(path) }
+        return path
+    }
+
+    /// The resolved path of the nearest directory above `path` that exists, or of itself.
+    private static func nearest(_ path: HostPath) -> HostPath {
+        var path = path
+        while path.bytes.count > 1 {
+            if let resolved = try? path.resolved() { return resolved }
+            path = path.parent
+        }
         return path
     }
 

@@ -58,7 +58,7 @@ package enum Terminal {
 
 /// The controlling terminal without echo, as long as this value lives.
 ///
-/// Echo is restored before a signal ends the process, and while it is stopped.
+/// Echo is restored before a signal ends the process, and while ^Z has stopped it.
 package struct QuietTerminal: ~Copyable {
     /// The keys that a terminal sends for ^C and ^Z.
     private static let (interruptKey, suspendKey): (UInt8, UInt8) = (3, 26)
@@ -147,7 +147,8 @@ package struct QuietTerminal: ~Copyable {
                 guard error.code == ECANCELED else { throw error }
                 var loud = original
                 unsafe tcsetattr(terminal.number, TCSAFLUSH, &loud)
-                raise(SIGTSTP)
+                // As the terminal would: the whole job stops.
+                kill(0, SIGTSTP)
                 try beQuiet()
             }
         }

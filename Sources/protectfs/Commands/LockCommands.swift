@@ -71,34 +71,33 @@ extension Command {
     /// Locks all mounts at the same time, because each may wait for its grace.
     private static func lockAll(_ grace: Double?, isJSON: Bool) -> ExitCode {
         let entries = MountLookup.own()
-        let results = Lock<[Int: Result<LockReport, CommandFailure>]>([:])
-        let threads = entries.enumerated().map { (index, entry) in
+        // A daemon that does not answer must not hide what the others have done, so each result is printed when it is there.
+        let done = Lock((code: ExitCode.success, list: [JSONValue]()))
+        let threads = entries.map { entry in
             let work: @Sendable () -> Void = {
-                let result = Result { () throws(CommandFailure) in try lock(entry, entry.mountPoint, grace) }
-                results.withLock { $0[index] = result }
+                let path = entry.mountPoint
+                let result = Result { () throws(CommandFailure) in try lock(entry, path, grace) }
+                done.withLock { done in
+                    switch result {
+                    case .success(let report):
+                        let said = isJSON ? self.code(of: report) : tell(report, path, isJSON: false)
+                        if done.code == .success { done.code = said }
+                        done.list.append(
+                            .fields([("mountPoint", .string(path.description)), ("locked", report.json)]))
+                    case .failure(let failure):
+                        if !isJSON { Output.error(failure.message) }
+                        if done.code == .success || done.code == .sweeping { done.code = failure.code }
+                        done.list.append(
+                            .fields([("mountPoint", .string(path.description)), ("error", .string(failure.message))]))
+                    }
+                }
             }
             let thread = BackgroundThread(name: "lock", work)
             if thread == nil { work() }
             return thread
         }
         for thread in threads { thread?.join() }
-        var code = ExitCode.success
-        var list: [JSONValue] = []
-        for (index, entry) in entries.enumerated() {
-            let path = entry.mountPoint
-            switch results.withLock({ $0[index] }) {
-            case .success(let report):
-                let said = isJSON ? self.code(of: report) : tell(report, path, isJSON: false)
-                if code == .success { code = said }
-                list.append(.fields([("mountPoint", .string(path.description)), ("locked", report.json)]))
-            case .failure(let failure):
-                if !isJSON { Output.error(failure.message) }
-                if code == .success || code == .sweeping { code = failure.code }
-                list.append(
-                    .fields([("mountPoint", .string(path.description)), ("error", .string(failure.message))]))
-            case nil: break
-            }
-        }
+        let (code, list) = done.withLock { $0 }
         return isJSON ? Output.done("the mounts are locked", JSONValue.array(list).line + "\n", code) : code
     }
 

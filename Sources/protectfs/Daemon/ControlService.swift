@@ -23,6 +23,7 @@ final class ControlService: Sendable {
     private static let patience: UInt64 = 2_000_000_000
 
     private let device: String
+    private let mountPoint: HostPath
     private let modeBefore: mode_t
     private let handler: MountHandler
     private let events: EventHub
@@ -34,6 +35,7 @@ final class ControlService: Sendable {
     /// Binds the socket that is named by the mount's device numbers, and begins to answer.
     init(_ mount: RunningMount, _ events: EventHub, modeBefore: mode_t) throws(CommandFailure) {
         device = mount.entry.device
+        mountPoint = mount.point.path
         self.modeBefore = modeBefore
         self.events = events
         log = mount.log
@@ -44,10 +46,8 @@ final class ControlService: Sendable {
     }
 
     private func serve() throws(CommandFailure) {
-        let socket = try Self.checkPlace().appending(device)
+        let socket = try Self.checkPlace(mountPoint).appending(device)
         do throws(SystemError) {
-            // The kernel reuses device numbers, so a socket that is already there belongs to a mount that is gone.
-            _ = unsafe socket.withCString { unsafe unlink($0) }
             try Descriptor(opening: Self.modeRecord(socket), O_WRONLY | O_CREAT | O_TRUNC, mode: 0o600).write(
                 String(modeBefore, radix: 8))
             let server = try ControlServer(socket: socket, handler: handler, events: events, limits: Self.limits)
@@ -78,8 +78,8 @@ final class ControlService: Sendable {
 
     /// Makes the directory of control sockets, or throws the reason why this user cannot have one there.
     @discardableResult
-    static func checkPlace() throws(CommandFailure) -> HostPath {
-        do throws(RuntimeDirectoryError) { return try SystemPaths.makeRuntime() } catch {
+    static func checkPlace(_ mountPoint: HostPath) throws(CommandFailure) -> HostPath {
+        do throws(RuntimeDirectoryError) { return try SystemPaths.makeRuntime(outside: mountPoint) } catch {
             throw ErrorMessages.runtime(error)
         }
     }

@@ -91,7 +91,7 @@ struct MountRequest {
     func check() throws(CommandFailure) -> CheckedVolume {
         let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)
-        try ControlService.checkPlace()
+        try ControlService.checkPlace((try? mountPoint.resolved()) ?? mountPoint)
         guard unsafe Glibc.access("/dev/fuse", F_OK) == 0 else {
             throw .init(
                 .unsupported,

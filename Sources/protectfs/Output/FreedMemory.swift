@@ -31,7 +31,10 @@ enum FreedMemory {
 
     private static func isFirst() -> Bool {
         // The record is in memory and not beside the state file, because a lock must not wait for a disk that does not answer.
-        guard let directory = try? SystemPaths.makeRuntime() else { return false }
+        // A home directory that is a mount must not be written to by a lock.
+        guard let place = SystemPaths.runtimes.first, (try? MountTable.entry(containing: place))?.isProtectfs != true,
+            let directory = try? SystemPaths.makeRuntime()
+        else { return false }
         let marker = directory.appending("init-on-free.told")
         return (try? Descriptor(opening: marker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)) != nil
     }

@@ -297,3 +297,15 @@ def test_places_of_sockets(environment):
     environment.cell("root locks all mounts", "locked", state_as(user))
     run("unmount", user.path, PATH=os.environ["PATH"])
     environment.cell("nothing is left after that", [], sockets(place))
+
+    # A volume on the home itself: the socket must be elsewhere, or the mount could not be unmounted.
+    bare = environment.new_path("home")
+    os.mkdir(bare, 0o700)
+    os.chown(bare, number, number)
+    give_home(environment, number, bare)
+    mount[-1] = bare
+    environment.cell("home as mount point, no other place", (1, True), (
+        lambda done: (done.returncode, "no place for the control socket" in done.stderr))(run(*mount, ok=False, **data)))
+    environment.cell("the home is as it was", [], os.listdir(bare))
+    run(*mount, **data, **environments[1], PATH=os.environ["PATH"])
+    run("unmount", bare, **environments[1], PATH=os.environ["PATH"])
