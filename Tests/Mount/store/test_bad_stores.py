@@ -72,7 +72,11 @@ def test_no_permission(environment):
     os.chown(mine, 65534, 65534)
     mount = environment.mount()
     os.chmod(volume.path, 0o700)
-    variables = {**volume.environment, "HOME": "/nonexistent", "XDG_DATA_HOME": environment.base + "/none"}
+    run = point(environment)
+    os.chmod(run, 0o700)
+    os.chown(run, 65534, 65534)
+    variables = {**volume.environment, "HOME": "/nonexistent", "XDG_DATA_HOME": environment.base + "/none",
+                 "XDG_RUNTIME_DIR": run}
 
     def attempt(name, code, *words):
         def act():
