@@ -1,6 +1,7 @@
 // The command line: an input is a list of words, each ended by a zero byte, that a command's options take apart, and a
 // list of mount options.
-// with: Sources/protectfs/Arguments/ArgumentParser.swift Sources/protectfs/Arguments/NearMiss.swift Sources/protectfs/Arguments/Option.swift
+// with: Sources/protectfs/Arguments/ArgumentParser.swift Sources/protectfs/Arguments/NearMiss.swift
+// with: Sources/protectfs/Arguments/Option.swift
 // with: Sources/protectfs/ExitCode.swift Sources/FuseFrontend/MountOption.swift Sources/FuseFrontend/MountOptions.swift
 
 import HostSystem
