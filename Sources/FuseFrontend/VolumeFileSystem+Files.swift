@@ -177,6 +177,13 @@ extension VolumeFileSystem {
         if node.protectionClass == .complete, volume.keys.state != .unlocked { calls.invalidate(node.number) }
     }
 
+    /// Called for a known object that a rename has given another name.
+    func noteRename(of node: Node?, by process: Int32) {
+        guard let node else { return }
+        times.namesChanged(of: node, by: process)
+        evictIfOvertaken(node)
+    }
+
     /// Stores a page that the kernel writes back. If its keys are gone, the page becomes a late record, and is dropped from the
     /// cache.
     func writeBack(_ file: OpenFile, _ data: Span<UInt8>, at offset: UInt64) throws(VolumeError) {

@@ -136,12 +136,6 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         }
     }
 
-    private func noteRename(of node: Node?, by process: Int32) {
-        guard let node else { return }
-        times.namesChanged(of: node, by: process)
-        evictIfOvertaken(node)
-    }
-
     override func link(
         _ request: borrowing Request, node number: NodeID, newParent: NodeID, newName: Span<UInt8>,
         _ reply: consuming Reply

@@ -177,15 +177,21 @@ SESSION_PARTS = [
 ]
 
 
-def test_session_of_the_readme(environment):
-    """The README's session is what happens: each command runs, in order, and prints the text of the README."""
-    text = read(os.path.join(harness.REPOSITORY, "README.md")).partition("\n## A session\n")[2].split("```")[1]
+def new_user(environment):
+    """An empty home directory, and the environment of somebody who has protectfs in their PATH."""
     home, tools = environment.new_path("home"), environment.new_path("tools")
     os.makedirs(home)
     os.makedirs(tools)
     os.symlink(harness.binary(), os.path.join(tools, "protectfs"))
     variables = {**os.environ, "HOME": home, "LC_ALL": "C", "PATH": tools + ":" + os.environ["PATH"]}
     variables.pop("XDG_DATA_HOME", None)
+    return home, variables
+
+
+def test_session_of_the_readme(environment):
+    """The README's session is what happens: each command runs, in order, and prints the text of the README."""
+    text = read(os.path.join(harness.REPOSITORY, "README.md")).partition("\n## A session\n")[2].split("```")[1]
+    home, variables = new_user(environment)
     steps = [step.partition("\n") for step in text.strip().removeprefix("$ ").split("\n$ ")]
     assert len(steps) >= 8, steps
     mark = "=== next ==="
@@ -206,12 +212,7 @@ def test_session_of_the_readme(environment):
 def test_examples_of_the_manual(environment):
     """The manual's EXAMPLES run as they stand there."""
     text = read(os.path.join(harness.REPOSITORY, "docs", "protectfs.1")).partition(".SH EXAMPLES\n.EX\n")[2].partition("\n.EE")[0]
-    home, tools = environment.new_path("home"), environment.new_path("tools")
-    os.makedirs(home)
-    os.makedirs(tools)
-    os.symlink(harness.binary(), os.path.join(tools, "protectfs"))
-    variables = {**os.environ, "HOME": home, "LC_ALL": "C", "PATH": tools + ":" + os.environ["PATH"]}
-    variables.pop("XDG_DATA_HOME", None)
+    home, variables = new_user(environment)
     script = "set -e\n" + text.replace("\\-", "-")
     secret = "a passphrase of this test\n"
     answers = [("New passphrase", secret), ("Once more", secret), ("Passphrase of", secret), ("Passphrase for", secret)]
