@@ -54,8 +54,8 @@ class LosingStore:
         harness.wait_until(lambda: any(row[1] == self.path for row in harness.mount_table()), what="the losing store")
 
     def stop(self):
-        """Ends the file system at once: nothing more arrives."""
-        self.process.send_signal(signal.SIGKILL)
+        """Ends the file system: nothing more arrives after the step that is being made durable."""
+        self.process.send_signal(signal.SIGUSR1)
         self.process.wait()
         self.process = None
         harness.detach(self.path)

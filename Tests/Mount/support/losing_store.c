@@ -4,6 +4,7 @@
  * Shows the directory LIVE. RECORD gets what an fsync has made durable: f<inode> is a file's content, with its extended
  * attributes, and d<inode> is the list of a directory. At the start everything is durable. losing.py makes the tree
  * after a power cut of both. Inode numbers must not be used again while this runs, so LIVE is on a tmpfs.
+ * SIGUSR1 cuts the power: what is being made durable is finished first, as a file system's journal has a step or not.
  *
  * It is built on libfuse's high-level interface, as most FUSE file systems are: offsets of a listing are 1, 2, 3, and
  * here "." and ".." come last; syncfs(2) does not arrive; renameat2(2) with flags is EINVAL.
@@ -17,6 +18,7 @@
 #include <fuse.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +128,8 @@ static int keep_directory(int directory) {
         ino_t here = waiting[next++];
         if (here != status.st_ino) {
             wanted = here;
-            nftw(live_path, find_wanted, 32, FTW_PHYS);
+            /* A directory that somebody removes meanwhile ends the walk. */
+            while (nftw(live_path, find_wanted, 32, FTW_PHYS) < 0 && errno == ENOENT) {}
         }
         for (size_t index = 0; index < pair_count;) {
             struct pair *one = &pairs[index];
@@ -325,6 +328,13 @@ static const struct fuse_operations operations = {
     .listxattr = fs_listxattr, .removexattr = fs_removexattr, .utimens = fs_utimens,
 };
 
+static void *wait_for_cut(void *signals) {
+    int number;
+    sigwait(signals, &number);
+    pthread_mutex_lock(&syncing);
+    _exit(0);
+}
+
 int main(int count, char **words) {
     if (count < 4) return 2;
     umask(0);
@@ -333,6 +343,11 @@ int main(int count, char **words) {
     record = open(words[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (live < 0 || record < 0) return 1;
     if (nftw(live_path, keep_all, 32, FTW_PHYS) != 0) return 1;
+    sigset_t signals;
+    pthread_t waiting;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    if (pthread_sigmask(SIG_BLOCK, &signals, NULL) || pthread_create(&waiting, NULL, wait_for_cut, &signals)) return 1;
     words[2] = words[0];
     return fuse_main(count - 2, words + 2, &operations, NULL);
 }
