@@ -26,7 +26,12 @@ static int abort_through(int control) { return write(control, "1\n", 2) == 2; }
 static void abort_by_path(const struct pfs_guarded *mount) {
     struct statx found;
     char path[64];
-    int root = open(mount->mount_point, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
+    int root;
+    /* Nothing must be mounted by this look, if an automount has taken the place of the mount. */
+    if (statx(AT_FDCWD, mount->mount_point, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, 0, &found) != 0 ||
+        found.stx_dev_major != mount->major || found.stx_dev_minor != mount->minor)
+        return;
+    root = open(mount->mount_point, O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
     if (root < 0) return;
     if (statx(root, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &found) != 0) return;
     if (found.stx_dev_major != mount->major || found.stx_dev_minor != mount->minor) return;
@@ -43,6 +48,8 @@ static _Noreturn void guard(int messages, pid_t daemon) {
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
+    /* A terminal that is closed, or a job that is stopped, is nothing to it. */
+    setsid();
     prctl(PR_SET_NAME, "pfs-guard", 0, 0, 0);
     prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
     /* The guard must not keep the pipes of the starting process or the terminal open. */
@@ -62,11 +69,12 @@ static _Noreturn void guard(int messages, pid_t daemon) {
         if (sources[1].revents == 0) continue;
         if (read(3, &mount, sizeof mount) != sizeof mount) break;
         mount.mount_point[sizeof mount.mount_point - 1] = 0;
+        /* After a regular end another mount may have the numbers and the place. */
+        if (mount.mount_point[0] == 0) _exit(0);
         known = 1;
         snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", mount.minor);
         control = open(path, O_WRONLY | O_CLOEXEC);
     }
-    /* After a regular end of the daemon the connection no longer exists, and this has no effect. */
     if (known && (control < 0 || !abort_through(control))) abort_by_path(&mount);
     _exit(0);
 }

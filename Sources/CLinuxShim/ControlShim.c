@@ -2,9 +2,11 @@
 #include "ControlShim.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 int pfs_unix_socket(void) { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0); }
 
@@ -40,4 +42,17 @@ int pfs_peer(int fd, unsigned int *user, int *process) {
     *user = credentials.uid;
     *process = credentials.pid;
     return 0;
+}
+
+int pfs_unix_send(const char *name, const void *bytes, size_t count) {
+    struct sockaddr_un address;
+    int fd, sent;
+    if (fill(&address, name) < 0) return -1;
+    if (name[0] == '@') address.sun_path[0] = 0;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) return -1;
+    sent = sendto(fd, bytes, count, MSG_NOSIGNAL, (const struct sockaddr *)&address,
+                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))) == (ssize_t)count;
+    close(fd);
+    return sent ? 0 : -1;
 }

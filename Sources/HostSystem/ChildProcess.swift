@@ -23,10 +23,9 @@ package struct ChildProcess: Sendable {
     ///   - environment: "NAME=value" strings; nil passes this process's environment.
     ///   - descriptors: descriptors of this process by their number in the child. All others except 0, 1 and 2 must be
     ///     close-on-exec, as those of this module are.
-    ///   - ownSession: true puts the child into a session of its own (setsid(2)).
     package static func start(
         _ program: HostPath, _ arguments: [[UInt8]], environment: [[UInt8]]? = nil,
-        descriptors: [(child: Int32, own: Int32)] = [], ownSession: Bool = false
+        descriptors: [(child: Int32, own: Int32)] = []
     ) throws(SystemError) -> ChildProcess {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
@@ -46,8 +45,8 @@ package struct ChildProcess: Sendable {
         var none = sigset_t()
         unsafe sigemptyset(&none)
         unsafe posix_spawnattr_setsigmask(&attributes, &none)
-        // POSIX_SPAWN_SETSIGMASK 0x08, POSIX_SPAWN_SETSID 0x80 (spawn.h).
-        unsafe posix_spawnattr_setflags(&attributes, ownSession ? 0x88 : 0x08)
+        // POSIX_SPAWN_SETSIGMASK 0x08 (spawn.h).
+        unsafe posix_spawnattr_setflags(&attributes, 0x08)
         var pid: Int32 = 0
         let code = unsafe withArgumentVector(arguments) { argv in
             unsafe program.withCString { path in

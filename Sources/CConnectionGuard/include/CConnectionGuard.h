@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* The message to the guard after mounting. */
+/* The message to the guard after mounting. Without a mount point it says that nothing is left to guard. */
 struct pfs_guarded {
     /* Device numbers of the mount. */
     uint32_t major, minor;

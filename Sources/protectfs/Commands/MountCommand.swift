@@ -101,15 +101,21 @@ extension Command {
                 "force",
                 help:
                     "end the mount at once, even if programs use it here or elsewhere; what they have written is stored as far as possible"
-            )
+            ),
+            Option(
+                "grace", value: .seconds,
+                help: "lock at once, give programs this time to close their files, then end the mount as --force does"),
         ],
         examples: [
             .init("protectfs unmount ~/documents", "Unmount a volume."),
             .init("protectfs unmount --force ~/documents", "End a mount that programs still use."),
+            .init("protectfs unmount --grace 10 ~/documents", "Lock now, and end it at the latest in ten seconds."),
         ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
-            return try unmount(path, try MountLookup.at(path), isForced: arguments.has("force"))
+            let grace = try arguments.seconds("grace")
+            if grace != nil, arguments.has("force") { throw .init(.usage, "use either --force or --grace") }
+            return try unmount(path, try MountLookup.at(path), grace: arguments.has("force") ? 0 : grace)
         })
 
     /// Waits until the daemon has ended, and says what it waits for.
@@ -126,15 +132,38 @@ extension Command {
         return watch.waitForEnd(seconds: 600)
     }
 
+    /// Locks, and tries to unmount until nothing uses the mount or the grace has passed. True if the mount has ended.
+    private static func endsWithin(
+        _ grace: UInt64, _ client: borrowing ControlClient, _ path: HostPath
+    ) throws(CommandFailure) -> Bool {
+        _ = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: 0) }
+        let deadline = monotonicNanoseconds() + grace * 1_000_000_000
+        while true {
+            do throws(CommandFailure) {
+                try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
+                return true
+            } catch {
+                guard error.code == .busy else { throw error }
+                guard monotonicNanoseconds() < deadline else { return false }
+            }
+            usleep(200_000)
+        }
+    }
+
+    /// - Parameter grace: the seconds after which the mount ends even if it is in use; nil if it must not.
     private static func unmount(
-        _ path: HostPath, _ entry: MountEntry, isForced: Bool
+        _ path: HostPath, _ entry: MountEntry, grace: UInt64?
     ) throws(CommandFailure) -> ExitCode {
         do throws(CommandFailure) {
             let client = try DaemonConnection.connect(entry, path)
             let process = try DaemonConnection.call(path) { () throws(ControlError) in try client.status() }.processID
             let session = (try? client.info()).map(MountSession.init)
             let watch = try? ProcessWatch(process)
-            try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount(isForced: isForced) }
+            let isForced: Bool
+            if let grace, grace > 0 { isForced = try !endsWithin(grace, client, path) } else { isForced = grace != nil }
+            if isForced || grace == nil {
+                try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount(isForced: isForced) }
+            }
             // When the process has ended, the epoch is closed and everything is on disk.
             let isGone: Bool
             switch consume watch {

@@ -33,4 +33,9 @@ struct ConnectionGuard: ~Copyable {
         guard isWhole else { return false }
         return unsafe pfs_guard_watch(messages.number, &mount) == 0
     }
+    /// Tells the guard that the connection has ended regularly, and that nothing is to be done when the daemon ends.
+    consuming func release() {
+        var none = pfs_guarded()
+        _ = unsafe pfs_guard_watch(messages.number, &none)
+    }
 }

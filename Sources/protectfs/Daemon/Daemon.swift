@@ -51,7 +51,11 @@ enum Daemon {
             return failure.code
         }
         let isGuarded = connectionGuard?.watch(mount.entry) ?? false
+        // Not before it has mounted: an automount lets only the process group that mount(8) was started in use the mount point
+        // (autofs(5), "oz mode"); every other process waits for the end of the mount.
+        if isStarted { setsid() }
         let isWanted = report.ready()
+        ServiceManager.notify(.ready)
         if isStarted { detach(log) }
         if !isWanted {
             log.write("the mount command was interrupted: unmounting")
@@ -62,7 +66,7 @@ enum Daemon {
         }
         let code = mount.serve(control)
         // Not earlier, because the guard takes the end of the pipe for the end of the daemon.
-        _ = consume connectionGuard
+        connectionGuard.take()?.release()
         return code
     }
 

@@ -1,4 +1,4 @@
-// Starts the daemon, which is this program again in a session of its own, and waits for its report. The secret is in a pipe.
+// Starts the daemon, which is this program again, and waits for its report. The secret is in a pipe.
 
 import Glibc
 import HostSystem
@@ -23,7 +23,7 @@ enum DaemonStart {
                 descriptors: [
                     (DaemonReport.reportNumber, reportWriting.number),
                     (DaemonReport.secretNumber, secretReading.number),
-                ], ownSession: true)
+                ])
             _ = consume reportWriting
             _ = consume secretReading
             try send(credential, secretWriting)

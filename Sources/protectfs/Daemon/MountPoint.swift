@@ -5,7 +5,8 @@ import HostSystem
 
 /// The directory that is mounted on, opened before the mount covers it.
 final class MountPoint: Sendable {
-    private let directory: Descriptor
+    /// Nil below an automount, whose directory nobody can write to, and whose mount would not expire while it is open.
+    private let directory: Descriptor?
     private let mode: mode_t
     /// Absolute, with links resolved, as in the mount table.
     let path: HostPath
@@ -68,11 +69,13 @@ final class MountPoint: Sendable {
     init(_ path: HostPath) throws(CommandFailure) {
         do throws(SystemError) {
             self.path = try path.resolved()
-            directory = try Descriptor(opening: self.path, O_RDONLY | O_DIRECTORY)
+            let directory = try Descriptor(opening: self.path, O_RDONLY | O_DIRECTORY)
             let status = try directory.status()
             mode = status.st_mode & 0o7777
             // A killed daemon has left it unwritable, and fusermount3 refuses a directory that its user may not write to.
             if mode & 0o200 == 0, status.st_uid == geteuid() { _ = fchmod(directory.number, mode | 0o200) }
+            let isAutomount = (try? MountTable.entry(at: self.path))?.type == "autofs"
+            self.directory = isAutomount ? nil : consume directory
         } catch {
             throw .init(.mountPoint, "\(path): the mount point cannot be used: \(error.reason)")
         }
@@ -81,12 +84,19 @@ final class MountPoint: Sendable {
     /// Removes the write permission of the covered directory, so that a save after an unmount does not end up in it.
     /// fusermount3 needs it writable, so this comes after mounting. Returns the previous mode for the record.
     func makeUnwritable() -> mode_t {
-        _ = fchmod(directory.number, mode & ~0o222)
+        change(to: mode & ~0o222)
         return mode
     }
 
     /// Restores the mode.
-    func restore() { _ = fchmod(directory.number, mode) }
+    func restore() { change(to: mode) }
+
+    private func change(to mode: mode_t) {
+        switch directory {
+        case .some(let directory): _ = fchmod(directory.number, mode)
+        case .none: break
+        }
+    }
 
     deinit { restore() }
 }

@@ -140,6 +140,7 @@ final class RunningMount: Sendable {
             log.write("cannot start the thread for -o idle: the volume will not lock by itself", .warning)
         }
         frontend.wait()
+        ServiceManager.notify(.stopping)
         serving.withWriteLock { $0 = false }
         // Unlock attempts still waiting would delay shutdown.
         throttle.close()

@@ -34,7 +34,7 @@ _protectfs_command() {
     "info") options="--json --device-key --previous-keybag" operands="directory" ;;
     "erase") options="--json --yes --device-key" operands="directory" ;;
     "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
-    "unmount") options="--force" operands="mountPoint" ;;
+    "unmount") options="--force --grace" operands="mountPoint" ;;
     "status") options="--all --json" operands="mountPoint" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
     "lock") options="--grace --all --json" operands="mountPoint" ;;

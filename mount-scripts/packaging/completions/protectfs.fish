@@ -169,6 +169,7 @@ complete -c protectfs -n '__protectfs_in mount' -l accept-copy -d 'mount a copy 
 complete -c protectfs -n '__protectfs_in mount' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in unmount' -f -a '(__protectfs_mount_points)'
 complete -c protectfs -n '__protectfs_in unmount' -l force -d 'end the mount at once, even if programs use it here or elsewhere; what they have written is stored as far as possible'
+complete -c protectfs -n '__protectfs_in unmount' -l grace -r -f -d 'lock at once, give programs this time to close their files, and then end the mount as --force does'
 complete -c protectfs -n '__protectfs_in unmount' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in status' -f -a '(__protectfs_mount_points)'
 complete -c protectfs -n '__protectfs_in status' -l all -d 'show all of your mounts, as without a mount point; as root, those of every user'

@@ -1,0 +1,23 @@
+// Tells the service manager that started this process about its state (sd_notify(3)).
+
+import CLinuxShim
+import Glibc
+
+/// The service manager of a unit with `Type=notify`. Without one, the calls have no effect.
+package enum ServiceManager {
+    /// What it can be told.
+    package enum State: String, Sendable {
+        /// The start is complete: units that are ordered after this one may start.
+        case ready = "READY=1"
+        /// The service is ending.
+        case stopping = "STOPPING=1"
+    }
+
+    /// Sends the state in a datagram to the socket named in NOTIFY_SOCKET. Never waits. A failure is nothing to the service, and the
+    /// manager has time limits of its own.
+    package static func notify(_ state: State) {
+        guard let place = unsafe getenv("NOTIFY_SOCKET") else { return }
+        var bytes = Array(state.rawValue.utf8)
+        _ = unsafe pfs_unix_send(place, &bytes, bytes.count)
+    }
+}

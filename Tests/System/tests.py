@@ -1,0 +1,217 @@
+"""The tests of the installed package, in the order in which they run. Each gets the bed and leaves nothing mounted."""
+
+import os
+import time
+
+PASSPHRASE = "a passphrase of the test bed"
+USER = "ada"
+HOME = "/home/ada"
+# Seconds in which a program of the system is to end; a machine that is busy may need many.
+LONG = 90
+
+
+def test_install(bed):
+    """The package alone, without a compiler, and with nothing fetched."""
+    for program in ("gcc", "cc", "swift"):
+        assert bed.run(f"command -v {program}", ok=False)[0] != 0, f"{program} is in the bed"
+    bed.run("dpkg -i /root/protectfs.deb")
+    assert "volume format" in bed.run("protectfs --version")[1]
+    said = bed.run("dpkg -L protectfs")[1].split()
+    for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
+                 "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
+                 "/lib/systemd/system/protectfs-lock.service", "/usr/share/zsh/vendor-completions/_protectfs"):
+        assert path in said, path
+    assert bed.run("ldd /usr/bin/protectfs | grep -i swift", ok=False)[0] != 0, "Swift's libraries are loaded"
+    bed.run(f"useradd --create-home --shell /bin/bash {USER}")
+    bed.write("/root/passphrase", PASSPHRASE + "\n", 0o600)
+    for number in (1, 2):
+        bed.run(f"mkdir -p /srv/point{number} && protectfs init --passphrase-file /root/passphrase /srv/volume{number}")
+    # For a user, by the system's unit.
+    bed.write(HOME + "/passphrase", PASSPHRASE + "\n")
+    bed.run(f"chown {USER}: {HOME}/passphrase")
+    bed.run("mkdir -p ~/documents ~/.config/protectfs && protectfs init --passphrase-file ~/passphrase ~/.documents", USER)
+
+
+def fstab(bed, *lines):
+    bed.write("/etc/fstab", "".join(line + "\n" for line in lines))
+    bed.run("systemctl daemon-reload")
+
+
+def daemon(bed, point):
+    """The process ID of a mount's daemon."""
+    return bed.run(f"protectfs status --json {point} | sed 's/.*\"pid\":\\([0-9]*\\).*/\\1/'")[1].strip()
+
+
+def is_gone(bed, process):
+    return bed.run(f"test -e /proc/{process}/exe", ok=False)[0] != 0
+
+
+def test_automount(bed):
+    """x-systemd.automount: the first access mounts, an unused mount is unmounted, the next access mounts again."""
+    fstab(bed, "/srv/volume1 /srv/point1 fuse.protectfs "
+          "noauto,x-systemd.automount,x-systemd.idle-timeout=2,passphrase_file=/root/passphrase 0 0")
+    bed.run("systemctl start srv-point1.automount")
+    assert bed.run("findmnt -t fuse.protectfs /srv/point1", ok=False)[0] != 0, "mounted before the first access"
+    bed.run(f"timeout {LONG} sh -c 'echo content >/srv/point1/file && cat /srv/point1/file'", limit=LONG + 10)
+    first = daemon(bed, "/srv/point1")
+    # A look at the mount point itself would be a use.
+    bed.wait("! grep -q fuse.protectfs /proc/mounts", "the end of the unused mount")
+    bed.wait(f"! test -e /proc/{first}/exe", "the end of its daemon")
+    assert bed.run(f"timeout {LONG} cat /srv/point1/file", limit=LONG + 10)[1] == "content\n"
+    assert daemon(bed, "/srv/point1") != first
+    bed.run("systemctl stop srv-point1.automount srv-point1.mount && ! findmnt /srv/point1")
+    fstab(bed)
+
+
+def test_stop_with_open_files(bed):
+    """systemctl stop of a mount unit: refused while a file is open, as for every file system, and complete afterwards."""
+    fstab(bed, "/srv/volume1 /srv/point1 fuse.protectfs noauto,passphrase_file=/root/passphrase 0 0")
+    bed.run("systemctl start srv-point1.mount && echo before >/srv/point1/open")
+    process = daemon(bed, "/srv/point1")
+    started = time.monotonic()
+    code, said = bed.run("exec 9>>/srv/point1/open; systemctl stop srv-point1.mount; code=$?; echo after >&9; exit $code",
+                         ok=False)
+    assert code != 0, said
+    assert time.monotonic() - started < LONG, "the refusal took too long"
+    bed.run("systemctl stop srv-point1.mount")
+    assert is_gone(bed, process), "the daemon still runs"
+    bed.run("protectfs fsck --quick --passphrase-file /root/passphrase /srv/volume1")
+    bed.run("systemctl start srv-point1.mount")
+    assert bed.run("cat /srv/point1/open")[1] == "before\nafter\n"
+    # Straight after umount(8), the next command need not wait.
+    bed.run("umount /srv/point1 && mount /srv/point1 && umount /srv/point1 && "
+            "protectfs fsck --quick --passphrase-file /root/passphrase /srv/volume1")
+    fstab(bed)
+
+
+def test_remount(bed):
+    fstab(bed, "/srv/volume1 /srv/point1 fuse.protectfs noauto,passphrase_file=/root/passphrase 0 0")
+    bed.run("mount /srv/point1 && touch /srv/point1/new && mount -o remount,ro /srv/point1")
+    assert "Read-only" in bed.run("touch /srv/point1/new2", ok=False)[1]
+    bed.run("mount -o remount,rw /srv/point1 && touch /srv/point1/new2 && umount /srv/point1")
+    fstab(bed)
+
+
+def test_fstab_at_boot(bed):
+    """Mounted at boot, before what is ordered after it; a shutdown closes the session."""
+    fstab(bed, "/srv/volume1 /srv/point1 fuse.protectfs passphrase_file=/root/passphrase 0 0",
+          "/srv/volume2 /srv/point2 fuse.protectfs no_unlock 0 0")
+    bed.write("/etc/systemd/system/writer.service", "[Unit]\nRequiresMountsFor=/srv/point1\n[Service]\nType=oneshot\n"
+              "ExecStart=/bin/sh -c 'echo written >/srv/point1/at-boot'\n[Install]\nWantedBy=multi-user.target\n")
+    bed.run("systemctl daemon-reload && systemctl enable writer.service")
+    bed.reboot()
+    assert bed.run("findmnt -n -o FSTYPE /srv/point1 /srv/point2", ok=False)[0] in (0, 1)
+    for number in (1, 2):
+        assert "fuse.protectfs" in bed.run(f"findmnt -n -o FSTYPE /srv/point{number}")[1]
+    assert bed.run("cat /srv/point1/at-boot")[1] == "written\n"
+    assert "beforeFirstUnlock" in bed.run("protectfs status --json /srv/point2")[1]
+    bed.run("protectfs unlock --passphrase-file /root/passphrase /srv/point2")
+    bed.run("head -c 30000000 /dev/urandom >/srv/point1/data && sha256sum </srv/point1/data >/root/sum")
+    took = bed.reboot()
+    assert took < 100, f"the shutdown took {took:.0f} s"
+    bed.run("sha256sum </srv/point1/data | cmp - /root/sum && umount /srv/point1 && umount /srv/point2")
+    bed.run("systemctl disable writer.service")
+    said = bed.run("protectfs fsck --quick --passphrase-file /root/passphrase /srv/volume1")[1]
+    assert "crash" not in said, said
+    fstab(bed)
+
+
+def settings(bed, options):
+    bed.write(HOME + "/.config/protectfs/documents.conf",
+              f"VOLUME={HOME}/.documents\nMOUNTPOINT={HOME}/documents\nOPTIONS={options}\n")
+
+
+def test_user_unit(bed):
+    """What is ordered after the unit starts when the mount is ready, and never writes into the bare mount point."""
+    settings(bed, "--passphrase-file " + HOME + "/passphrase")
+    bed.write(HOME + "/.config/systemd/user/writer.service", "[Unit]\nBindsTo=protectfs@documents.service\n"
+              "After=protectfs@documents.service\n[Service]\nType=oneshot\n"
+              f"ExecStart=/bin/sh -c 'echo written >{HOME}/documents/by-unit'\n")
+    bed.run(f"chown -R {USER}: {HOME}/.config && loginctl enable-linger {USER}")
+    bed.run("systemctl --user daemon-reload && systemctl --user start writer.service", USER)
+    bed.run("findmnt ~/documents && test -f ~/documents/by-unit && systemctl --user is-active protectfs@documents", USER)
+    bed.run("systemctl --user stop protectfs@documents && ! findmnt ~/documents", USER)
+    code, said = bed.run("echo lost >~/documents/lost", USER, ok=False)
+    assert code != 0 and "ermission denied" in said, said
+    # The mount fails: what is ordered after it does not start.
+    settings(bed, "--passphrase-file " + HOME + "/missing")
+    assert bed.run("systemctl --user start writer.service", USER, ok=False)[0] != 0
+    bed.run("test -z \"$(ls -A ~/documents)\"", USER)
+    settings(bed, "--passphrase-file " + HOME + "/passphrase")
+    # It is mounted at the boot too, as the user lingers.
+    bed.run("systemctl --user reset-failed; systemctl --user enable protectfs@documents", USER)
+    bed.reboot()
+    bed.wait("findmnt ~/documents && test -f ~/documents/by-unit", "the mount after the boot", USER)
+    bed.run("systemctl --user stop protectfs@documents", USER)
+
+
+def test_user_unit_stops(bed):
+    """A stop with open files locks at once and ends in time; what was written is there afterwards."""
+    bed.run("systemctl --user start protectfs@documents && setfattr -n user.protection -v complete ~/documents && "
+            "echo before >~/documents/open", USER)
+    bed.run("systemd-run --user --unit=holder sh -c 'exec 9>>~/documents/open; echo after >&9; exec sleep 1000'", USER)
+    bed.wait("grep -q after ~/documents/open", "the program that holds a file", USER)
+    process = bed.run("protectfs status --json ~/documents | sed 's/.*\"pid\":\\([0-9]*\\).*/\\1/'", USER)[1].strip()
+    started = time.monotonic()
+    bed.run("systemctl --user stop --no-block protectfs@documents", USER)
+    bed.wait("protectfs status --json ~/documents | grep -q '\"locked\"' || ! findmnt ~/documents", "the lock", USER)
+    bed.wait("! findmnt ~/documents && test \"$(systemctl --user is-active protectfs@documents)\" != deactivating", "the end",
+             USER, limit=LONG)
+    took = time.monotonic() - started
+    assert took < LONG, f"the stop took {took:.0f} s"
+    assert is_gone(bed, process)
+    assert bed.run("systemctl --user is-active holder", USER, ok=False)[1].strip() == "active", "the program was ended"
+    bed.run("systemctl --user stop holder; systemctl --user start protectfs@documents", USER)
+    assert bed.run("cat ~/documents/open", USER)[1] == "before\nafter\n"
+    bed.run("systemctl --user stop protectfs@documents; systemctl --user disable protectfs@documents", USER)
+
+
+def test_suspend(bed):
+    """The machine sleeps after every mount is locked: also one whose path has a space, and one of a user."""
+    bed.run("systemctl enable protectfs-lock.service && mkdir -p '/srv/a point' && "
+            "protectfs mount --passphrase-file /root/passphrase /srv/volume1 '/srv/a point'")
+    bed.run("protectfs mount --passphrase-file ~/passphrase ~/.documents ~/documents", USER)
+    # What the kernel of a machine that can sleep shows; a container has none of its own.
+    bed.run("mount -t tmpfs power /sys/power && echo 'freeze mem' >/sys/power/state && echo '[s2idle] deep' >/sys/power/mem_sleep")
+    bed.write("/usr/lib/systemd/system-sleep/look", "#!/bin/sh\n[ \"$1\" != pre ] || protectfs status --all --json >/root/asleep\n",
+              0o755)
+    bed.run("rm -f /root/asleep; systemctl suspend")
+    bed.wait("test -s /root/asleep && grep -q '^mem$\\|^freeze$' /sys/power/state", "the sleep")
+    said = open(bed.root + "/root/asleep", encoding="utf-8").read()
+    assert said.count('"locked"') >= 2 and '"unlocked"' not in said, said
+    bed.wait("! systemctl is-active --quiet suspend.target sleep.target systemd-suspend.service", "the end of the sleep")
+    assert bed.run("systemctl show -P Result protectfs-lock.service")[1].strip() == "success"
+    bed.run("umount /sys/power; systemctl disable protectfs-lock.service; rm /usr/lib/systemd/system-sleep/look; "
+            "protectfs unmount '/srv/a point'")
+    bed.run("protectfs unmount ~/documents", USER)
+
+
+def test_security(bed):
+    """systemd-analyze security: below 3 where nothing has to be mounted for others."""
+    bed.run("systemd-analyze security --threshold=30 protectfs-lock.service")
+
+
+def test_other_environments(bed):
+    """One place for the socket: a mount made without a runtime directory is reached from a login, and the other way round."""
+    bed.run(f"loginctl disable-linger {USER}; loginctl terminate-user {USER}; true")
+    bed.wait(f"! test -d /run/user/$(id -u {USER})", "the end of the user's runtime directory")
+    service = f"systemd-run --wait --quiet --uid={USER} --property=Type=oneshot "
+    bed.run(f"systemd-run --quiet --uid={USER} --unit=holds --property=Type=forking protectfs mount "
+            f"--passphrase-file {HOME}/passphrase {HOME}/.documents {HOME}/documents")
+    assert '"unlocked"' in bed.run("protectfs status --json ~/documents", USER)[1]
+    bed.run(f"{service} protectfs lock --grace 0 {HOME}/documents")
+    assert '"locked"' in bed.run("protectfs status --json ~/documents", USER)[1]
+    bed.run(f"protectfs status {HOME}/documents && protectfs unlock --passphrase-file {HOME}/passphrase {HOME}/documents")
+    bed.run(f"{service} protectfs unmount {HOME}/documents")
+
+
+def test_purge(bed):
+    """A purge removes what the package has brought. Volumes and the keys in homes stay, and open after a new installation."""
+    bed.run("dpkg --purge protectfs")
+    left = bed.run("find / -xdev -name '*protectfs*' -not -path '/proc/*' 2>/dev/null", ok=False)[1].split()
+    ours = [path for path in left if not path.startswith((HOME, "/root/", "/srv/volume", "/tmp/systemd-", "/var/tmp/systemd-", "/var/log/"))]
+    assert not ours, ours
+    bed.run("ls ~/.local/share/protectfs/*.key", USER)
+    bed.run("dpkg -i /root/protectfs.deb && protectfs mount --passphrase-file /root/passphrase /srv/volume1 /srv/point1 && "
+            "grep -q after /srv/point1/open && protectfs unmount /srv/point1")
+    assert not os.path.exists(bed.root + "/usr/lib/swift")
