@@ -1,7 +1,6 @@
-#!/usr/bin/python3
 """Installs the Debian package in a system of its own and uses it there, without a compiler.
 
-Usage: Tests/System/run.py --package FILE [NAME…]
+Usage: python3 Tests/System/run.py --package FILE [NAME…]
 NAME is a part of a test's name. The last line is "N passed, N failed, N skipped". Where no container can be started, all tests are
 skipped, and the reason is printed.
 """

@@ -7,6 +7,7 @@ import stat
 
 from harness import CLASSES, REPOSITORY, Skip, binary, get_class, mount_table, run, wait_until, write_file
 
+INSTALL = os.path.join(REPOSITORY, "mount-scripts", "install")
 INSTALLED = {
     "usr/local/bin/protectfs": 0o755,
     "usr/local/share/man/man1/protectfs.1": 0o644,
@@ -20,24 +21,33 @@ INSTALLED = {
 }
 
 
+def script(*words, **more):
+    """mount-scripts/install with the program under test."""
+    return run(INSTALL, *words, env={**os.environ, "PROTECTFS_PROGRAM": binary()}, **more)
+
+
+def script_of_user(home, *words):
+    """The same as an ordinary user with this home."""
+    return run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", INSTALL, *words,
+               env={**os.environ, "PROTECTFS_PROGRAM": binary(), "HOME": home})
+
+
 def install(environment):
-    """mount-scripts/install into a directory, with the build that is there in place of another one."""
-    tools, destination = environment.new_path("tools"), environment.new_path("installed here")
-    os.makedirs(tools)
-    shutil.copy(binary(), os.path.join(tools, "protectfs"))
-    with open(os.path.join(tools, "swift"), "w", encoding="ascii") as script:
-        script.write(f'#!/bin/sh\ncase "$*" in *--show-bin-path*) echo "{tools}" ;; esac\n')
-    os.chmod(os.path.join(tools, "swift"), 0o755)
-    run(os.path.join(REPOSITORY, "mount-scripts", "install"), "--destdir", destination,
-        env={**os.environ, "PATH": tools + ":" + os.environ["PATH"]})
+    """mount-scripts/install into a directory."""
+    destination = environment.new_path("installed here")
+    script("--no-build", "--destdir", destination)
     return destination
+
+
+def files(place):
+    """The files below a directory, and their modes."""
+    paths = [os.path.join(directory, name) for directory, _, names in os.walk(place) for name in names]
+    return {os.path.relpath(path, place): stat.S_IMODE(os.stat(path).st_mode) for path in paths}
 
 
 def test_install(environment):
     destination = install(environment)
-    paths = [os.path.join(place, name) for place, _, names in os.walk(destination) for name in names]
-    found = {os.path.relpath(path, destination): stat.S_IMODE(os.stat(path).st_mode) for path in paths}
-    environment.cell("[files and modes]", INSTALLED, found)
+    environment.cell("[files and modes]", INSTALLED, files(destination))
     for name, source in (("usr/local/bin/protectfs", binary()),
                          ("usr/local/share/man/man1/protectfs.1", os.path.join(REPOSITORY, "docs", "protectfs.1"))):
         environment.cell(f"[{name}]", True, filecmp.cmp(os.path.join(destination, name), source, shallow=False))
@@ -54,6 +64,40 @@ def test_install(environment):
                 line for line in done.stderr.splitlines() if "protectfs" in line and "not executable" not in line])
     else:
         environment.skip("[systemd units]", "systemd-analyze is not installed")
+
+
+def test_install_elsewhere(environment):
+    """A prefix with spaces, a home without root, and the way back."""
+    prefix, other = environment.new_path("a prefix with spaces"), environment.new_path("other")
+    os.makedirs(other)
+    script("--no-build", "--prefix=" + prefix, "--destdir", other)
+    unit = os.path.join(other + prefix, "lib/systemd/user/protectfs@.service")
+    with open(unit, encoding="utf-8") as file:
+        environment.cell("[the unit]", True, f'ExecStart="{prefix}/bin/protectfs" mount' in file.read())
+    done = run("sh", os.path.join(other, "sbin/mount.fuse.protectfs"), "/no volume", "/no point", ok=False)
+    # The program is not there: the script has named it by its path.
+    environment.cell("[the helper]", True, f"{prefix}/bin/protectfs" in done.stderr)
+    script("uninstall", "--prefix=" + prefix, "--destdir", other)
+    environment.cell("[uninstalled]", [], os.listdir(other) if os.path.exists(other) else [])
+    for word in ("it's", 'a"b', "a\nb"):
+        done = run(INSTALL, "--no-build", "--prefix", "/tmp/" + word, ok=False)
+        environment.cell(f"[prefix {word!r}]", 2, done.returncode)
+    if os.geteuid() != 0:
+        raise Skip("needs root to become an ordinary user")
+    home = environment.new_path("home")
+    os.makedirs(home)
+    os.chown(home, 65534, 65534)
+    if run("setpriv", "--reuid=65534", "--clear-groups", "test", "-r", INSTALL, "-a", "-r", binary(), ok=False).returncode:
+        raise Skip("other users cannot read this repository")
+    done = script_of_user(home, "--no-build")
+    environment.cell("[home: what is left out]", True, "mount.fuse.protectfs" in done.stderr)
+    environment.cell("[home: files]", {
+        ".local/bin/protectfs": 0o755, ".local/share/man/man1/protectfs.1": 0o644,
+        ".local/share/bash-completion/completions/protectfs": 0o644, ".local/share/zsh/site-functions/_protectfs": 0o644,
+        ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
+        ".local/share/systemd/user/protectfs@.service": 0o644}, files(home))
+    script_of_user(home, "uninstall")
+    environment.cell("[home: uninstalled]", {}, files(home))
 
 
 def test_mount_helper(environment):
