@@ -9,10 +9,12 @@ from harness import binary
 
 FAILED, UNSAID = 1, 11
 SINKS = ("full", "closed", "broken pipe")
+# A file of a file system with this much free space takes a part of what is written, and then nothing.
+LITTLE = 40
 
 
 def into(sink, volume, *words):
-    """Runs a command whose standard output takes nothing: its exit code and what it says as errors."""
+    """Runs a command whose standard output takes nothing, or is the file at `sink`: its exit code and what it says as errors."""
     said, saying = os.pipe()
     child = os.fork()
     if child == 0:
@@ -23,6 +25,10 @@ def into(sink, volume, *words):
                 os.close(1)
             elif sink == "full":
                 os.dup2(os.open("/dev/full", os.O_WRONLY), 1)
+            elif sink == "read-only":
+                os.dup2(os.open("/dev/null", os.O_RDONLY), 1)
+            elif sink.startswith("/"):
+                os.dup2(os.open(sink, os.O_WRONLY | os.O_APPEND), 1)
             else:
                 reading, writing = os.pipe()
                 os.dup2(writing, 1)
@@ -91,16 +97,46 @@ def test_recovery_new_that_works(environment):
 
 def test_init(environment):
     secret = environment.volume().passphrase_file
-    for sink in ("full", "broken pipe"):
+    for sink in (*SINKS, "read-only"):
         for json_words in ([], ["--json"]):
-            place, data = environment.new_path("new"), environment.new_path("data")
-            volume = harness.Volume(place, data, None, secret)
-            words = ["--cipher", "xchacha20-poly1305", "--passphrase-file", secret]
-            code, said = into(sink, volume, "init", *json_words, *words, place)
-            label = " ".join([sink, *json_words])
-            environment.cell(f"{label}: refused", (FAILED, True), (code, "no volume was made" in said))
-            keys = os.listdir(data + "/protectfs") if os.path.exists(data + "/protectfs") else []
-            environment.cell(f"{label}: nothing was made", (False, []), (os.path.exists(place), keys))
+            init_into(environment, sink, secret, *json_words)
+
+
+def init_into(environment, sink, secret, *json_words):
+    place, data = environment.new_path("new"), environment.new_path("data")
+    volume = harness.Volume(place, data, None, secret)
+    words = ["--cipher", "xchacha20-poly1305", "--passphrase-file", secret]
+    code, said = into(sink, volume, "init", *json_words, *words, place)
+    label = " ".join([os.path.basename(sink), *json_words])
+    message = "nothing was changed" if sink in ("closed", "read-only") else "no volume was made"
+    environment.cell(f"{label}: refused", (FAILED, True), (code, message in said))
+    keys = os.listdir(data + "/protectfs") if os.path.exists(data + "/protectfs") else []
+    environment.cell(f"{label}: nothing was made", (False, []), (os.path.exists(place), keys))
+
+
+def test_full_disk(environment):
+    """Standard output is a file that can grow by a few bytes only: a part of the code is shown, and it is not valid."""
+    if os.geteuid() != 0:
+        raise harness.Skip("mounting a small file system needs root")
+    place = environment.new_path("small")
+    os.makedirs(place)
+    harness.run("mount", "-t", "tmpfs", "-o", "size=64k", "small", place)
+    try:
+        target = os.path.join(place, "target")
+        size = os.statvfs(place).f_bavail * os.statvfs(place).f_bsize - LITTLE
+        secret = environment.volume().passphrase_file
+        for json_words in ([], ["--json"]):
+            harness.write_file(target, bytes(size), os.O_TRUNC)
+            init_into(environment, target, secret, *json_words)
+            environment.cell("a part was shown", True, size < os.path.getsize(target) <= size + LITTLE)
+            volume = environment.volume()
+            before = keybag(volume)
+            harness.write_file(target, bytes(size), os.O_TRUNC)
+            code, said = into(target, volume, "recovery", "new", *json_words, "--recovery-file", volume.code_file, volume.path)
+            environment.cell("recovery new: the old code is the one", (FAILED, True, True), (
+                code, "the old one still works" in said, before == keybag(volume)))
+    finally:
+        harness.run("umount", place)
 
 
 def test_passphrases(environment):
