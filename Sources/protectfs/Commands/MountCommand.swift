@@ -92,8 +92,8 @@ extension Command {
     static let unmount = Command(
         "unmount", .mounting, [.mountPoint], "Unmounts a volume.",
         details: """
-            The command returns when everything is on disk and the daemon has ended. It also removes a mount whose daemon has
-            died. If the volume is also mounted elsewhere, such as in a container, the volume is locked at once, the command names
+            The command returns when everything is on disk and the daemon has ended, also straight after umount(8), which does
+            not wait for it. It also removes a mount whose daemon has died. If the volume is also mounted elsewhere, such as in a container, the volume is locked at once, the command names
             the processes, and the mount ends there \(UseElsewhere.grace) s later.
             """,
         options: [
@@ -115,7 +115,12 @@ extension Command {
             let path = arguments.operands[0]
             let grace = try arguments.seconds("grace")
             if grace != nil, arguments.has("force") { throw .init(.usage, "use either --force or --grace") }
-            return try unmount(path, try MountLookup.at(path), grace: arguments.has("force") ? 0 : grace)
+            let entry: MountEntry
+            do throws(CommandFailure) { entry = try MountLookup.at(path) } catch {
+                guard error.code == .notMounted, try EndingMount.wait(forMountAt: path) else { throw error }
+                return .success
+            }
+            return try unmount(path, entry, grace: arguments.has("force") ? 0 : grace)
         })
 
     /// Waits until the daemon has ended, and says what it waits for.

@@ -136,7 +136,7 @@ enum MountLookup {
     }
 
     /// The absolute forms that a path can have in the table: first its text, then with its parent resolved.
-    private static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
+    static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
         do throws(SystemError) {
             let absolute = simplified(try path.absolute())
             var result = [absolute]

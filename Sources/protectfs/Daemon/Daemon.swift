@@ -234,7 +234,8 @@ enum Daemon {
         }
         do throws(CommandFailure) {
             try EndingMount.waiting(for: request.volume) { () throws(CommandFailure) in
-                try MountClaim.take(access.found, isShared: request.options.volume.isShared)
+                try MountClaim.take(
+                    access.found, isShared: request.options.volume.isShared, mountPoint: request.mountPoint)
             }
             try LocalState.touch(access.found)
             return try LocalState.store(access.found)

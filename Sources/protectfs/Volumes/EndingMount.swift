@@ -27,6 +27,28 @@ enum EndingMount {
         }
     }
 
+    /// Waits for the daemon of a mount that was at `path` a moment ago. False if there is none.
+    ///
+    /// - Throws: busy, with the daemon's process, if that takes too long.
+    static func wait(forMountAt path: HostPath) throws(CommandFailure) -> Bool {
+        let candidates = try MountLookup.candidates(path)
+        guard let first = MountClaim.ofMount(at: candidates) else { return false }
+        let deadline = monotonicNanoseconds() + patience
+        var claim: HostPath? = first
+        while let held = claim {
+            guard monotonicNanoseconds() < deadline else {
+                let process = LockTable.holder(of: held).map { "process \($0)" } ?? "another process"
+                throw .init(
+                    .busy,
+                    "\(path): is unmounted, but its daemon (\(process)) has not ended: it still writes to the volume, or a program uses the mount (umount -l); run protectfs unmount again to wait for it"
+                )
+            }
+            usleep(50_000)
+            claim = MountClaim.ofMount(at: candidates)
+        }
+        return true
+    }
+
     /// The volume's directory is in use, and by whom.
     static func inUse(_ volume: HostPath) -> CommandFailure {
         if let mount = MountLookup.of(volume: volume).first {

@@ -14,9 +14,13 @@ import VolumeFormat
 enum MountClaim {
     /// Claims the state file of a store until the process ends.
     ///
-    /// - Parameter isShared: for `-o shared`, whose mounts may be several on one machine.
+    /// - Parameters:
+    ///   - isShared: for `-o shared`, whose mounts may be several on one machine.
+    ///   - mountPoint: nil for a check.
     /// - Throws: busy if another mount or check has it; otherwise the failure of the state file.
-    static func take(_ access: FoundVolume, isShared: Bool = false) throws(CommandFailure) {
+    static func take(
+        _ access: FoundVolume, isShared: Bool = false, mountPoint: HostPath? = nil
+    ) throws(CommandFailure) {
         let (volume, place) = (access.bag.volumeID, try access.place())
         let path = LocalFile.mountLock(of: volume, number: place.number)
         let file: Descriptor
@@ -29,9 +33,11 @@ enum MountClaim {
                 .init(name: StateFileStore.fileName(volume, place.number), .unwritable(error.cause)))
         }
         guard lock(file, isShared: isShared) else { throw busy(access, place, holder: owner(file)) }
-        // For the message of another program. It may not fit, which only makes that message shorter.
+        // For the messages of other programs, and for those that wait. It may not fit, which only makes that message shorter.
         if let record = try? open(path, O_WRONLY | O_TRUNC) {
-            try? record.write(HostPath(bytes: place.store.path).description)
+            let mountPoint = mountPoint.flatMap { try? $0.resolved() }
+            let text = Array(HostPath(bytes: place.store.path).description.utf8) + [0] + (mountPoint?.bytes ?? [])
+            try? record.write(text.span)
         }
         // The claim ends with the process, after it has closed its epoch.
         _ = file.release()
@@ -48,6 +54,20 @@ enum MountClaim {
         return nil
     }
 
+    /// The claim of a daemon that has a mount at one of these paths, or had one and has not ended. Nil if there is none.
+    static func ofMount(at candidates: [HostPath]) -> HostPath? {
+        let names = (try? FileStatus.names(in: SystemPaths.data)) ?? []
+        return names.filter { $0.bytes.suffix(nameEnd.count).elementsEqual(nameEnd) }
+            .map { SystemPaths.data.appending(bytes: $0.bytes) }
+            .first { path in
+                guard let file = try? open(path, O_RDONLY), let point = record(file).last else { return false }
+                return candidates.contains(HostPath(bytes: point)) && !lock(file)
+            }
+    }
+
+    /// The end of the names of these lock files.
+    private static let nameEnd = Array(".mount.lock".utf8)
+
     private static func open(_ path: HostPath, _ flags: Int32) throws(SystemError) -> Descriptor {
         try Descriptor(opening: path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, mode: 0o600)
     }
@@ -63,8 +83,14 @@ enum MountClaim {
 
     /// The path that the holder has written.
     private static func owner(_ file: borrowing Descriptor) -> HostPath? {
-        guard let bytes = try? file.readAll(limit: 4096), bytes.first == UInt8(ascii: "/") else { return nil }
+        guard let bytes = record(file).first, bytes.first == UInt8(ascii: "/") else { return nil }
         return HostPath(bytes: bytes)
+    }
+
+    /// What the holder has written: the path of the store, and after a byte 0 the mount point.
+    private static func record(_ file: borrowing Descriptor) -> [[UInt8]] {
+        let bytes = (try? file.readAll(limit: 5 * Int(PATH_MAX))) ?? []
+        return bytes.split(separator: 0, maxSplits: 1, omittingEmptySubsequences: false).map { Array($0) }
     }
 
     private static func busy(_ access: FoundVolume, _ place: StoreIdentity, holder: HostPath?) -> CommandFailure {

@@ -3,6 +3,8 @@
 import fcntl
 import os
 import signal
+import threading
+import time
 
 from harness import daemons, mount_table, protectfs, run, wait_until, write_file
 from namespaces import only_own_mounts
@@ -29,6 +31,41 @@ def test_at_once(environment):
     done = protectfs("fsck", "--quick", "--recovery-file", mount.volume.code_file, mount.volume.path,
                      env=mount.volume.environment, ok=False)
     environment.cell("fsck after umount", (0, ""), (done.returncode, done.stderr))
+
+
+def test_unmount_after_umount(environment):
+    """unmount waits for the daemon of a mount that umount(8) has removed, and names it if that takes too long."""
+    mount = environment.mount()
+    write_file(mount / "file", b"content")
+    daemon = mount.pid
+    held = os.open(mount / "file", os.O_RDONLY)
+    run("umount", "-i", "-l", mount.path)
+    try:
+        done = mount.command("unmount", mount.path, ok=False)
+        environment.cell("busy", (6, True), (done.returncode, f"(process {daemon})" in done.stderr))
+        threading.Timer(1, lambda: os.close(held)).start()
+        began = time.monotonic()
+        done = mount.command("unmount", mount.path, ok=False)
+        environment.cell("waits", (0, ""), (done.returncode, done.stderr))
+        environment.cell("as long as the daemon takes", True, 0.5 < time.monotonic() - began < 5)
+        environment.cell("the daemon has ended", [], daemons(mount.path))
+    finally:
+        wait_until(lambda: not daemons(mount.path), what="the daemon's end")
+    done = mount.command("unmount", mount.path, ok=False)
+    environment.cell("later", (7, True), (done.returncode, "no protectfs volume is mounted there" in done.stderr))
+    # From another directory, and by another name.
+    mount = environment.mount(mount.volume)
+    link = environment.new_path("link")
+    os.symlink(mount.path, link)
+    held = os.open(mount.path, os.O_RDONLY)
+    run("umount", "-i", "-l", mount.path)
+    threading.Timer(1, lambda: os.close(held)).start()
+    done = mount.command("unmount", os.path.basename(link), ok=False, cwd=os.path.dirname(link))
+    environment.cell("by a link", 0, done.returncode)
+    # The same volume at another place is no reason to wait.
+    other = environment.mount(mount.volume)
+    done = mount.command("unmount", mount.path, ok=False)
+    environment.cell("mounted elsewhere", (7, True), (done.returncode, other.is_mounted))
 
 
 def test_somebody_stays(environment):
