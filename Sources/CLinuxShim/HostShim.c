@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "HostShim.h"
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -34,6 +35,11 @@ int pfs_raise_open_files(void) {
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
     limit.rlim_cur = limit.rlim_max;
     return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int pfs_wait_for_input(int descriptor, const sigset_t *mask) {
+    struct pollfd input = {.fd = descriptor, .events = POLLIN};
+    return ppoll(&input, 1, NULL, mask);
 }
 
 int pfs_set_process_name(const char *name) { return prctl(PR_SET_NAME, name, 0, 0, 0); }

@@ -28,26 +28,26 @@ package enum Terminal {
     /// Reads one line byte by byte, so that the bytes after it remain in the stream.
     ///
     /// - Parameters:
-    ///   - keys: bytes that end reading, each with its errno.
     ///   - deadline: the time (CLOCK_MONOTONIC, in nanoseconds) after which reading ends with ETIMEDOUT.
+    ///   - wait: runs before each read. Its failure ends reading.
     package static func readLine(
-        from descriptor: borrowing Descriptor, into buffer: inout MutableSpan<UInt8>, keys: [UInt8: Int32] = [:],
-        deadline: UInt64? = nil
+        from descriptor: borrowing Descriptor, into buffer: inout MutableSpan<UInt8>, deadline: UInt64? = nil,
+        wait: () throws(SystemError) -> Void = {}
     ) throws(SystemError) -> Int {
         var count = 0
         while true {
             var byte: UInt8 = 0
             if let deadline { try descriptor.waitForInput(until: deadline) }
+            try wait()
             let got = unsafe Glibc.read(descriptor.number, &byte, 1)
             if got < 0 {
-                if errno == EINTR, !QuietTerminal.hasSignal { continue }
+                if errno == EINTR { continue }
                 throw .last("read")
             }
             if got == 0 {
                 if count == 0 { throw SystemError(code: EPIPE, call: "read") }
                 return count
             }
-            if let code = keys[byte] { throw SystemError(code: code, call: "read") }
             if byte == UInt8(ascii: "\n") { return count }
             guard count < buffer.count else { throw SystemError(code: E2BIG, call: "read") }
             buffer[count] = byte
@@ -58,19 +58,58 @@ package enum Terminal {
 
 /// The controlling terminal without echo, as long as this value lives.
 ///
-/// Echo is restored before a signal ends the process, and while ^Z has stopped it.
+/// The keys of the terminal, whichever they are, send their signals, and other processes may send the same. A signal is taken only
+/// while `read` waits. It restores echo before it stops the process; one that ends it makes `read` fail, and `raiseCaught` has its
+/// effect when the caller has cleaned up.
 package struct QuietTerminal: ~Copyable {
-    /// The keys that a terminal sends for ^C and ^Z.
-    private static let (interruptKey, suspendKey): (UInt8, UInt8) = (3, 26)
-    private static let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM]
+    private static let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP]
     /// The signal that came; 0 if none did.
     private static let caught = Atomic<Int32>(0)
-    static var hasSignal: Bool { caught.load(ordering: .relaxed) != 0 }
+    /// Whether a signal has ended a prompt.
+    package static var hasSignal: Bool { caught.load(ordering: .relaxed) != 0 }
 
     private let terminal: Descriptor
     private let original: termios
-    /// What the signals did before.
-    private let actions: [sigaction]
+    private let outside: SignalState
+
+    /// What the signals did, and which were blocked.
+    private struct SignalState {
+        var actions: [(signal: Int32, action: sigaction)] = []
+        var mask = sigset_t()
+
+        /// Blocks the signals and catches them, except those that this process was started to ignore.
+        static func take() -> SignalState {
+            var state = SignalState()
+            var blocked = sigset_t()
+            unsafe sigemptyset(&blocked)
+            for signal in signals { unsafe sigaddset(&blocked, signal) }
+            unsafe pthread_sigmask(SIG_BLOCK, &blocked, &state.mask)
+            var action = sigaction()
+            unsafe action.__sigaction_handler.sa_handler = { number in
+                QuietTerminal.caught.store(number, ordering: .relaxed)
+            }
+            for signal in signals {
+                var before = sigaction()
+                unsafe sigaction(signal, nil, &before)
+                if unsafe unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == ignore { continue }
+                unsafe sigaction(signal, &action, nil)
+                state.actions.append((signal, before))
+            }
+            return state
+        }
+
+        /// SIG_IGN as a number.
+        private static let ignore = 1
+
+        func restore() {
+            for (signal, action) in actions {
+                var action = action
+                unsafe sigaction(signal, &action, nil)
+            }
+            var mask = mask
+            unsafe pthread_sigmask(SIG_SETMASK, &mask, nil)
+        }
+    }
 
     /// Turns echo off.
     ///
@@ -89,69 +128,65 @@ package struct QuietTerminal: ~Copyable {
         self.original = original
         // The variable exists before the handler can run.
         Self.caught.store(0, ordering: .relaxed)
-        var action = sigaction()
-        unsafe action.__sigaction_handler.sa_handler = { number in
-            QuietTerminal.caught.store(number, ordering: .relaxed)
-        }
-        actions = Self.signals.map { number in
-            var before = sigaction()
-            unsafe sigaction(number, &action, &before)
-            return before
-        }
+        outside = .take()
     }
 
     deinit {
-        Self.restore(terminal.number, original, actions)
+        Self.beLoud(terminal.number, original)
+        outside.restore()
     }
 
     private func beQuiet() throws(SystemError) {
         var quiet = original
-        // Without ISIG, ^C and ^Z are read as bytes. VEOL and VEOL2 make them end the line, so that read(2) returns at once.
-        quiet.c_lflag &= ~tcflag_t(ECHO | ISIG)
-        quiet.c_lflag |= tcflag_t(ICANON | IEXTEN)
-        unsafe withUnsafeMutableBytes(of: &quiet.c_cc) { keys in
-            unsafe keys[Int(VEOL)] = Self.interruptKey
-            unsafe keys[Int(VEOL2)] = Self.suspendKey
-        }
+        quiet.c_lflag &= ~tcflag_t(ECHO)
+        quiet.c_lflag |= tcflag_t(ICANON | IEXTEN | ISIG)
         guard unsafe tcsetattr(terminal.number, TCSAFLUSH, &quiet) == 0 else { throw .last("tcsetattr", "/dev/tty") }
     }
 
-    private static func restore(_ number: Int32, _ original: termios, _ actions: [sigaction]) {
+    private static func beLoud(_ number: Int32, _ original: termios) {
         var original = original
         unsafe tcsetattr(number, TCSAFLUSH, &original)
-        for (signal, action) in zip(signals, actions) {
-            var action = action
-            unsafe sigaction(signal, &action, nil)
-        }
     }
 
     /// Shows `prompt` and reads one line into `buffer`. The line's bytes enter no memory but `buffer`. The newline is not stored.
     ///
-    /// - Throws: E2BIG if the line is longer than the buffer, EPIPE if the input ends before a newline, and EINTR after ^C.
+    /// - Throws: E2BIG if the line is longer than the buffer, EPIPE if the input ends before a newline, and EINTR after a signal
+    ///   that ends the process.
     package func read(prompt: String, into buffer: inout MutableSpan<UInt8>) throws(SystemError) -> Int {
         while true {
             try terminal.write(prompt)
             do throws(SystemError) {
-                let count = try Terminal.readLine(
-                    from: terminal, into: &buffer, keys: [Self.interruptKey: EINTR, Self.suspendKey: ECANCELED])
+                let number = terminal.number
+                var mask = outside.mask
+                let count = try Terminal.readLine(from: terminal, into: &buffer) { () throws(SystemError) in
+                    // Only here are the signals not blocked, so none comes between the look at `caught` and the wait.
+                    while unsafe pfs_wait_for_input(number, &mask) < 0, errno == EINTR, !Self.hasSignal {}
+                    if Self.hasSignal { throw SystemError(code: EINTR, call: "read") }
+                }
                 try? terminal.write("\n")
                 return count
             } catch {
                 try? terminal.write("\n")
-                let signal = Self.caught.exchange(0, ordering: .relaxed)
-                if signal != 0 {
-                    Self.restore(terminal.number, original, actions)
-                    raise(signal)
-                    throw error
-                }
-                guard error.code == ECANCELED else { throw error }
-                var loud = original
-                unsafe tcsetattr(terminal.number, TCSAFLUSH, &loud)
-                // As the terminal would: the whole job stops.
-                kill(0, SIGTSTP)
-                try beQuiet()
+                guard Self.caught.load(ordering: .relaxed) == SIGTSTP else { throw error }
+                Self.caught.store(0, ordering: .relaxed)
+                try stop()
             }
         }
+    }
+
+    /// Stops this process, as SIGTSTP would have done, until something continues it.
+    private func stop() throws(SystemError) {
+        Self.beLoud(terminal.number, original)
+        outside.restore()
+        raise(SIGTSTP)
+        _ = SignalState.take()
+        try beQuiet()
+    }
+
+    /// Lets the signal that has ended a prompt, if one has, end the process.
+    package static func raiseCaught() {
+        let signal = caught.exchange(0, ordering: .relaxed)
+        if signal != 0 { raise(signal) }
     }
 }
 

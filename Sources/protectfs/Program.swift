@@ -13,7 +13,10 @@ enum Program {
         ProcessHardening.setName("protectfs")
         umask(0o077)
         let words = rawArguments()
-        exit(run(words.dropFirst()).number)
+        let code = run(words.dropFirst())
+        // A signal that came at a prompt ends the process now, when everything is cleaned up and the terminal echoes.
+        QuietTerminal.raiseCaught()
+        exit(code.number)
     }
 
     /// Runs one command line without the program's name.
@@ -47,7 +50,8 @@ enum Program {
             }
             return try command.run(arguments)
         } catch {
-            Output.error(error.message)
+            // The signal says enough.
+            if !QuietTerminal.hasSignal { Output.error(error.message) }
             return error.code == .usage ? command.usageError : error.code
         }
     }

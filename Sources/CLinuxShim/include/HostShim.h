@@ -2,6 +2,8 @@
 #ifndef PROTECTFS_HOSTSHIM_H
 #define PROTECTFS_HOSTSHIM_H
 
+#include <signal.h>
+
 /* prctl(PR_SET_DUMPABLE, 0). */
 int pfs_make_undumpable(void);
 /* setrlimit(RLIMIT_CORE, 0). */
@@ -12,6 +14,8 @@ void pfs_trim_heap(void);
 void pfs_forget_crash_handlers(void);
 /* Raises the soft RLIMIT_NOFILE to the hard one. */
 int pfs_raise_open_files(void);
+/* Waits until a descriptor can be read (ppoll(2)), with this mask of signals meanwhile. */
+int pfs_wait_for_input(int descriptor, const sigset_t *mask);
 /* prctl(PR_SET_NAME). */
 int pfs_set_process_name(const char *name);
 /* Writes stars over this process's argument `index`, from byte `from` on, in the memory that /proc and ps(1) read. */

@@ -43,9 +43,42 @@ def test_interrupt(environment):
     here = environment.new_path("point")
     os.mkdir(here)
     code, shown, echoes = at_terminal(["mount", volume.path, here], volume.environment, [("Passphrase of", "abc\x03")])
-    environment.cell("^C ends it", 3, code)
+    environment.cell("^C ends it by its signal", -signal.SIGINT, code)
     environment.cell("echo is back", True, echoes in (True, None))
     assert "abc" not in shown
+    new = environment.new_path("new")
+    code, _, _ = at_terminal(["init", new], {**os.environ, "XDG_DATA_HOME": here}, [("New passphrase", "abc\n"), ("Once more", "\x03")])
+    environment.cell("init: ^C", (-signal.SIGINT, False), (code, os.path.exists(new)))
+
+
+def test_keys_of_the_terminal(environment):
+    """The keys that stty(1) has set send their signals at a prompt, and no others do."""
+    volume = environment.volume()
+    here = environment.new_path("point")
+    os.mkdir(here)
+    words = [harness.binary(), volume.path, here]
+    for name, settings, typed, number in (
+            ("^C", "", "wro\x03", signal.SIGINT), ("^\\", "", "wro\x1c", signal.SIGQUIT),
+            ("a remapped intr", "intr ^X", "wro\x18", signal.SIGINT), ("a remapped quit", "quit ^G", "\x07", signal.SIGQUIT)):
+        code, shown, _ = at_terminal(["-c", KEYS, *words, settings], volume.environment, [("Passphrase of", typed)],
+                                     program="/bin/bash")
+        environment.cell(f"{name}: ended by it", f"code {128 + number}", next(
+            (line.strip() for line in shown.splitlines() if line.startswith("code ")), shown))
+        environment.cell(f"{name}: echo is back", True, " echo " in shown and " -echo " not in shown)
+        environment.cell(f"{name}: no part is shown", False, "wro" in shown)
+    # With another key for intr, ^C is a byte like any other; the remapped susp stops, and from outside, too.
+    for name, script, typed in (("a remapped susp", "stty intr ^X susp ^Y\n" + STOPPED, "a\x03b\x19"),
+                                ("kill -TSTP", STOPPED_FROM_OUTSIDE, "wro")):
+        code, shown, _ = at_terminal(["-c", script, *words], volume.environment,
+                                     [("Passphrase of", typed), ("Passphrase of", harness.PASSPHRASE + "\n")], program="/bin/bash")
+        environment.cell(f"{name}: echo while it is stopped", True, " echo " in shown and " -echo " not in shown)
+        environment.cell(f"{name}: asks again, and mounts", (0, 2), (code, shown.count("Passphrase of")))
+        environment.cell(f"{name}: no part is shown", False, "wro" in shown)
+        harness.protectfs("unmount", here, env=volume.environment, ok=False)
+    code, shown, _ = at_terminal(["-c", IGNORED, *words], volume.environment, [("Passphrase of", harness.PASSPHRASE + "\n")],
+                                 program="/bin/bash")
+    environment.cell("nohup: a hang-up changes nothing", (0, 1), (code, shown.count("Passphrase of")))
+    harness.protectfs("unmount", here, env=volume.environment, ok=False)
 
 
 def test_ended_at_a_prompt(environment):
@@ -70,13 +103,29 @@ def test_ended_at_a_prompt(environment):
 
 # The program is in the foreground; a helper sends the signal when it has asked.
 SIGNALLED = """
-(for round in $(seq 100); do sleep 0.1; stty -a </dev/tty | grep -q -- ' -echo ' && break; done
+(for round in $(seq 100); do sleep 0.1; stty -a </dev/tty | grep -q '[-]echo ' && break; done
  pkill -"$3" -f "^$0 mount $1 $2") &
 "$0" mount "$1" "$2"; echo "code $?"; stty -a
+"""
+KEYS = """
+[ -z "$3" ] || stty $3
+trap : INT QUIT
+"$0" mount "$1" "$2"; echo "code $?"; stty -a
+"""
+AT_PROMPT = """
+(for round in $(seq 100); do sleep 0.1; stty -a </dev/tty | grep -q '[-]echo ' && break; done
+ sleep 0.5; pkill -{} -f "^$0 mount $1 $2") &
 """
 STOPPED = """
 set -m
 "$0" mount "$1" "$2"; stty -a; fg >/dev/null
+"""
+
+
+STOPPED_FROM_OUTSIDE = AT_PROMPT.format("TSTP") + STOPPED
+IGNORED = AT_PROMPT.format("HUP") + """
+trap '' HUP
+"$0" mount "$1" "$2"
 """
 
 
