@@ -96,7 +96,7 @@ struct Option: Sendable {
     /// The location of the device key.
     static let deviceKey = Option(
         "device-key", value: .file, standard: deviceKeyPlace, mountWord: .plain,
-        help: "read the device key from FILE; none uses no device key")
+        help: "read the device key from FILE, which may be a pipe; none uses no device key")
     /// The default path of a volume's device key (XDG Base Directory Specification).
     static let deviceKeyPlace = "~/.local/share/protectfs/UUID.key"
     /// The value of `--device-key` that means none.

@@ -111,13 +111,14 @@ enum Fsck {
             if arguments.has("repair") { throw obstacle }
             Output.error("\(obstacle.message); nothing is changed")
             isReadOnly = true
+        let deviceKey = try FoundVolume.DeviceKeyChoice(arguments)
         }
         if !isReadOnly {
             try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
         }
         let known = try LocalState.load(access.found)?.layout
         let (ring, isUnlocked) = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-            try Daemon.openKeys(access, .init(arguments), try credential(arguments, access))
+            try Daemon.openKeys(access, deviceKey, try credential(arguments, access, deviceKey))
         }
         if isUnlocked, !isReadOnly {
             try access.pin()
@@ -203,12 +204,12 @@ enum Fsck {
     }
 
     private static func credential(
-        _ arguments: Arguments, _ access: CheckedVolume
+        _ arguments: Arguments, _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice
     ) throws(CommandFailure) -> Credential? {
         guard arguments.has("no-unlock") else {
             return try CredentialInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
         }
-        let deviceKey = try access.found.deviceKey(.init(arguments))
+        let deviceKey = try access.found.deviceKey(choice)
         if let failure = deviceKey.missing("so nothing can be checked without unlocking") { throw failure }
         return nil
     }

@@ -25,7 +25,7 @@ enum InfoReport {
         let mounts = MountLookup.of(volume: path)
         let state = InfoState(access, mounts)
         access.warnIfRefused()
-        let found = try access.deviceKey(.init(arguments))
+        let found = try access.deviceKey(try .init(arguments))
         // Without it the state file is unusable, which has been said.
         let place = try? access.place()
         let usualPath = place?.deviceKey(bag.volumeID) ?? LocalFile.deviceKey(of: bag.volumeID)

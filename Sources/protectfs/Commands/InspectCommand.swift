@@ -52,6 +52,7 @@ private struct Inspect {
     private let arguments: Arguments
     private let object: StoreObject
     private let access: CheckedVolume
+    private let deviceKey: FoundVolume.DeviceKeyChoice
     private let ring: KeyRing
     private let inspector: Inspector
     /// The object's names.
@@ -73,7 +74,8 @@ private struct Inspect {
         if let root = object.root, let bag = try? FoundVolume(root).bag, bag.volumeID != access.bag.volumeID {
             throw .init(.usage, "\(object.typed): belongs to another volume than \(volume)")
         }
-        ring = try Self.keys(access, arguments)
+        deviceKey = try .init(arguments)
+        ring = try Self.keys(access, deviceKey, arguments)
         let state = try LocalState.load(access.found) == nil ? nil : LocalState.store(access.found)
         do throws(VolumeError) {
             let mounts = MountLookup.of(volume: access.path)
@@ -87,20 +89,22 @@ private struct Inspect {
     }
 
     /// The keys of the credential that is given, else those of the device key, else those of a passphrase.
-    private static func keys(_ access: CheckedVolume, _ arguments: Arguments) throws(CommandFailure) -> KeyRing {
+    private static func keys(
+        _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ arguments: Arguments
+    ) throws(CommandFailure) -> KeyRing {
         let isGiven = Option.credentials.contains { arguments.has($0.name) }
         if !isGiven || arguments.has("no-unlock") {
-            let deviceKey = try access.found.deviceKey(.init(arguments))
+            let deviceKey = try access.found.deviceKey(choice)
             let isHere = deviceKey.path != nil
             if !isHere, arguments.has("no-unlock"), let failure = deviceKey.missing("so nothing can be verified") {
                 throw failure
             }
             if isHere, access.bag.opensWithDeviceKey || arguments.has("no-unlock") {
-                return try Daemon.openKeys(access, .init(arguments), nil).0
+                return try Daemon.openKeys(access, choice, nil).0
             }
         }
         let credential = try CredentialInput.credential(arguments, prompt: prompt(access))
-        return try Daemon.openKeys(access, .init(arguments), credential).0
+        return try Daemon.openKeys(access, choice, credential).0
     }
 
     private static func prompt(_ access: CheckedVolume) -> String { "Passphrase of \(access.path): " }
@@ -114,7 +118,7 @@ private struct Inspect {
         } catch {
             return error.message
         }
-        let keys = try access.unlock(credential, access.found.deviceKey(.init(arguments)))
+        let keys = try access.unlock(credential, access.found.deviceKey(deviceKey))
         do throws(KeyError) { _ = try ring.unlock(with: keys) } catch {
             throw ErrorMessages.keybag(.bundleMismatch, access.path)
         }

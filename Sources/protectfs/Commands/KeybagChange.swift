@@ -46,7 +46,7 @@ enum KeybagCommands {
         // This and the device key come before any prompt.
         if let obstacle = try before.obstacle() { throw obstacle }
         if let note = try before.found.place().note(path) { Output.note(note) }
-        let choice = isRecovery ? .none : FoundVolume.DeviceKeyChoice(arguments)
+        let choice = isRecovery ? .none : try FoundVolume.DeviceKeyChoice(arguments)
         _ = try before.found.deviceKey(choice)
         let offered: Credential
         if isRecovery, !arguments.has("recovery-file") {

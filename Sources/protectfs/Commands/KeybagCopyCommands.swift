@@ -59,7 +59,7 @@ enum KeybagCopies {
         let (path, file) = (arguments.operands[0], arguments.operands[1])
         let access = try CheckedVolume(path, .init(arguments))
         var isVerified = false
-        let deviceKey = try access.found.deviceKey(.init(arguments))
+        let deviceKey = try access.found.deviceKey(try .init(arguments))
         if let problem = deviceKey.problem {
             throw .init(
                 problem.code,
@@ -147,7 +147,7 @@ enum KeybagCopies {
         let terms = CheckedVolume.Terms(arguments)
         _ = try judge(found, terms)
         if let note = try found.place().note(path) { Output.note(note) }
-        let choice = FoundVolume.DeviceKeyChoice(arguments)
+        let choice = try FoundVolume.DeviceKeyChoice(arguments)
         _ = try found.deviceKey(choice)
         let offered = try CredentialInput.credential(arguments, prompt: "Passphrase of this keybag of \(path): ")
         let lock = try KeybagLock(next.volumeID)

@@ -9,7 +9,12 @@ import Keybag
 extension Command {
     static let mount = Command(
         "mount", .mounting, [.volume, Operand("MOUNTPOINT", .directory)], "Mounts a volume and unlocks it.",
-        details: "The command returns when the mount is ready for use. A process in the background serves it.",
+        details: """
+            The command returns when the mount is ready for use. A process in the background serves it.
+
+            A device key that comes from a pipe (--device-key <(COMMAND), /dev/stdin, a FIFO) is read once. It stays in locked
+            memory until the mount ends, because each unlock needs it.
+            """,
         options: [
             Option(
                 "option", letter: "o", value: Value(name: "LIST", kind: .mountOptions), repeats: true,
@@ -46,12 +51,13 @@ extension Command {
                 // For example a shell's lock file, which the mount would keep locked.
                 ProcessHardening.closeInherited(from: DaemonReport.secretNumber + 1)
             }
-            let request = try MountRequest(arguments)
+            var request = try MountRequest(arguments)
             if request.options.isRemount { return try Remount.run(request) }
             if arguments.has("started-by-mount") {
                 let connectionGuard = ConnectionGuard()
-                let credential = try DaemonStart.receive()
-                return try Daemon.run(request, credential, connectionGuard, isStarted: true)
+                let secrets = StartSecrets()
+                if let key = try secrets.deviceKey() { request.take(key) }
+                return try Daemon.run(request, try secrets.credential(), connectionGuard, isStarted: true)
             }
             let volume = try request.check()
             let place = try volume.found.place()
@@ -61,11 +67,14 @@ extension Command {
             }
             if arguments.has("foreground") {
                 let connectionGuard = ConnectionGuard()
+                try request.readDeviceKey()
                 let credential = try credential(arguments, request)
                 return try Daemon.run(request, credential, connectionGuard, isStarted: false)
             }
+            try request.readDeviceKey()
+            let ready = request
             try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-                try DaemonStart.run(arguments.words, try credential(arguments, request))
+                try DaemonStart.run(arguments.words, try credential(arguments, ready), ready.deviceKey)
             }
             return .success
         })

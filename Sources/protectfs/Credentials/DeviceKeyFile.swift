@@ -20,10 +20,47 @@ enum DeviceKeyFile {
         } catch {
             throw .init(.authentication, "device key \(path): \(error.reason)")
         }
-        guard count == SecretKey.byteCount else {
-            throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
+        guard count == SecretKey.byteCount else { throw wrongLength(path) }
+        return key
+    }
+
+    /// Reads a device key that cannot be read again later: from a pipe, or a path that only this process has, such as /dev/stdin.
+    /// Nil for every other file.
+    static func readOnce(_ path: HostPath) throws(CommandFailure) -> SecretKey? {
+        let absolute = (try? path.absolute()) ?? path
+        let isOwn = ["/dev", "/proc"].contains { absolute.isInside(HostPath($0)) }
+        // The usual read says what is wrong with it. A FIFO is waited for here until something writes to it.
+        guard let file = try? Descriptor(opening: path, O_RDONLY | O_NOCTTY), let status = try? file.status() else {
+            return nil
+        }
+        switch status.st_mode & S_IFMT {
+        case S_IFREG where !isOwn: return nil
+        case S_IFREG, S_IFIFO: break
+        case S_IFCHR where !Terminal.isTerminal(file.number): break
+        case S_IFCHR:
+            throw .init(.usage, "--device-key \(path): is a terminal, which would show the key; use a file or a pipe")
+        default: return nil
+        }
+        var key = try empty()
+        do {
+            let count = try key.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
+                try file.read(into: &span)
+            }
+            var rest = try SecretBytes(byteCount: 1)
+            let more = try rest.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
+                try file.read(into: &span)
+            }
+            guard count == SecretKey.byteCount, more == 0 else { throw wrongLength(path) }
+        } catch let error as CommandFailure {
+            throw error
+        } catch {
+            throw .init(.authentication, "device key \(path): \((error as? SystemError)?.reason ?? "cannot be read")")
         }
         return key
+    }
+
+    private static func wrongLength(_ path: HostPath) -> CommandFailure {
+        .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
     }
 
     /// A new random key.
@@ -44,7 +81,7 @@ enum DeviceKeyFile {
         } catch {
             throw .init(.authentication, "device key \(path): \(error.reason)")
         }
-        throw .init(.authentication, "device key \(path): not a device key (a device key has exactly 32 bytes)")
+        throw wrongLength(path)
     }
 
     /// Writes a new device key durably with mode 0600. It never overwrites an existing file.

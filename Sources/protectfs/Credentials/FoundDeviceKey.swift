@@ -38,6 +38,17 @@ struct FoundDeviceKey: ~Copyable {
     }
 }
 
+/// A device key that was read from a pipe, for as long as it may be needed.
+final class HeldDeviceKey: Sendable {
+    let key: SecretKey
+    let path: HostPath
+
+    init(_ key: consuming SecretKey, _ path: HostPath) {
+        self.key = key
+        self.path = path
+    }
+}
+
 extension FoundVolume {
     /// The choice of the device key for a command.
     enum DeviceKeyChoice {
@@ -45,11 +56,24 @@ extension FoundVolume {
         case usual
         /// This file, which must exist.
         case file(HostPath)
+        /// This key, which was read once.
+        case held(HeldDeviceKey)
         /// No device key.
         case none
 
-        /// By `--device-key FILE|none`.
-        init(_ arguments: Arguments) {
+        /// By `--device-key FILE|none`. A pipe is read now.
+        init(_ arguments: Arguments) throws(CommandFailure) {
+            self = try DeviceKeyChoice(naming: arguments).read()
+        }
+
+        /// The same choice. A pipe has been read.
+        func read() throws(CommandFailure) -> DeviceKeyChoice {
+            guard case .file(let path) = self, let key = try DeviceKeyFile.readOnce(path) else { return self }
+            return .held(HeldDeviceKey(key, path))
+        }
+
+        /// By `--device-key FILE|none`, before anything is read.
+        init(naming arguments: Arguments) {
             switch arguments.path("device-key") {
             case nil: self = .usual
             case Option.noDeviceKey: self = .none
@@ -65,6 +89,10 @@ extension FoundVolume {
         guard bag.hasDeviceKey else { return FoundDeviceKey() }
         switch choice {
         case .none: return FoundDeviceKey()
+        case .held(let held):
+            do throws(SodiumError) { return FoundDeviceKey(try held.key.copy(), held.path) } catch {
+                throw ErrorMessages.memory(error)
+            }
         case .file(let path):
             guard let key = try DeviceKeyFile.read(path, isOptional: false) else { return FoundDeviceKey() }
             return FoundDeviceKey(key, path)

@@ -1,4 +1,4 @@
-// Starts the daemon, which is this program again, and waits for its report. The secret is in a pipe.
+// Starts the daemon, which is this program again, and waits for its report. The secrets are in a pipe.
 
 import Glibc
 import HostSystem
@@ -8,7 +8,9 @@ import SodiumKit
 /// The starter's side.
 enum DaemonStart {
     /// Starts the daemon with this program's own arguments. Returns when the mount answers.
-    static func run(_ words: [HostPath], _ credential: borrowing Credential?) throws(CommandFailure) {
+    static func run(
+        _ words: [HostPath], _ credential: borrowing Credential?, _ deviceKey: FoundVolume.DeviceKeyChoice
+    ) throws(CommandFailure) {
         do {
             var report = try Pipe()
             var secret = try Pipe()
@@ -26,7 +28,7 @@ enum DaemonStart {
                 ])
             _ = consume reportWriting
             _ = consume secretReading
-            try send(credential, secretWriting)
+            try StartSecrets.send(deviceKey, credential, secretWriting)
             _ = consume secretWriting
             let answer = try reportReading.readAll(limit: 65536)
             do throws(CommandFailure) {
@@ -52,19 +54,6 @@ enum DaemonStart {
         return HostPath(bytes: buffer[..<count].map { UInt8(bitPattern: $0) })
     }
 
-    /// Sends one byte for the kind, then the secret of at most 4 KiB, which a pipe holds without a reader.
-    private static func send(_ credential: borrowing Credential?, _ pipe: borrowing Descriptor) throws(SystemError) {
-        switch credential {
-        case .none: break
-        case .some(.passphrase(let secret)):
-            try pipe.write("p")
-            try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
-        case .some(.recoveryCode(let secret)):
-            try pipe.write("r")
-            try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
-        }
-    }
-
     /// Whether the pipes are there. Without this check the first files that this process opens would be taken for them.
     static var isStarted: Bool {
         [DaemonReport.reportNumber, DaemonReport.secretNumber].allSatisfy { number in
@@ -72,30 +61,82 @@ enum DaemonStart {
             return unsafe fstat(number, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO
         }
     }
+}
 
-    /// The daemon's side: reads the credential from the pipe. Nil if none was sent.
-    static func receive() throws(CommandFailure) -> Credential? {
-        let pipe = Descriptor(taking: DaemonReport.secretNumber)
-        do {
-            let kind = try pipe.readAll(limit: 1)
-            guard let first = kind.first else { return nil }
-            var secret: SecretBytes
-            do throws(SodiumError) {
-                secret = try SecretBytes(byteCount: Credential.maximumLength)
-            } catch {
-                throw ErrorMessages.memory(error)
-            }
-            let count = try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
+/// The daemon's end of the pipe with the secrets: the device key if one was read from a pipe, then the credential.
+struct StartSecrets: ~Copyable {
+    /// The first byte, and the byte before the credential.
+    private enum Kind {
+        static let deviceKey = "k"
+        static let noDeviceKey = "-"
+        static let passphrase = "p"
+        static let recoveryCode = "r"
+    }
+
+    private let pipe = Descriptor(taking: DaemonReport.secretNumber)
+
+    /// Sends both, at most 5 KiB, which a pipe holds without a reader.
+    fileprivate static func send(
+        _ deviceKey: FoundVolume.DeviceKeyChoice, _ credential: borrowing Credential?, _ pipe: borrowing Descriptor
+    ) throws(SystemError) {
+        if case .held(let held) = deviceKey {
+            try pipe.write(Kind.deviceKey)
+            try held.key.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
+        } else {
+            try pipe.write(Kind.noDeviceKey)
+        }
+        switch credential {
+        case .none: break
+        case .some(.passphrase(let secret)):
+            try pipe.write(Kind.passphrase)
+            try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
+        case .some(.recoveryCode(let secret)):
+            try pipe.write(Kind.recoveryCode)
+            try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
+        }
+    }
+
+    /// The device key. Nil if none was sent. Read it first.
+    func deviceKey() throws(CommandFailure) -> SecretKey? {
+        guard try kind() == Kind.deviceKey else { return nil }
+        var key: SecretKey
+        do throws(SodiumError) { key = try SecretKey() } catch { throw ErrorMessages.memory(error) }
+        do throws(SystemError) {
+            let count = try key.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try pipe.read(into: &span)
             }
-            secret.shorten(to: count)
-            return first == UInt8(ascii: "p") ? .passphrase(secret) : .recoveryCode(secret)
-        } catch let error as CommandFailure {
-            throw error
-        } catch let error as SystemError {
-            throw ErrorMessages.system(error)
+            guard count == SecretKey.byteCount else { throw SystemError(code: EPIPE, call: "read") }
         } catch {
-            throw .init(.failure, "the secret could not be read")
+            throw ErrorMessages.system(error)
+        }
+        return key
+    }
+
+    /// The credential. Nil if none was sent.
+    consuming func credential() throws(CommandFailure) -> Credential? {
+        guard let kind = try kind() else { return nil }
+        var secret: SecretBytes
+        do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {
+            throw ErrorMessages.memory(error)
+        }
+        let count: Int
+        do throws(SystemError) {
+            count = try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
+                try pipe.read(into: &span)
+            }
+        } catch {
+            throw ErrorMessages.system(error)
+        }
+        secret.shorten(to: count)
+        return kind == Kind.passphrase ? .passphrase(secret) : .recoveryCode(secret)
+    }
+
+    private func kind() throws(CommandFailure) -> String? {
+        do throws(SystemError) {
+            let bytes = try pipe.readAll(limit: 1)
+            return bytes.isEmpty ? nil : String(decoding: bytes, as: UTF8.self)
+        } catch {
+            throw ErrorMessages.system(error)
         }
     }
 }

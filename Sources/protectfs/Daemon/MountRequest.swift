@@ -5,6 +5,7 @@ import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
+import SodiumKit
 import VolumeFormat
 
 /// One call of `protectfs mount`.
@@ -20,7 +21,7 @@ struct MountRequest {
     /// The volume stays in the state before first unlock.
     let noUnlock: Bool
     /// The location of the device key.
-    let deviceKey: FoundVolume.DeviceKeyChoice
+    private(set) var deviceKey: FoundVolume.DeviceKeyChoice
     /// `--accept-keybag` and `--previous-keybag`.
     let terms: CheckedVolume.Terms
 
@@ -37,7 +38,7 @@ struct MountRequest {
         }
         noUnlock = arguments.has("no-unlock")
         terms = CheckedVolume.Terms(arguments)
-        deviceKey = FoundVolume.DeviceKeyChoice(arguments)
+        deviceKey = FoundVolume.DeviceKeyChoice(naming: arguments)
         var lists: [String] = []
         for list in arguments.all("option") {
             guard let text = String(validating: list.bytes, as: UTF8.self) else {
@@ -79,6 +80,14 @@ struct MountRequest {
 
     /// Whether the mount is read-only.
     var isReadOnly: Bool { options.volume.isReadOnly }
+
+    /// Reads a device key that comes from a pipe. The process that guards the connection is forked before this.
+    mutating func readDeviceKey() throws(CommandFailure) { deviceKey = try deviceKey.read() }
+
+    /// Takes the device key that the starter has read from a pipe.
+    mutating func take(_ key: consuming SecretKey) {
+        if case .file(let path) = deviceKey { deviceKey = .held(HeldDeviceKey(key, path)) }
+    }
 
     /// The same request, read-only.
     var readOnly: MountRequest {
