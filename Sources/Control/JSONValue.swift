@@ -1,11 +1,33 @@
 // JSON values, for the control socket and for `--json`.
 
+package import HostSystem
+import VolumeFormat
+
 /// A member of a JSON object.
 package struct JSONMember: Sendable, Equatable {
     /// The member's name.
     package let key: String
     /// Its value.
     package let value: JSONValue
+
+    /// The end of the name of a member with the bytes of a path.
+    static let bytes = "Hex"
+
+    /// The member with the bytes of this one's path, or of its paths. Nil if all of them are UTF-8.
+    var hexadecimal: JSONMember? {
+        func isText(_ path: HostPath) -> Bool { String(validating: path.bytes, as: UTF8.self) != nil }
+        switch value {
+        case .path(let path) where !isText(path):
+            return JSONMember(key + Self.bytes, .string(Hexadecimal.text(path.bytes)))
+        case .array(let elements):
+            let paths = elements.compactMap { element -> HostPath? in
+                if case .path(let path) = element { path } else { nil }
+            }
+            guard !paths.allSatisfy(isText) else { return nil }
+            return JSONMember(key + Self.bytes, .array(paths.map { .string(Hexadecimal.text($0.bytes)) }))
+        default: return nil
+        }
+    }
 
     /// Names a value.
     package init(_ key: String, _ value: JSONValue) {
@@ -26,6 +48,9 @@ package enum JSONValue: Sendable, Equatable {
     case number(Double)
     /// A string.
     case string(String)
+    /// A path, which need not be UTF-8. It is written as a string; an object's member NAME whose path is not UTF-8 gets NAMEHex
+    /// beside it, which has its bytes. The parser does not make it.
+    case path(HostPath)
     /// An array.
     case array([JSONValue])
     /// An object. The parser rejects two members of the same name.
@@ -41,6 +66,14 @@ package enum JSONValue: Sendable, Equatable {
     package var text: String? {
         if case .string(let text) = self { return text }
         return nil
+    }
+
+    /// The path that the object's member `key` was written from. Nil if there is none.
+    package func path(_ key: String) -> HostPath? {
+        if case .path(let path) = self[key] { return path }
+        guard let text = self[key]?.text else { return nil }
+        return self[key + JSONMember.bytes]?.text.flatMap { Hexadecimal.decode($0.utf8) }.map { HostPath(bytes: $0) }
+            ?? HostPath(text)
     }
 
     /// The integer, if it is one.

@@ -1,5 +1,6 @@
 // Writes JSON in one line.
 
+import HostSystem
 import VolumeFormat
 
 extension JSONValue {
@@ -21,10 +22,12 @@ extension JSONValue {
         // JSON cannot represent infinity and NaN.
         case .number(let value): bytes += (value.isFinite ? String(value) : "null").utf8
         case .string(let text): Self.write(text, to: &bytes)
+        case .path(let path): Self.write(String(decoding: path.bytes, as: UTF8.self), to: &bytes)
         case .array(let elements):
             Self.writeList(elements, "[", "]", to: &bytes) { element, bytes in element.write(to: &bytes) }
         case .object(let members):
-            Self.writeList(members, "{", "}", to: &bytes) { member, bytes in
+            let all = members.flatMap { member in [member] + [member.hexadecimal].compactMap { $0 } }
+            Self.writeList(all, "{", "}", to: &bytes) { member, bytes in
                 Self.write(member.key, to: &bytes)
                 bytes.append(UInt8(ascii: ":"))
                 member.value.write(to: &bytes)

@@ -1,5 +1,6 @@
 // The messages of the control socket, as Swift values and as JSON.
 
+package import HostSystem
 package import Keybag
 package import VolumeFormat
 
@@ -22,10 +23,10 @@ package struct ControlFailure: Error, Sendable, Equatable {
 
 /// The answer to `status`.
 package struct StatusReport: Sendable, Equatable {
-    /// The volume's directory as typed at mounting.
-    package var volume = ""
-    /// The mount point as typed at mounting.
-    package var mountPoint = ""
+    /// The absolute path of the volume's directory, as mounted.
+    package var volume = HostPath("")
+    /// The absolute path of the mount point.
+    package var mountPoint = HostPath("")
     /// The volume's UUID.
     package var volumeID = ""
     /// The state.
@@ -59,7 +60,7 @@ package struct StatusReport: Sendable, Equatable {
     /// The report in the form of the socket and of `status --json`.
     package var json: JSONValue {
         [
-            "volume": .string(volume), "mountPoint": .string(mountPoint), "uuid": .string(volumeID),
+            "volume": .path(volume), "mountPoint": .path(mountPoint), "uuid": .string(volumeID),
             "state": .string("\(state.attributeValue)"), "sweepingFiles": .integer(Int64(sweepingFiles)),
             "since": .integer(since),
             "openHandles": .object(
@@ -73,7 +74,7 @@ package struct StatusReport: Sendable, Equatable {
 
     /// Reads a report; nil if the JSON is not one.
     package init?(_ json: JSONValue) {
-        guard let volume = json["volume"]?.text, let mountPoint = json["mountPoint"]?.text,
+        guard let volume = json.path("volume"), let mountPoint = json.path("mountPoint"),
             let uuid = json["uuid"]?.text, let state = VolumeState(json["state"]), let since = json["since"]?.integer,
             let defaultClass = json["defaultClass"]?.text.flatMap({ ProtectionClass(name: $0) })
         else { return nil }

@@ -120,6 +120,9 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         defer { unsafe free(text) }
         let here = HostPath(
             bytes: unsafe UnsafeBufferPointer(start: text, count: strlen(text)).map { UInt8(bitPattern: $0) })
-        return here.appending(bytes: bytes)
+        // The directories `.` in front say nothing.
+        var rest = bytes[...]
+        while rest.starts(with: "./".utf8) { rest = rest.dropFirst(2).drop { $0 == UInt8(ascii: "/") } }
+        return rest.isEmpty || rest.elementsEqual(".".utf8) ? here : here.appending(bytes: Array(rest))
     }
 }

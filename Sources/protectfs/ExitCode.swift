@@ -49,14 +49,14 @@ struct ExitCode: Equatable, Sendable {
     /// fsck(8): wrong command line.
     static let checkUsage = ExitCode(number: 16)
 
-    /// The words for codes in the control protocol.
+    /// The words for codes in the control protocol, and in the errors of --json.
     private static let words: [(ExitCode, String)] = [
         (.failure, "failed"), (.usage, "invalid"), (.authentication, "authentication"), (.volume, "damaged"),
         (.unsupported, "unsupported"), (.busy, "busy"), (.notMounted, "notMounted"), (.locked, "locked"),
-        (.mountPoint, "mountPoint"),
+        (.mountPoint, "mountPoint"), (.sweeping, "sweeping"), (.unsaid, "unsaid"), (.timeout, "timeout"),
     ]
 
-    /// The stable word of the control protocol.
+    /// The stable word.
     var word: String { Self.words.first { $0.0 == self }?.1 ?? "failed" }
 
     /// The code of a word. Nil for an unknown word.

@@ -22,6 +22,8 @@ enum Program {
     /// Runs one command line without the program's name.
     static func run(_ words: ArraySlice<HostPath>) -> ExitCode {
         let names = words.map(\.description)
+        // Also for errors of the command line itself.
+        Output.reportsJSON = names.prefix { $0 != "--" }.contains("--json")
         switch names.first {
         case "--help", "-h": return run(["help"].map { HostPath($0) }[...])
         case "--version": return run(["version"].map { HostPath($0) }[...])
@@ -32,27 +34,26 @@ enum Program {
                 Output.print(text)
                 return .success
             }
-            Output.error(HelpLookup.unknown(names).message)
-            return .usage
+            let failure = HelpLookup.unknown(names)
+            Output.fail(failure)
+            return failure.code
         }
         do throws(CommandFailure) {
             let arguments = try parse(words.dropFirst(length), command)
+            Output.reportsJSON = arguments.has("json")
             if arguments.has("help") {
                 Output.print(Help.text(command))
                 return .success
             }
             if command.usesKeys {
-                do throws(SelfTestFailure) { try SelfTest.run() } catch {
-                    let failure = ErrorMessages.primitive(error)
-                    throw CommandFailure(
-                        command.usageError == .checkUsage ? .checkFailed : failure.code, failure.message)
-                }
+                do throws(SelfTestFailure) { try SelfTest.run() } catch { throw ErrorMessages.primitive(error) }
             }
             return try command.run(arguments)
         } catch {
+            let code = command.exitCode(of: error)
             // The signal says enough.
-            if !QuietTerminal.hasSignal { Output.error(error.message) }
-            return error.code == .usage ? command.usageError : error.code
+            if !QuietTerminal.hasSignal { Output.fail(error, exit: code) }
+            return code
         }
     }
 

@@ -23,8 +23,8 @@ final class TestHandler: ControlHandler {
     func status() -> StatusReport {
         onStatus.withLock { $0 }()
         var report = StatusReport()
-        report.volume = "/v ü"
-        report.mountPoint = "/m"
+        report.volume = HostPath("/v ü")
+        report.mountPoint = HostPath("/m")
         report.volumeID = "u"
         report.state = .locked
         report.openHandles = [.complete: 2, .none: 1]

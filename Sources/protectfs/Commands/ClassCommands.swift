@@ -107,7 +107,7 @@ enum ClassCommands {
 
     private static func json(_ entry: Entry, _ difference: Difference) -> JSONValue {
         .fields([
-            ("path", .string(entry.path.description)), ("directory", .bool(entry.isDirectory)),
+            ("path", .location(entry.path)), ("directory", .bool(entry.isDirectory)),
             ("class", .optional(entry.protectionClass?.canonicalName)), ("newer", .bool(entry.isNewer)),
             ("weakerThanDirectory", .bool(difference == .weaker)),
             ("strongerThanDirectory", .bool(difference == .stronger)),
@@ -210,7 +210,7 @@ enum ClassCommands {
         var classes = UsualClasses()
         func fail(_ error: CommandFailure) {
             progress?.end()
-            Output.error(error.message)
+            Output.fail(error)
             if code == .success { code = error.code }
         }
         func visit(_ path: HostPath, _ inherited: ProtectionClass?, _ usual: ProtectionClass?, depth: Int) {

@@ -94,8 +94,11 @@ struct Command: Sendable {
         return "protectfs " + words.joined(separator: " ")
     }
 
-    /// The exit code of a wrong command line.
-    var usageError: ExitCode { name == "fsck" ? .checkUsage : .usage }
+    /// The exit code of a failure. `fsck` has those of fsck(8).
+    func exitCode(of failure: CommandFailure) -> ExitCode {
+        guard name == "fsck" else { return failure.code }
+        return failure.code == .usage ? .checkUsage : .checkFailed
+    }
 
     /// The command that `words` begin with, and the number of words in its name.
     static func find(_ words: [String]) -> (command: Command, length: Int)? {

@@ -64,24 +64,26 @@ extension EraseRun {
             let code = Output.done(
                 what + (isVerified ? ", verified" : ", not verified"), isJSON ? json.line + "\n" : text,
                 isWhole ? .success : .failure)
-            for (path, reason) in left.dropFirst(target.spared.count) { Output.error("\(path): \(reason)") }
+            for (path, reason) in left.dropFirst(target.spared.count) {
+                Output.fail(.init(.failure, "\(path): \(reason)"))
+            }
             return code
         }
 
         private var json: JSONValue {
             .fields([
-                ("volume", .string(target.path.description)), ("uuid", .optional(target.volume.map { "\($0)" })),
-                ("destroyed", .array(destroyed.map { .string($0.description) })),
-                ("removed", .array(removed.map { .string($0.0.description) })),
-                ("deviceKey", .optional(target.deviceKeys.first?.description)),
-                ("spared", .optional(target.spared.first?.0.description)),
-                ("left", .array((left + others).map { .string($0.0.description) })),
+                ("volume", .location(target.path)), ("uuid", .optional(target.volume.map { "\($0)" })),
+                ("destroyed", .array(destroyed.map { .location($0) })),
+                ("removed", .array(removed.map { .location($0.0) })),
+                ("deviceKey", .optional(path: target.deviceKeys.first)),
+                ("spared", .optional(path: target.spared.first?.0)),
+                ("left", .array((left + others).map { .location($0.0) })),
                 (
                     "unproven",
                     .array(
                         unproven.map {
                             .fields([
-                                ("file", .string($0.path.description)), ("fileSystem", .string($0.doubt.fileSystem)),
+                                ("file", .location($0.path)), ("fileSystem", .string($0.doubt.fileSystem)),
                                 ("reason", .string($0.doubt.reason.rawValue)),
                             ])
                         })

@@ -90,11 +90,7 @@ enum Fsck {
         if arguments.has("read-only"), arguments.has("forget-state") {
             throw .init(.usage, "--read-only and --forget-state cannot be used together")
         }
-        do throws(CommandFailure) {
-            return try check(path, arguments)
-        } catch {
-            throw .init(error.code == .usage ? .usage : .checkFailed, error.message)
-        }
+        return try check(path, arguments)
     }
 
     private static func check(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) -> ExitCode {
@@ -111,11 +107,11 @@ enum Fsck {
             if arguments.has("repair") { throw obstacle }
             Output.error("\(obstacle.message); nothing is changed")
             isReadOnly = true
-        let deviceKey = try FoundVolume.DeviceKeyChoice(arguments)
         }
         if !isReadOnly {
             try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
         }
+        let deviceKey = try FoundVolume.DeviceKeyChoice(arguments)
         let known = try LocalState.load(access.found)?.layout
         let (ring, isUnlocked) = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
             try Daemon.openKeys(access, deviceKey, try credential(arguments, access, deviceKey))

@@ -9,6 +9,7 @@ import VolumeFormat
 
 /// The report of one check. Its functions are called from any thread, findings and repairs one at a time.
 final class FsckReport: Sendable {
+    private let volume: HostPath
     private let isJSON: Bool
     private let repairs: Bool
     /// The command that continues this check.
@@ -41,6 +42,7 @@ final class FsckReport: Sendable {
     }
 
     init(_ arguments: Arguments) {
+        volume = arguments.operands[0]
         isJSON = arguments.has("json")
         repairs = arguments.has("repair")
         continuation = FsckResumption.command(arguments)
@@ -97,7 +99,7 @@ final class FsckReport: Sendable {
         progress.end()
         if isJSON {
             let (findings, repairs) = kept.withLock { ($0.findings, $0.repairs) }
-            write(Self.json(summary, findings, repairs, tolerance.withLock { $0 }, start.withLock { $0 }).line + "\n")
+            write(json(summary, findings, repairs, tolerance.withLock { $0 }, start.withLock { $0 }).line + "\n")
         } else {
             write(text(summary))
         }
@@ -218,13 +220,14 @@ final class FsckReport: Sendable {
 
     // MARK: JSON
 
-    private static func json(
+    private func json(
         _ summary: CheckSummary, _ findings: [Finding], _ repairs: [Repair], _ tolerance: Tolerance,
         _ start: Result<Int64, CheckRestart>?
     ) -> JSONValue {
         func number(_ value: Int) -> JSONValue { .integer(Int64(value)) }
         return .fields([
-            ("directories", number(summary.directories)), ("files", number(summary.files)),
+            ("volume", .location(volume)), ("directories", number(summary.directories)),
+            ("files", number(summary.files)),
             ("symlinks", number(summary.symlinks)), ("others", number(summary.others)),
             ("bytes", .unsigned(summary.bytes)), ("errors", number(summary.errors)),
             ("crashes", number(summary.crashes)), ("notes", number(summary.notes)),
@@ -242,15 +245,15 @@ final class FsckReport: Sendable {
             ("filesRead", number(summary.read)),
             ("tolerance", .string(tolerance.rawValue)),
             ("unchecked", .fields(summary.unchecked.map { ($0.key.canonicalName, number($0.value)) })),
-            ("findings", .array(findings.map(json))), ("repairs", .array(repairs.map(json))),
+            ("findings", .array(findings.map(Self.json))), ("repairs", .array(repairs.map(Self.json))),
         ])
     }
 
     private static func json(_ finding: Finding) -> JSONValue {
         .fields([
             ("severity", .string(finding.severity.rawValue)), ("kind", .string(finding.kind.rawValue)),
-            ("path", .string(String(decoding: finding.path, as: UTF8.self))),
-            ("backingPath", .string(String(decoding: finding.backingPath, as: UTF8.self))),
+            ("path", .path(HostPath(bytes: finding.path))),
+            ("backingPath", .path(HostPath(bytes: finding.backingPath))),
             ("page", finding.page.map { .unsigned($0) } ?? .null),
             ("departure", .optional(finding.crashEvidence?.rawValue)),
             ("object", .optional(finding.object?.rawValue)),
@@ -261,9 +264,8 @@ final class FsckReport: Sendable {
     private static func json(_ repair: Repair) -> JSONValue {
         .fields([
             ("action", .string(repair.action.rawValue)),
-            ("path", .string(String(decoding: repair.path, as: UTF8.self))),
-            ("backingPath", .string(String(decoding: repair.backingPath, as: UTF8.self))),
-            ("target", .optional(repair.target.map { String(decoding: $0, as: UTF8.self) })),
+            ("path", .path(HostPath(bytes: repair.path))), ("backingPath", .path(HostPath(bytes: repair.backingPath))),
+            ("target", repair.target.map { .path(HostPath(bytes: $0)) } ?? .null),
             ("class", .optional(repair.protectionClass?.canonicalName)),
             (
                 "unreadable",

@@ -18,11 +18,8 @@ extension Command {
             .init("protectfs help class set", "Explain a subcommand."),
         ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            if arguments.has("json") {
-                Output.line(CommandTable.json.line)
-                return .success
-            }
-            Output.print(try HelpLookup.text(arguments.operands.map(\.description)))
+            let text = try HelpLookup.text(arguments.operands.map(\.description))
+            Output.print(arguments.has("json") ? CommandTable.json.line + "\n" : text)
             return .success
         })
 }

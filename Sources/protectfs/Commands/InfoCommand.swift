@@ -32,7 +32,7 @@ enum InfoReport {
         let keyPath = found.path ?? arguments.path("device-key") ?? usualPath
         var isAuthentic: Bool?
         // The rest is shown nevertheless.
-        if let problem = found.problem { Output.error(problem.message) }
+        if let problem = found.problem { Output.fail(problem) }
         let code = state.code == .success ? found.problem?.code ?? .success : state.code
         let isHere = found.path != nil
         if let slot = bag.newerDeviceSlot { Output.error(ErrorMessages.newerDeviceSlot(slot, path)) }
@@ -45,14 +45,14 @@ enum InfoReport {
         let keybag = InfoKeybag(bag: bag, isAuthentic: isAuthentic == true)
         if arguments.has("json") {
             var fields: [(String, JSONValue)] = [
-                ("volume", .string(path.description)), ("uuid", .string("\(bag.volumeID)")),
+                ("volume", .location(path)), ("uuid", .string("\(bag.volumeID)")),
                 ("cipher", .string(bag.suite.name)), ("keybagSerial", .integer(Int64(clamping: bag.serial))),
                 ("hasDeviceKey", .bool(bag.hasDeviceKey)),
-                ("deviceKey", bag.hasDeviceKey ? .string(keyPath.description) : .null),
+                ("deviceKey", .optional(path: bag.hasDeviceKey ? keyPath : nil)),
                 ("deviceKeyFound", .bool(isHere)),
                 ("keybagAuthentic", isAuthentic.map { .bool($0) } ?? .null),
-                ("copyOf", .optional(place?.original?.description)),
-                ("mounts", .array(mounts.map { .string($0.mountPoint.description) })),
+                ("copyOf", .optional(path: place?.original)),
+                ("mounts", .array(mounts.map { .path($0.mountPoint) })),
             ]
             fields += keybag.fields + state.fields
             Output.line(JSONValue.fields(fields).line)

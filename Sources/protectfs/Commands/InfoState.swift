@@ -61,7 +61,7 @@ struct InfoState {
     /// The fields of `info --json`.
     var fields: [(String, JSONValue)] {
         [
-            ("stateFile", isKnown ? .optional(path?.description) : .null),
+            ("stateFile", .optional(path: isKnown ? path : nil)),
             ("stateFileProblem", .optional(problem?.message)), ("knownHere", .bool(isKnown)),
             ("keybagPinned", .bool(isPinned)), ("toleratesEverything", .bool(layout?.toleratesEverything ?? true)),
             (

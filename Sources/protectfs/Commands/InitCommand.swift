@@ -208,8 +208,8 @@ enum InitRun {
         )
         if arguments.has("json") {
             let fields: [(String, JSONValue)] = [
-                ("volume", .string(path.description)), ("uuid", .string("\(made.bag.volumeID)")),
-                ("cipher", .string(made.bag.suite.name)), ("deviceKey", .optional(key?.description)),
+                ("volume", .location(path)), ("uuid", .string("\(made.bag.volumeID)")),
+                ("cipher", .string(made.bag.suite.name)), ("deviceKey", .optional(path: key)),
                 ("portable", .bool(arguments.has("portable") || key == nil)),
             ]
             before = String(JSONValue.fields(fields).line.dropLast()) + ",\"recoveryCode\":\""

@@ -81,7 +81,7 @@ struct InspectReport {
         (self.object, self.name, self.isJSON) = (object, name, isJSON)
         let kind = NodeKind(object.kind)
         fields = [
-            ("path", .string(String(decoding: object.path.bytes, as: UTF8.self))),
+            ("path", .location(object.path)),
             ("volume", .string("\(access.bag.volumeID)")), ("kind", .optional(kind.map(ObjectWords.word))),
         ]
         table.add("Object", object.path.description)
@@ -108,7 +108,7 @@ struct InspectReport {
                     .fields([
                         ("path", .string(text)), ("pathHex", .string(Hexadecimal.text(visible.bytes))),
                         ("standing", .string(place.standing.rawValue)),
-                        ("companion", .optional(place.companion.map { String(decoding: $0.bytes, as: UTF8.self) })),
+                        ("companion", place.companion.map { .path(HostPath(bytes: $0.bytes)) } ?? .null),
                     ])
                 ), ("reserved", .optional(reserved?.word)),
             ]

@@ -83,12 +83,13 @@ extension Command {
                         let said = isJSON ? self.code(of: report) : tell(report, path, isJSON: false)
                         if done.code == .success { done.code = said }
                         done.list.append(
-                            .fields([("mountPoint", .string(path.description)), ("locked", report.json)]))
+                            .fields([("mountPoint", .path(path)), ("locked", report.json)]))
                     case .failure(let failure):
                         if !isJSON { Output.error(failure.message) }
                         if done.code == .success || done.code == .sweeping { done.code = failure.code }
                         done.list.append(
-                            .fields([("mountPoint", .string(path.description)), ("error", .string(failure.message))]))
+                            .fields(
+                                [("mountPoint", .path(path)), ("error", .string(failure.message))] + failure.fields()))
                     }
                 }
             }

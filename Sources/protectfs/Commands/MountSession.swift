@@ -17,7 +17,7 @@ struct MountSession {
 
     /// Reads the daemon's report `info`.
     init(_ info: JSONValue) {
-        stateFile = info["stateFile"]?.text.map { HostPath($0) }
+        stateFile = info.path("stateFile")
         epochs = info["ownEpochs"]?.elements?.compactMap { $0.integer.flatMap { UInt32(exactly: $0) } } ?? []
     }
 

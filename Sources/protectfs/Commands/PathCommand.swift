@@ -75,12 +75,10 @@ private enum PathCommand {
             ("backingPathHex", .string(Hexadecimal.text(backing.bytes))),
             (
                 "companion",
-                report.companion.map {
-                    .string(String(decoding: backing.parent.appending(bytes: $0).bytes, as: UTF8.self))
-                } ?? .null
+                report.companion.map { .path(backing.parent.appending(bytes: $0)) } ?? .null
             ),
             ("kind", .optional(report.kind)), ("name", .string(report.standing)),
-            ("mountPoint", .string(mount.mountPoint.description)), ("volume", .string(store.description)),
+            ("mountPoint", .path(mount.mountPoint)), ("volume", .path(store)),
         ])
     }
 }

@@ -112,7 +112,7 @@ extension KeybagCommands {
         let what = "the new passphrase is set" + (key.map { ", with the new device key \($0)" } ?? "")
         if arguments.has("json") {
             let fields: [(String, JSONValue)] = [
-                ("deviceKey", .optional(key?.description)), ("oldDeviceKey", .optional(old?.description)),
+                ("deviceKey", .optional(path: key)), ("oldDeviceKey", .optional(path: old)),
             ]
             return Output.done(what, JSONValue.fields(fields).line + "\n", code)
         }

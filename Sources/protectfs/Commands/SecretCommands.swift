@@ -126,7 +126,9 @@ enum SecretCommands {
             }
             Output.print(table.text)
         }
-        for path in found.damaged { Output.error("\(path): not an item, or damaged; run protectfs fsck to see damage") }
+        for path in found.damaged {
+            Output.fail(.init(.failure, "\(path): not an item, or damaged; run protectfs fsck to see damage"))
+        }
         return found.damaged.isEmpty ? .success : .failure
     }
 
@@ -204,6 +206,7 @@ enum SecretCommands {
             ("kind", .string(item.kind.name)), ("class", .string(item.protectionClass.canonicalName)),
             ("created", .integer(item.created / 1_000_000_000)), ("modified", .integer(item.modified / 1_000_000_000)),
             ("attributes", .object(attributes.map { JSONMember($0.key, value($0.value)) })),
+            ("bytes", .array(attributes.filter { $0.value.isBytes }.map { .string($0.key) })),
         ])
     }
 
@@ -254,5 +257,12 @@ enum SecretCommands {
             }
         case .memory(let error): ErrorMessages.memory(error)
         }
+    }
+}
+
+extension SecretAttribute {
+    /// Whether it is not text, and so shown as hexadecimal digits.
+    fileprivate var isBytes: Bool {
+        if case .bytes = self { true } else { false }
     }
 }

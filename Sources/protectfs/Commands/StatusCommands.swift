@@ -40,9 +40,10 @@ extension Command {
                     if arguments.operands.count == 1 { throw error }
                     code = .notMounted
                     lines.append(
-                        .fields([
-                            ("mountPoint", .string(entry.mountPoint.description)), ("error", .string(error.message)),
-                        ]))
+                        .fields(
+                            [
+                                ("mountPoint", .path(entry.mountPoint)), ("error", .string(error.message)),
+                            ] + error.fields()))
                     if !arguments.has("json") { Output.line((isFirst ? "" : "\n") + error.message) }
                 }
                 isFirst = false
@@ -93,8 +94,8 @@ enum StatusText {
     /// One mount as a table.
     static func table(_ report: StatusReport, _ entry: MountEntry) -> String {
         var table = Table("", "")
-        table.add("Mount point", report.mountPoint)
-        table.add("Volume", report.volume)
+        table.add("Mount point", report.mountPoint.description)
+        table.add("Volume", report.volume.description)
         table.add("State", "\(stateName(report.state)) since \(WallClock.local(report.since))")
         if report.state == .sweeping { table.add("Page cache", plaintext(report.sweepingFiles)) }
         table.add("Default class", report.defaultClass.canonicalName)

@@ -15,8 +15,8 @@ extension RunningMount {
         let statistics = frontend.statistics
         let delay = throttle.status
         var report = StatusReport()
-        report.volume = request.volume.description
-        report.mountPoint = entry.mountPoint.description
+        report.volume = source
+        report.mountPoint = entry.mountPoint
         report.volumeID = "\(access.bag.volumeID)"
         report.state = volume.keys.state
         if report.state == .sweeping { report.sweepingFiles = statistics.sweepingFiles }
@@ -38,7 +38,7 @@ extension RunningMount {
         let epochs = volume.content.epochs
         return .fields([
             ("uuid", .string("\(access.bag.volumeID)")), ("cipher", .string(access.bag.suite.name)),
-            ("stateFile", .optional(volume.options.isReadOnly ? nil : stateFile?.description)),
+            ("stateFile", .optional(path: volume.options.isReadOnly ? nil : stateFile)),
             ("ownEpochs", .array(epochs.own.map { .integer(Int64($0)) })),
             ("epochsEndedBadly", .array(epochs.endedBadly.map { .integer(Int64($0)) })),
             ("knownNodes", .integer(Int64(frontend.statistics.knownNodes))),

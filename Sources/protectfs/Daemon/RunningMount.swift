@@ -31,6 +31,8 @@ final class RunningMount: Sendable {
     let damage: DamageCount
     /// The mount's line in the mount table.
     let entry: MountEntry
+    /// The absolute path of the volume's directory.
+    let source: HostPath
     /// Ends the connection (fusectl). Opened while the mount exists, because its number is given to another one later.
     let abortFile: Descriptor?
     /// Whether the session still serves. A lock or unmount that the socket did not ask for holds the shared side, so that the
@@ -55,10 +57,11 @@ final class RunningMount: Sendable {
         // A record that cannot be read is reported when it is first used.
         try? volume.readUsualClass()
         point = try MountPoint(request.mountPoint)
-        let source: HostPath
-        do throws(SystemError) { source = try request.volume.absolute() } catch { throw ErrorMessages.system(error) }
+        do throws(SystemError) { source = MountLookup.simplified(try request.volume.absolute()) } catch {
+            throw ErrorMessages.system(error)
+        }
         frontend = Frontend(
-            volume: volume, options: request.options, source: MountLookup.simplified(source).description,
+            volume: volume, options: request.options, source: source.description,
             log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
         // Not the description, because that replaces bytes that are not text.
         let place = try FoundVolume.text(point.path)

@@ -1,8 +1,10 @@
 // Standard output and standard error. Only this file writes to them.
 
+import Control
 import Glibc
 import HostSystem
 import SodiumKit
+import Synchronization
 import VolumeFormat
 
 /// The program's two streams.
@@ -53,14 +55,14 @@ enum Output {
             try flush()
             return code
         } catch {
-            Self.error("\(what), but standard output cannot be written: \(error.reason)")
+            fail(.init(.unsaid, "\(what), but standard output cannot be written: \(error.reason)"))
             return .unsaid
         }
     }
 
     private static func end(_ error: SystemError) -> Never {
         // A reader that closed the pipe has read enough.
-        if error.code != EPIPE { Self.error("cannot write to standard output: \(error.reason)") }
+        if error.code != EPIPE { fail(.init(.failure, "cannot write to standard output: \(error.reason)")) }
         exit(ExitCode.failure.number)
     }
 
@@ -99,13 +101,37 @@ enum Output {
         do throws(SystemError) { try write(path.bytes + [UInt8(ascii: "\n")]) } catch { end(error) }
     }
 
-    /// Writes one line of error with the program's name.
-    static func error(_ message: String) { note("protectfs: \(oneLine(message))") }
+    /// Whether standard error gets JSON, too: with --json.
+    static var reportsJSON: Bool {
+        get { isJSON.load(ordering: .relaxed) }
+        set { isJSON.store(newValue, ordering: .relaxed) }
+    }
+    private static let isJSON = Atomic(false)
+    /// The beginning of each line of standard error that is not JSON.
+    private static let program = "protectfs: "
+
+    /// Reports a failure in one line of standard error.
+    ///
+    /// - Parameter exit: the exit code, if it is not that of the failure.
+    static func fail(_ failure: CommandFailure, exit: ExitCode? = nil) {
+        guard reportsJSON else { return error(failure.message) }
+        let fields = failure.fields(exit: exit) + [("message", .string(oneLine(failure.message)))]
+        toStandardError(JSONValue.fields([("error", .fields(fields))]).line)
+    }
+
+    /// Writes one line to standard error, after the program's name.
+    static func error(_ message: String) { note(program + oneLine(message)) }
 
     /// Writes one line to standard error.
     static func note(_ message: String) {
+        guard reportsJSON else { return toStandardError(message) }
+        let text = message.hasPrefix(program) ? String(message.dropFirst(program.count)) : message
+        toStandardError(JSONValue.fields([("note", .string(text))]).line)
+    }
+
+    private static func toStandardError(_ line: String) {
         let stream = Descriptor(taking: 2)
-        try? stream.write(message + "\n")
+        try? stream.write(line + "\n")
         _ = stream.release()
     }
 

@@ -134,13 +134,14 @@ struct CheckedVolume {
         }
         var code = ExitCode.success
         if let left {
-            Output.error(leftBehind(left))
+            Output.fail(.init(.failure, leftBehind(left)))
             code = .failure
         }
         do throws(CommandFailure) {
             try LocalState.pin(FoundVolume(found, holding: next), accept: outcome == .accepted)
         } catch {
-            Output.error("the keybag is changed, but this machine could not record it: \(error.message)")
+            Output.fail(
+                .init(.failure, "the keybag is changed, but this machine could not record it: \(error.message)"))
             code = .failure
         }
         return code
