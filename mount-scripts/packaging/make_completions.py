@@ -51,50 +51,116 @@ def kind(value):
 # bash
 
 BASH = r"""
+# Sets `words` to the words of the line, and `at` to the number of the current one: bash itself also splits at = and :.
+_protectfs_split() {
+    local line=$COMP_LINE rest i
+    words=() at=0
+    for i in "${!COMP_WORDS[@]}"; do
+        rest=${line#"${line%%[![:space:]]*}"}
+        if [ "$i" -gt 0 ] && [ "$rest" = "$line" ]; then
+            words[-1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+        line=${rest#"${COMP_WORDS[i]}"}
+        [ "$i" -ne "$COMP_CWORD" ] || at=$((${#words[@]} - 1))
+    done
+}
+
+# Sets `plain` to the word $1 without its quoting.
+_protectfs_unquote() {
+    local rest=$1 quote= character
+    plain=
+    while [ -n "$rest" ]; do
+        character=${rest:0:1} rest=${rest:1}
+        if [ "$character" = \\ ] && [ "$quote" != "'" ]; then
+            plain+=${rest:0:1} rest=${rest:1}
+        elif [ -z "$quote" ] && [[ $character == [\"\'] ]]; then
+            quote=$character
+        elif [ "$character" = "$quote" ]; then
+            quote=
+        else
+            plain+=$character
+        fi
+    done
+}
+
+# Adds the mount points of protectfs that begin with $1, in the form in which it is typed.
+_protectfs_mount_points() {
+    local id parent device root point rest base= shown=
+    case $1 in
+    "" | /*) ;;
+    "~/"*) base=$HOME/ shown="~/" ;;
+    *) base=$PWD/ ;;
+    esac
+    while read -r id parent device root point rest; do
+        [[ $rest == *" - fuse.protectfs "* ]] || continue
+        # The kernel writes a space as \040.
+        printf -v point %b "${point//\\/\\0}"
+        [[ $point == "$base"* ]] || continue
+        point=$shown${point#"$base"}
+        [[ $point != "$1"* ]] || COMPREPLY+=("$point")
+    done </proc/self/mountinfo
+}
+
+# Adds the words of $1 that begin with $2.
+_protectfs_choose() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2"); }
+
 # Fills COMPREPLY with what completes a value of kind $1 that begins with $2.
 _protectfs_value() {
-    local line prefix=
+    local prefix= last plain word given
     case $1 in
-    path) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
-    directory) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
-    command) mapfile -t COMPREPLY < <(compgen -c -f -- "$2" | sort -u) ;;
-    words:*) line=${1#words:}; mapfile -t COMPREPLY < <(compgen -W "${line//,/ }" -- "$2") ;;
+    path) compopt -o default 2>/dev/null ;;
+    directory) compopt -o dirnames 2>/dev/null ;;
+    command) mapfile -t COMPREPLY < <(compgen -c -- "$2" | sort -u); compopt -o default 2>/dev/null ;;
+    words:*) word=${1#words:}; _protectfs_choose "${word//,/ }" "$2" ;;
     mountPoint)
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -d -- "$2")
-        while IFS= read -r line; do
-            [[ $line == "$2"* ]] && COMPREPLY+=("$line")
-        done < <(findmnt -ln -o TARGET -t fuse.protectfs 2>/dev/null)
+        _protectfs_unquote "$2"
+        _protectfs_mount_points "$plain"
         ;;
     mountOptions)
-        [[ $2 == *,* ]] && prefix=${2%,*},
         compopt -o nospace 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$_protectfs_mount_options" -- "${2##*,}")
+        last=${2##*,} prefix=${2%"$last"}
+        if [[ $last == *=* ]]; then
+            _protectfs_choose "$_protectfs_mount_values" "$last"
+        else
+            _protectfs_choose "$_protectfs_mount_options" "$last"
+        fi
+        given=("${COMPREPLY[@]}") COMPREPLY=()
+        for word in "${given[@]}"; do
+            [[ ,$prefix == *",${word%%=*}"[,=]* ]] || COMPREPLY+=("$prefix$word")
+        done
         ;;
     esac
+    # Bash replaces what is behind the last = or :.
+    last=${COMP_WORDS[COMP_CWORD]}
+    case $last in = | : | :=) last= ;; esac
+    prefix=${2%"$last"}
+    COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
 }
 
 _protectfs() {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]-}
-    local first=2 index=0 options= operands= subcommands= kind= word
+    local words at first=2 index=0 options= operands= subcommands= kind= word
     COMPREPLY=()
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$_protectfs_words --help --version" -- "$current")
+    _protectfs_split
+    local current=${words[at]} previous=${words[at - 1]} command=${words[1]-}
+    if [ "$at" -eq 1 ]; then
+        _protectfs_choose "$_protectfs_words --help --version" "$current"
         return
     fi
     _protectfs_subcommands "$command"
     if [ -n "$subcommands" ]; then
-        if [ "$COMP_CWORD" -eq 2 ]; then
-            mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$current")
+        if [ "$at" -eq 2 ]; then
+            _protectfs_choose "$subcommands" "$current"
             return
         fi
-        command="$command ${COMP_WORDS[2]}" first=3
+        command="$command ${words[2]}" first=3
     fi
-    # Bash takes --name=value for three words.
-    if [ "$current" = = ]; then
-        current=
-    elif [ "$previous" = = ]; then
-        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    if [[ $current == --*=* ]]; then
+        _protectfs_option "${current%%=*}"
+        [ -z "$kind" ] || _protectfs_value "$kind" "${current#*=}"
+        return
     fi
     _protectfs_option "$previous"
     if [ -n "$kind" ]; then
@@ -103,15 +169,14 @@ _protectfs() {
     fi
     _protectfs_command "$command"
     if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$current")
+        _protectfs_choose "$options --help" "$current"
         return
     fi
     # Which operand it is: options and their values do not count.
-    while [ "$first" -lt "$COMP_CWORD" ]; do
-        word=${COMP_WORDS[first]} kind=
+    while [ "$first" -lt "$at" ]; do
+        word=${words[first]} kind=
         _protectfs_option "$word"
         if [ -n "$kind" ]; then
-            [ "${COMP_WORDS[first + 1]-}" != = ] || first=$((first + 1))
             first=$((first + 1))
         elif [[ $word != -* ]]; then
             index=$((index + 1))
@@ -128,7 +193,7 @@ _protectfs() {
     kind=${1%…}
     if [ "$kind" = commandName ]; then
         subcommands=$_protectfs_words
-        [ "$COMP_CWORD" -eq 2 ] || { subcommands=; _protectfs_subcommands "$previous"; }
+        [ "$at" -eq 2 ] || { subcommands=; _protectfs_subcommands "$previous"; }
         kind="words:${subcommands// /,}"
     fi
     _protectfs_value "$kind" "$current"
@@ -139,7 +204,8 @@ complete -F _protectfs protectfs
 
 def bash(commands, words, options):
     lines = [NOTE.format("bash"), "", f'_protectfs_words="{" ".join(words)}"',
-             f'_protectfs_mount_options="{" ".join(mount_words(options))}"', "",
+             f'_protectfs_mount_options="{" ".join(option["name"] + ("=" if option["value"] else "") for option in options)}"',
+             f'_protectfs_mount_values="{" ".join(word for word in mount_words(options) if word.partition("=")[2])}"', "",
              "# Sets what may follow the word $1.", "_protectfs_subcommands() {", "    case $1 in"]
     lines += [f'    {word}) subcommands="{" ".join(found)}" ;;' for word, found in groups(words).items()]
     lines += ["    esac", "}", "", "# Sets the kind of value that option $1 takes.", "_protectfs_option() {", "    case $1 in"]
@@ -168,9 +234,20 @@ def bash(commands, words, options):
 
 ZSH = r"""
 _protectfs_mount_points() {
-    local -a points
-    points=("${(@f)$(findmnt -ln -o TARGET -t fuse.protectfs 2>/dev/null)}")
-    _alternative 'mounts:mount point:compadd -a points' 'directories:directory:_directories'
+    local -a points expl
+    local line base=
+    for line in "${(@f)$(</proc/self/mountinfo)}"; do
+        # The kernel writes a space as \040.
+        [[ $line != *' - fuse.protectfs '* ]] || points+=("${(g:o:)${${(s: :)line}[5]}}")
+    done
+    # As it is typed: from the home directory, or from the current one.
+    if compset -P '\~/'; then
+        base=$HOME/
+    elif [[ -n $PREFIX && $PREFIX != /* ]]; then
+        base=$PWD/
+    fi
+    points=("${(@)${(@M)points:#${(b)base}*}#$base}")
+    _wanted mounts expl 'mount point' compadd -a points
 }
 """
 
@@ -186,7 +263,7 @@ def zsh_action(value):
         return "(" + " ".join(value["words"]) + ")"
     return {"path": "_files", "directory": "_directories", "mountPoint": "_protectfs_mount_points",
             "command": "_command_names -e", "mountOptions": "_protectfs_mount_options",
-            "commandName": "_protectfs_commands"}.get(value["kind"], " ")
+            "commandName": "_protectfs_named_command"}.get(value["kind"], " ")
 
 
 def zsh_option(option):
@@ -213,7 +290,10 @@ def zsh(commands, words, options):
         meaning = zsh_text(option["meaning"] or "for the kernel", "[]:")[1:-1]
         lines.append(f"        '{option['name']}[{meaning}]{value}' \\")
     lines[-1] = lines[-1].removesuffix(" \\")
-    lines += ["}"] + ZSH.rstrip().split("\n") + ["", "_protectfs() {", "    local -a commands",
+    lines += ["}", "", "# The words of a command after protectfs help.", "_protectfs_named_command() {", "    case $CURRENT,$words[2] in",
+              "    2,*) _protectfs_commands ;;"]
+    lines += [f"    3,{word}) compadd {' '.join(found)} ;;" for word, found in groups(words).items()]
+    lines += ["    esac", "}"] + ZSH.rstrip().split("\n") + ["", "_protectfs() {", "    local -a commands",
               "    if (( CURRENT == 2 )); then", "        _protectfs_commands", "        return", "    fi",
               "    shift words", "    (( CURRENT-- ))", "    local command=$words[1]", "    case $command in"]
     lines += [f"    {'|'.join(groups(words))})", "        if (( CURRENT == 2 )); then", "            case $command in"]
@@ -254,9 +334,27 @@ function __protectfs_in
     test (count $words) -ge $count; and test "$words[1..$count]" = "$argv"
 end
 
+# The mount points of protectfs in the form in which the word is typed, each with a byte 0 behind it.
 function __protectfs_mount_points
-    findmnt -ln -o TARGET -t fuse.protectfs 2>/dev/null
-    __fish_complete_directories (commandline -ct)
+    set -l typed (commandline -ct)
+    set -l base
+    set -l shown ''
+    if string match -q -- '~/*' $typed
+        set base $HOME/
+        set shown '~/'
+    else if test -n "$typed"; and not string match -q -- '/*' $typed; and not string match -qr -- '^[\'"]' $typed
+        set base $PWD/
+    end
+    while read -l line
+        string match -q -- '* - fuse.protectfs *' $line; or continue
+        # The kernel writes a space as \040.
+        set -l point (printf %b (string replace -a '\\' '\\0' -- (string split ' ' -- $line)[5]) | string collect -N)
+        if test -z "$base"
+            printf '%s\0' $point
+        else if test (string sub -l (string length -- "$base") -- $point | string collect) = "$base"
+            printf '%s\0' $shown(string sub -s (math (string length -- "$base") + 1) -- $point | string collect)
+        end
+    end </proc/self/mountinfo
 end
 """
 
@@ -270,7 +368,7 @@ def fish_value(value):
     if value["words"]:
         return " -f -a " + fish_text(" ".join(value["words"]))
     found = {"path": " -F", "text": " -f", "directory": " -f -a '(__fish_complete_directories (commandline -ct))'",
-             "mountPoint": " -f -a '(__protectfs_mount_points)'", "command": " -f -a '(__fish_complete_command)'",
+             "mountPoint": " -f -a '(__protectfs_mount_points | string split0)'", "command": " -f -a '(__fish_complete_command)'",
              "mountOptions": " -f -a '(__fish_complete_list , __protectfs_mount_options)'"}
     return found[value["kind"]]
 

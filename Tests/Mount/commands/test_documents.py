@@ -79,31 +79,7 @@ def test_help(environment):
     environment.cell("help class", True, "\n  set " in harness.protectfs("help", "class").stdout)
 
 
-def complete(*words):
-    """What the completion of bash offers for the last word."""
-    script = (f'source "{os.path.join(COMPLETIONS, "protectfs.bash")}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _protectfs; '
-              'printf "%s\\n" "${COMPREPLY[@]}"')
-    return harness.run("bash", "-c", script, "bash", "protectfs", *words).stdout.split("\n")[:-1]
-
-
-def test_completions(environment):
-    for command in commands():
-        offered = complete(*command["name"].split(), "--")
-        environment.cell(f"bash: {command['name']}", sorted(f"--{option['name']}" for option in command["options"]),
-                         sorted(offered))
-    classes, passwords = list(harness.CLASSES.values()), os.path.join("/etc", "passwd")
-    defaults = sorted(classes + ["inherit"])
-    for words, wanted in (
-            (["class", ""], ["get", "set", "list"]), (["class", "set", ""], defaults),
-            (["class", "set", "-R", ""], defaults), (["class", "set", "none", "/etc/passw"], [passwords]),
-            (["secret", "set", "--class", ""], classes), (["init", "--cipher", "=", "aes"], ["aes-256-gcm"]),
-            (["init", "--device-key", "/etc/passw"], [passwords]), (["wait", "--timeout", ""], [""]),
-            (["mount", "-o", "ro,allow"], ["ro,allow_dev", "ro,allow_other", "ro,allow_suid"]), (["help", "recovery", ""], ["new", "use"]),
-            (["unlock", "--passphrase-command", "printen"], ["printenv"])):
-        environment.cell(f"bash: {' '.join(words)}", sorted(wanted), sorted(
-            word for word in complete(*words) if word != passwords + "-"))
-    mount = environment.mount(unlock=False)
-    environment.cell("bash: mount points", True, mount.path in complete("lock", mount.path[:-1]))
+def test_completions_are_scripts(environment):
     for shell, flag, name in (("bash", "-n", "protectfs.bash"), ("zsh", "-n", "_protectfs"),
                               ("fish", "--no-execute", "protectfs.fish")):
         if not shutil.which(shell):

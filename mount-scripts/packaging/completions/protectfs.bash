@@ -1,7 +1,8 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
 _protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed help version"
-_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none"
 
 # Sets what may follow the word $1.
 _protectfs_subcommands() {
@@ -64,50 +65,116 @@ _protectfs_command() {
     esac
 }
 
+# Sets `words` to the words of the line, and `at` to the number of the current one: bash itself also splits at = and :.
+_protectfs_split() {
+    local line=$COMP_LINE rest i
+    words=() at=0
+    for i in "${!COMP_WORDS[@]}"; do
+        rest=${line#"${line%%[![:space:]]*}"}
+        if [ "$i" -gt 0 ] && [ "$rest" = "$line" ]; then
+            words[-1]+=${COMP_WORDS[i]}
+        else
+            words+=("${COMP_WORDS[i]}")
+        fi
+        line=${rest#"${COMP_WORDS[i]}"}
+        [ "$i" -ne "$COMP_CWORD" ] || at=$((${#words[@]} - 1))
+    done
+}
+
+# Sets `plain` to the word $1 without its quoting.
+_protectfs_unquote() {
+    local rest=$1 quote= character
+    plain=
+    while [ -n "$rest" ]; do
+        character=${rest:0:1} rest=${rest:1}
+        if [ "$character" = \\ ] && [ "$quote" != "'" ]; then
+            plain+=${rest:0:1} rest=${rest:1}
+        elif [ -z "$quote" ] && [[ $character == [\"\'] ]]; then
+            quote=$character
+        elif [ "$character" = "$quote" ]; then
+            quote=
+        else
+            plain+=$character
+        fi
+    done
+}
+
+# Adds the mount points of protectfs that begin with $1, in the form in which it is typed.
+_protectfs_mount_points() {
+    local id parent device root point rest base= shown=
+    case $1 in
+    "" | /*) ;;
+    "~/"*) base=$HOME/ shown="~/" ;;
+    *) base=$PWD/ ;;
+    esac
+    while read -r id parent device root point rest; do
+        [[ $rest == *" - fuse.protectfs "* ]] || continue
+        # The kernel writes a space as \040.
+        printf -v point %b "${point//\\/\\0}"
+        [[ $point == "$base"* ]] || continue
+        point=$shown${point#"$base"}
+        [[ $point != "$1"* ]] || COMPREPLY+=("$point")
+    done </proc/self/mountinfo
+}
+
+# Adds the words of $1 that begin with $2.
+_protectfs_choose() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$2"); }
+
 # Fills COMPREPLY with what completes a value of kind $1 that begins with $2.
 _protectfs_value() {
-    local line prefix=
+    local prefix= last plain word given
     case $1 in
-    path) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
-    directory) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$2") ;;
-    command) mapfile -t COMPREPLY < <(compgen -c -f -- "$2" | sort -u) ;;
-    words:*) line=${1#words:}; mapfile -t COMPREPLY < <(compgen -W "${line//,/ }" -- "$2") ;;
+    path) compopt -o default 2>/dev/null ;;
+    directory) compopt -o dirnames 2>/dev/null ;;
+    command) mapfile -t COMPREPLY < <(compgen -c -- "$2" | sort -u); compopt -o default 2>/dev/null ;;
+    words:*) word=${1#words:}; _protectfs_choose "${word//,/ }" "$2" ;;
     mountPoint)
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -d -- "$2")
-        while IFS= read -r line; do
-            [[ $line == "$2"* ]] && COMPREPLY+=("$line")
-        done < <(findmnt -ln -o TARGET -t fuse.protectfs 2>/dev/null)
+        _protectfs_unquote "$2"
+        _protectfs_mount_points "$plain"
         ;;
     mountOptions)
-        [[ $2 == *,* ]] && prefix=${2%,*},
         compopt -o nospace 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$_protectfs_mount_options" -- "${2##*,}")
+        last=${2##*,} prefix=${2%"$last"}
+        if [[ $last == *=* ]]; then
+            _protectfs_choose "$_protectfs_mount_values" "$last"
+        else
+            _protectfs_choose "$_protectfs_mount_options" "$last"
+        fi
+        given=("${COMPREPLY[@]}") COMPREPLY=()
+        for word in "${given[@]}"; do
+            [[ ,$prefix == *",${word%%=*}"[,=]* ]] || COMPREPLY+=("$prefix$word")
+        done
         ;;
     esac
+    # Bash replaces what is behind the last = or :.
+    last=${COMP_WORDS[COMP_CWORD]}
+    case $last in = | : | :=) last= ;; esac
+    prefix=${2%"$last"}
+    COMPREPLY=("${COMPREPLY[@]#"$prefix"}")
 }
 
 _protectfs() {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]-}
-    local first=2 index=0 options= operands= subcommands= kind= word
+    local words at first=2 index=0 options= operands= subcommands= kind= word
     COMPREPLY=()
-    if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W "$_protectfs_words --help --version" -- "$current")
+    _protectfs_split
+    local current=${words[at]} previous=${words[at - 1]} command=${words[1]-}
+    if [ "$at" -eq 1 ]; then
+        _protectfs_choose "$_protectfs_words --help --version" "$current"
         return
     fi
     _protectfs_subcommands "$command"
     if [ -n "$subcommands" ]; then
-        if [ "$COMP_CWORD" -eq 2 ]; then
-            mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$current")
+        if [ "$at" -eq 2 ]; then
+            _protectfs_choose "$subcommands" "$current"
             return
         fi
-        command="$command ${COMP_WORDS[2]}" first=3
+        command="$command ${words[2]}" first=3
     fi
-    # Bash takes --name=value for three words.
-    if [ "$current" = = ]; then
-        current=
-    elif [ "$previous" = = ]; then
-        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    if [[ $current == --*=* ]]; then
+        _protectfs_option "${current%%=*}"
+        [ -z "$kind" ] || _protectfs_value "$kind" "${current#*=}"
+        return
     fi
     _protectfs_option "$previous"
     if [ -n "$kind" ]; then
@@ -116,15 +183,14 @@ _protectfs() {
     fi
     _protectfs_command "$command"
     if [[ $current == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$options --help" -- "$current")
+        _protectfs_choose "$options --help" "$current"
         return
     fi
     # Which operand it is: options and their values do not count.
-    while [ "$first" -lt "$COMP_CWORD" ]; do
-        word=${COMP_WORDS[first]} kind=
+    while [ "$first" -lt "$at" ]; do
+        word=${words[first]} kind=
         _protectfs_option "$word"
         if [ -n "$kind" ]; then
-            [ "${COMP_WORDS[first + 1]-}" != = ] || first=$((first + 1))
             first=$((first + 1))
         elif [[ $word != -* ]]; then
             index=$((index + 1))
@@ -141,7 +207,7 @@ _protectfs() {
     kind=${1%…}
     if [ "$kind" = commandName ]; then
         subcommands=$_protectfs_words
-        [ "$COMP_CWORD" -eq 2 ] || { subcommands=; _protectfs_subcommands "$previous"; }
+        [ "$at" -eq 2 ] || { subcommands=; _protectfs_subcommands "$previous"; }
         kind="words:${subcommands// /,}"
     fi
     _protectfs_value "$kind" "$current"

@@ -15,9 +15,27 @@ function __protectfs_in
     test (count $words) -ge $count; and test "$words[1..$count]" = "$argv"
 end
 
+# The mount points of protectfs in the form in which the word is typed, each with a byte 0 behind it.
 function __protectfs_mount_points
-    findmnt -ln -o TARGET -t fuse.protectfs 2>/dev/null
-    __fish_complete_directories (commandline -ct)
+    set -l typed (commandline -ct)
+    set -l base
+    set -l shown ''
+    if string match -q -- '~/*' $typed
+        set base $HOME/
+        set shown '~/'
+    else if test -n "$typed"; and not string match -q -- '/*' $typed; and not string match -qr -- '^[\'"]' $typed
+        set base $PWD/
+    end
+    while read -l line
+        string match -q -- '* - fuse.protectfs *' $line; or continue
+        # The kernel writes a space as \040.
+        set -l point (printf %b (string replace -a '\\' '\\0' -- (string split ' ' -- $line)[5]) | string collect -N)
+        if test -z "$base"
+            printf '%s\0' $point
+        else if test (string sub -l (string length -- "$base") -- $point | string collect) = "$base"
+            printf '%s\0' $shown(string sub -s (math (string length -- "$base") + 1) -- $point | string collect)
+        end
+    end </proc/self/mountinfo
 end
 
 function __protectfs_mount_options
@@ -167,31 +185,31 @@ complete -c protectfs -n '__protectfs_in mount' -l accept-keybag -d 'accept a ke
 complete -c protectfs -n '__protectfs_in mount' -l previous-keybag -d 'use the keybag from before a change that a crash interrupted'
 complete -c protectfs -n '__protectfs_in mount' -l accept-copy -d 'mount a copy of a volume for the first time while the other one is mounted'
 complete -c protectfs -n '__protectfs_in mount' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in unmount' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in unmount' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in unmount' -l force -d 'end the mount at once, even if programs use it here or elsewhere; what they have written is stored as far as possible'
 complete -c protectfs -n '__protectfs_in unmount' -l grace -r -f -d 'lock at once, give programs this time to close their files, and then end the mount as --force does'
 complete -c protectfs -n '__protectfs_in unmount' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in status' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in status' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in status' -l all -d 'show all of your mounts, as without a mount point; as root, those of every user'
 complete -c protectfs -n '__protectfs_in status' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in status' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in unlock' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in unlock' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in unlock' -l passphrase-file -r -F -d 'read the passphrase from the first line of FILE; - is standard input'
 complete -c protectfs -n '__protectfs_in unlock' -l passphrase-command -r -f -a '(__fish_complete_command)' -d 'run CMD and read the passphrase from the first line of its output'
 complete -c protectfs -n '__protectfs_in unlock' -l recovery-file -r -F -d 'read a recovery code from the first line of FILE, in place of a passphrase; - is standard input'
 complete -c protectfs -n '__protectfs_in unlock' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in lock' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in lock' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in lock' -l grace -r -f -d 'how long to wait for programs that asked for it (default: 5)'
 complete -c protectfs -n '__protectfs_in lock' -l all -d 'lock all of your mounts; as root, those of every user'
 complete -c protectfs -n '__protectfs_in lock' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in lock' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in wait' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in wait' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in wait' -l unlocked -d 'wait until the volume is unlocked'
 complete -c protectfs -n '__protectfs_in wait' -l locked -d 'wait until the volume is locked; before the first unlock it counts as locked'
 complete -c protectfs -n '__protectfs_in wait' -l first-unlock -d 'wait until the volume has been unlocked once since mounting'
 complete -c protectfs -n '__protectfs_in wait' -l timeout -r -f -d 'give up after this time (default: never)'
 complete -c protectfs -n '__protectfs_in wait' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in watch' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in watch' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in watch' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in watch' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in class get' -F
@@ -207,7 +225,7 @@ complete -c protectfs -n '__protectfs_in class list' -F
 complete -c protectfs -n '__protectfs_in class list' -s R -l recursive -d 'include everything below each directory'
 complete -c protectfs -n '__protectfs_in class list' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in class list' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in secret set' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in secret set' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in secret set' -f
 complete -c protectfs -n '__protectfs_in secret set' -l class -r -f -a 'complete completeUnlessOpen completeUntilFirstUserAuthentication none' -d 'protect the secret with this class (default: the item\'s class, complete for a new item)'
 complete -c protectfs -n '__protectfs_in secret set' -s a -l attribute -r -f -d 'an attribute, such as service=mail; an empty value (service=) means that the item has none'
@@ -216,18 +234,18 @@ complete -c protectfs -n '__protectfs_in secret set' -l file -r -F -d 'read the 
 complete -c protectfs -n '__protectfs_in secret set' -l line -d 'read only the first line, without its newline'
 complete -c protectfs -n '__protectfs_in secret set' -l new -d 'fail if the item exists'
 complete -c protectfs -n '__protectfs_in secret set' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in secret get' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in secret get' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in secret get' -f
 complete -c protectfs -n '__protectfs_in secret get' -s a -l attribute -r -f -d 'an attribute, such as service=mail; an empty value (service=) means that the item has none'
 complete -c protectfs -n '__protectfs_in secret get' -l internet -d 'the item is an Internet password, with the attributes server, protocol, port and path instead of service'
 complete -c protectfs -n '__protectfs_in secret get' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in secret list' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in secret list' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in secret list' -f
 complete -c protectfs -n '__protectfs_in secret list' -s a -l attribute -r -f -d 'an attribute, such as service=mail; an empty value (service=) means that the item has none'
 complete -c protectfs -n '__protectfs_in secret list' -l internet -d 'the item is an Internet password, with the attributes server, protocol, port and path instead of service'
 complete -c protectfs -n '__protectfs_in secret list' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in secret list' -s h -l help -d 'show this help'
-complete -c protectfs -n '__protectfs_in secret delete' -f -a '(__protectfs_mount_points)'
+complete -c protectfs -n '__protectfs_in secret delete' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in secret delete' -f
 complete -c protectfs -n '__protectfs_in secret delete' -s a -l attribute -r -f -d 'an attribute, such as service=mail; an empty value (service=) means that the item has none'
 complete -c protectfs -n '__protectfs_in secret delete' -l internet -d 'the item is an Internet password, with the attributes server, protocol, port and path instead of service'
