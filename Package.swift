@@ -21,7 +21,7 @@ func module(_ name: String, uses dependencies: [String] = [], tests support: [St
     ]
 }
 
-// IPsec-MB is Intel's; elsewhere libsodium does everything.
+// IPsec-MB is Intel's; elsewhere OpenSSL does its work.
 #if arch(x86_64)
     let cipherLibraries: [Target] = [
         .systemLibrary(name: "CIPSecMB", providers: [.apt(["libipsec-mb-dev"])])
@@ -34,6 +34,7 @@ let libraries: [Target] = [
     .systemLibrary(name: "CFuse3", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .systemLibrary(name: "CZxcvbn", providers: [.apt(["libzxcvbn-dev"])]),
+    .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("crypto")]),
     .target(name: "CLinuxShim"),
     .target(name: "CConnectionGuard"),
 ]
@@ -54,7 +55,9 @@ let testSupport: [Target] = [
 let modules: [[Target]] = [
     module("HostSystem", uses: ["CLinuxShim"]),
     module("VolumeFormat"),
-    module("SodiumKit", uses: ["CSodium"] + cipherLibraries.map(\.name) + ["CLinuxShim", "HostSystem", "VolumeFormat"]),
+    module(
+        "SodiumKit",
+        uses: ["CSodium", "COpenSSL"] + cipherLibraries.map(\.name) + ["CLinuxShim", "HostSystem", "VolumeFormat"]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
     module("BackingStore", uses: ["CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),

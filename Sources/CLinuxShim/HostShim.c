@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -95,6 +96,11 @@ int pfs_pidfd_open(int pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 #define SHORT(n) "pxor %%xmm" #n ", %%xmm" #n "\n\t"
 #define LONG(n) "vpxorq %%zmm" #n ", %%zmm" #n ", %%zmm" #n "\n\t"
 
+int pfs_has_aes_instructions(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("aes") && __builtin_cpu_supports("pclmul");
+}
+
 void pfs_clear_vector_registers(void) {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f"))
@@ -110,6 +116,11 @@ void pfs_clear_vector_registers(void) {
 #elif defined(__aarch64__)
 #define ZERO(n) "movi v" #n ".2d, #0\n\t"
 
+int pfs_has_aes_instructions(void) {
+    const unsigned long needed = HWCAP_AES | HWCAP_PMULL;
+    return (getauxval(AT_HWCAP) & needed) == needed;
+}
+
 void pfs_clear_vector_registers(void) {
     __asm__ volatile(
         ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5) ZERO(6) ZERO(7) ZERO(8) ZERO(9) ZERO(10) ZERO(11) ZERO(12)
@@ -119,5 +130,7 @@ void pfs_clear_vector_registers(void) {
         "v25", "v26", "v27", "v28", "v29", "v30", "v31");
 }
 #else
+int pfs_has_aes_instructions(void) { return 0; }
+
 void pfs_clear_vector_registers(void) {}
 #endif

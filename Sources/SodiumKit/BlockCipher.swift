@@ -1,4 +1,4 @@
-// The cipher of one extent: an expanded key in locked memory that seals and opens blocks without allocating.
+// The cipher of one extent: a key in locked memory that seals and opens blocks without allocating.
 
 internal import CSodium
 package import VolumeFormat
@@ -20,36 +20,34 @@ package struct BlockPlace: Equatable, Sendable {
     }
 }
 
-/// One expanded key. Sealing and opening are thread-safe and allocate nothing.
+/// The key of one extent. Sealing and opening are thread-safe and allocate nothing. They leave no plaintext in the vector
+/// registers, from where it would get to the stack. IPsec-MB clears these itself.
 @safe package final class BlockCipher: @unchecked Sendable {
     /// The suite that it was made for.
     package let suite: CipherSuite
     /// The code that runs it.
     package let backend: CipherBackend
-    /// The expanded key, or for XChaCha20-Poly1305 the key itself. Aligned to 64.
+    /// IPsec-MB's expanded key, or for the others the key itself. Aligned to 64.
     private let slot: Slot
 
     /// Expands `key`.
     ///
-    /// - Parameter backend: nil takes the fastest. A backend that cannot run here is a programming error, and so is a suite
-    ///   that is not available (`CipherSuite.isAvailable`).
+    /// - Parameter backend: nil takes the best. A backend that cannot run the suite here is a programming error: `SelfTest`
+    ///   has refused a machine that has none.
     package init(suite: CipherSuite, key: borrowing SecretKey, backend: CipherBackend? = nil) throws(SodiumError) {
         initializeSodium()
-        guard let backend = backend ?? CipherBackend.best(for: suite), backend.isAvailable(for: suite) else {
-            fatalError("\(suite) cannot run on this machine")
-        }
+        let backend = backend ?? CipherBackend.best(for: suite)
+        guard backend.isAvailable(for: suite) else { fatalError("\(backend) cannot run \(suite) on this machine") }
         self.suite = suite
         self.backend = backend
+        if backend == .openSSL { try OpenSSL.prepareThread() }
         slot = try Slots.ciphers.take()
-        switch (backend, suite) {
-        case (.sodium, .aes256GCM):
-            // The slot is larger than the state (512 bytes) and has its alignment of 16.
-            unsafe _ = crypto_aead_aes256gcm_beforenm(state, key.pointer)
-        case (.ipsecMB, _):
+        switch backend {
+        case .ipsecMB:
             #if arch(x86_64)
                 if let library = IPsecMB.shared { unsafe library.expand(key, into: slot.pointer) }
             #endif
-        case (.sodium, .xChaCha20Poly1305):
+        case .openSSL, .sodium:
             unsafe slot.pointer.copyMemory(from: key.pointer, byteCount: SecretKey.byteCount)
         }
     }
@@ -187,31 +185,31 @@ package struct BlockPlace: Equatable, Sendable {
         precondition(place.tag >= 0 && place.tag <= count - CipherSuite.tagLength)
     }
 
-    private var state: UnsafeMutablePointer<crypto_aead_aes256gcm_state> {
-        unsafe slot.pointer.assumingMemoryBound(to: crypto_aead_aes256gcm_state.self)
+    /// The key in the slot, for the libraries that expand it themselves.
+    private var key: UnsafePointer<UInt8> {
+        unsafe UnsafePointer(slot.pointer.assumingMemoryBound(to: UInt8.self))
     }
 
     private func seal(
         _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>, count: Int,
         nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer, tag: UnsafeMutablePointer<UInt8>
     ) {
-        let data = unsafe associatedData.bytes
-        let dataCount = UInt64(associatedData.count)
-        switch (backend, suite) {
-        case (.ipsecMB, _):
+        switch backend {
+        case .ipsecMB:
             #if arch(x86_64)
                 guard let library = IPsecMB.shared else { return }
                 unsafe library.seal(
                     key: slot.pointer, output, input, count: count, nonce: nonce, associatedData: associatedData,
                     tag: tag)
             #endif
-        case (.sodium, .aes256GCM):
-            unsafe _ = crypto_aead_aes256gcm_encrypt_detached_afternm(
-                output, tag, nil, input, UInt64(count), data, dataCount, nil, nonce, state)
-        case (.sodium, .xChaCha20Poly1305):
+        case .openSSL:
+            unsafe OpenSSL.seal(
+                key: key, output, input, count: count, nonce: nonce, associatedData: associatedData, tag: tag)
+            wipeVectorRegisters()
+        case .sodium:
             unsafe _ = crypto_aead_xchacha20poly1305_ietf_encrypt_detached(
-                output, tag, nil, input, UInt64(count), data, dataCount, nil, nonce,
-                slot.pointer.assumingMemoryBound(to: UInt8.self))
+                output, tag, nil, input, UInt64(count), associatedData.bytes, UInt64(associatedData.count), nil, nonce,
+                key)
         }
     }
 
@@ -219,10 +217,9 @@ package struct BlockPlace: Equatable, Sendable {
         _ output: UnsafeMutablePointer<UInt8>, _ input: UnsafePointer<UInt8>, count: Int,
         nonce: UnsafePointer<UInt8>, associatedData: UnsafeRawBufferPointer, tag: UnsafePointer<UInt8>
     ) -> Bool {
-        let data = unsafe associatedData.bytes
-        let dataCount = UInt64(associatedData.count)
-        switch (backend, suite) {
-        case (.ipsecMB, _):
+        let isRight: Bool
+        switch backend {
+        case .ipsecMB:
             #if arch(x86_64)
                 guard let library = IPsecMB.shared else { return false }
                 return unsafe library.open(
@@ -231,21 +228,17 @@ package struct BlockPlace: Equatable, Sendable {
             #else
                 return false
             #endif
-        case (.sodium, .aes256GCM):
-            if unsafe crypto_aead_aes256gcm_decrypt_detached_afternm(
-                output, nil, input, UInt64(count), tag, data, dataCount, nonce, state) == 0
-            {
-                return true
-            }
-        case (.sodium, .xChaCha20Poly1305):
-            if unsafe crypto_aead_xchacha20poly1305_ietf_decrypt_detached(
-                output, nil, input, UInt64(count), tag, data, dataCount, nonce,
-                slot.pointer.assumingMemoryBound(to: UInt8.self)) == 0
-            {
-                return true
-            }
+        case .openSSL:
+            isRight = unsafe OpenSSL.open(
+                key: key, output, input, count: count, nonce: nonce, associatedData: associatedData, tag: tag)
+            wipeVectorRegisters()
+        case .sodium:
+            isRight =
+                unsafe crypto_aead_xchacha20poly1305_ietf_decrypt_detached(
+                    output, nil, input, UInt64(count), tag, associatedData.bytes, UInt64(associatedData.count), nonce,
+                    key) == 0
         }
-        unsafe sodium_memzero(output, count)
-        return false
+        if !isRight { unsafe sodium_memzero(output, count) }
+        return isRight
     }
 }

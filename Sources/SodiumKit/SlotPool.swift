@@ -60,6 +60,8 @@ enum Slots {
     static let ciphers = SlotPool(slotSize: 1024, slabSize: 65_536)
     /// One per thread, for the state of running hashes and ciphers: 64 in a slab, so that the first slab suffices.
     static let scratch = SlotPool(slotSize: ThreadScratch.size, slabSize: 65_536)
+    /// One per thread that uses OpenSSL: 32 in a slab.
+    static let contexts = SlotPool(slotSize: OpenSSL.contextSize, slabSize: 65_536)
     static let bytes256 = SlotPool(slotSize: 256, slabSize: 16_384)
     static let bytes1024 = SlotPool(slotSize: 1024, slabSize: 16_384)
     static let bytes4096 = SlotPool(slotSize: 4096, slabSize: 16_384)

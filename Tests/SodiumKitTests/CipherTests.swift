@@ -1,4 +1,4 @@
-// Block ciphers: published vectors, and both implementations of AES-256-GCM against each other.
+// Block ciphers: published vectors, both implementations of AES-256-GCM against each other.
 
 import Testing
 import VolumeFormat
@@ -87,9 +87,8 @@ struct CipherTests {
         #expect(output == expected)
     }
 
-    @Test func bothImplementationsMakeTheSameBytes() throws {
-        guard CipherBackend.ipsecMB.isAvailable(for: .aes256GCM), CipherBackend.sodium.isAvailable(for: .aes256GCM)
-        else { return }
+    @Test(.enabled(if: CipherBackend.ipsecMB.isAvailable(for: .aes256GCM), "IPsec-MB is not for this processor"))
+    func bothImplementationsMakeTheSameBytes() throws {
         let sizes = [1, 15, 16, 17, 63, 64, 3932, 4060, 4096] + (0..<200).map { _ in Int.random(in: 1...9000) }
         for size in sizes {
             let keyBytes = randomArray(32)
@@ -97,9 +96,9 @@ struct CipherTests {
             let text = randomArray(size)
             let data = randomArray(Int.random(in: 0...80))
             let one = try sealed(.aes256GCM, .ipsecMB, keyBytes, nonce, text, data)
-            let other = try sealed(.aes256GCM, .sodium, keyBytes, nonce, text, data)
+            let other = try sealed(.aes256GCM, .openSSL, keyBytes, nonce, text, data)
             #expect(one == other, "\(size) bytes")
-            for backend in CipherBackend.allCases {
+            for backend in [CipherBackend.ipsecMB, .openSSL] {
                 let (isRight, plain) = try opened(.aes256GCM, backend, keyBytes, one, data)
                 #expect(isRight && plain == text, "\(backend), \(size) bytes")
             }
@@ -194,20 +193,20 @@ struct CipherTests {
         }
     }
 
-    @Test func aWipedCipherOpensNothing() throws {
+    @Test(arguments: backends)
+    func aWipedCipherOpensNothing(suite: CipherSuite, backend: CipherBackend) throws {
         let keyBytes = randomArray(32)
-        let best = try #require(CipherBackend.best(for: .aes256GCM))
-        let block = try sealed(.aes256GCM, best, keyBytes, randomArray(12), randomArray(100), [])
-        let cipher = try BlockCipher(suite: .aes256GCM, key: try key(keyBytes))
+        let block = try sealed(suite, backend, keyBytes, randomArray(suite.nonceLength), randomArray(100), [])
+        let cipher = try BlockCipher(suite: suite, key: try key(keyBytes), backend: backend)
         cipher.wipe()
         var buffer = block
-        #expect(!withMutableBytes(&buffer) { cipher.open(&$0, place(.aes256GCM, 100), associatedData: Span<UInt8>()) })
+        #expect(!withMutableBytes(&buffer) { cipher.open(&$0, place(suite, 100), associatedData: Span<UInt8>()) })
     }
 
     @Test func everyCipherIsMeasured() throws {
         let speeds = try measureCiphers(milliseconds: 2)
         #expect(speeds.count == backends.count)
         #expect(speeds.allSatisfy { $0.sealBytesPerSecond > 0 && $0.openBytesPerSecond > 0 })
-        #expect(speeds.filter(\.isUsed).count == CipherSuite.allCases.filter(\.isAvailable).count)
+        #expect(speeds.filter(\.isUsed).count == CipherSuite.allCases.count)
     }
 }

@@ -53,9 +53,7 @@ struct SecretTests {
         let mapping = try GuardedMapping(minimum: 10_000)
         #expect(mapping.byteCount == 12_288)
         let flags = unsafe try #require(memoryFlags(of: UInt(bitPattern: mapping.start)))
-        // lo: locked, dd: not dumped, wf: wiped on fork (proc_pid_smaps(5)). The sanitizers make mlock do nothing.
-        let isSanitized = ["__asan_init", "__tsan_init"].contains { (name: String) in unsafe dlsym(nil, name) != nil }
-        #expect(flags.isSuperset(of: isSanitized ? ["dd", "wf"] : ["lo", "dd", "wf"]))
+        #expect(flags.isSuperset(of: flagsOfSecrets))
         let guardFlags = unsafe try #require(memoryFlags(of: UInt(bitPattern: mapping.start) - 1))
         #expect(guardFlags.isDisjoint(with: ["rd", "wr"]))
     }
@@ -126,8 +124,14 @@ struct SecretTests {
     }
 }
 
+/// lo: locked, dd: not dumped, wf: wiped on fork (proc_pid_smaps(5)). The sanitizers make mlock do nothing.
+var flagsOfSecrets: Set<String> {
+    let isSanitized = ["__asan_init", "__tsan_init"].contains { (name: String) in unsafe dlsym(nil, name) != nil }
+    return isSanitized ? ["dd", "wf"] : ["lo", "dd", "wf"]
+}
+
 /// The VmFlags of the mapping that has `address`, from /proc/self/smaps.
-private func memoryFlags(of address: UInt) -> Set<String>? {
+func memoryFlags(of address: UInt) -> Set<String>? {
     guard let file = unsafe fopen("/proc/self/smaps", "r") else { return nil }
     defer { unsafe fclose(file) }
     var line = [CChar](repeating: 0, count: 4096)

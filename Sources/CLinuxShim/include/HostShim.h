@@ -39,6 +39,8 @@ int pfs_close_from(int first);
 /* pidfd_open(2). */
 int pfs_pidfd_open(int pid);
 
+/* Whether the processor has instructions for AES and for GCM's multiplication. */
+int pfs_has_aes_instructions(void);
 /* Fills the vector registers with zeros, as no call needs them afterwards. */
 void pfs_clear_vector_registers(void);
 

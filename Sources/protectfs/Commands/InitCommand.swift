@@ -91,21 +91,10 @@ enum InitRun {
     }
 
     private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> CipherSuite {
-        let suite: CipherSuite
-        if let name = try arguments.text("cipher") {
-            guard let named = CipherSuite(name: name) else {
-                let names = CipherSuite.allCases.map(\.name).joined(separator: " nor ")
-                throw .init(.usage, "--cipher: \"\(name)\" is neither \(names)")
-            }
-            suite = named
-        } else {
-            suite = CipherSuite.aes256GCM.isAvailable ? .aes256GCM : .xChaCha20Poly1305
-        }
-        guard suite.isAvailable else {
-            throw .init(
-                .unsupported,
-                "this processor has no AES instructions that libsodium can use; use --cipher \(CipherSuite.xChaCha20Poly1305.name)"
-            )
+        guard let name = try arguments.text("cipher") else { return .preferred }
+        guard let suite = CipherSuite(name: name) else {
+            let names = CipherSuite.allCases.map(\.name).joined(separator: " nor ")
+            throw .init(.usage, "--cipher: \"\(name)\" is neither \(names)")
         }
         return suite
     }

@@ -19,11 +19,10 @@ enum Speed {
         do throws(SodiumError) { speeds = try measureCiphers() } catch { throw ErrorMessages.memory(error) }
         let cost = try calibratedCost()
         func megabytes(_ speed: Double) -> Int64 { Int64(min(max(speed / 1_000_000, 0), 1e12)) }
-        func name(_ backend: CipherBackend) -> String { backend == .ipsecMB ? "IPsec-MB" : "libsodium" }
         if arguments.has("json") {
             let rows = speeds.map { speed in
                 JSONValue.fields([
-                    ("cipher", .string(speed.suite.name)), ("code", .string(name(speed.backend))),
+                    ("cipher", .string(speed.suite.name)), ("code", .string(speed.backend.rawValue)),
                     ("used", .bool(speed.isUsed)),
                     ("encryptMBPerSecond", .integer(megabytes(speed.sealBytesPerSecond))),
                     ("decryptMBPerSecond", .integer(megabytes(speed.openBytesPerSecond))),
@@ -38,7 +37,7 @@ enum Speed {
         var table = Table("CIPHER", "CODE", "ENCRYPT MB/s", "DECRYPT MB/s", "USED")
         for speed in speeds {
             table.add(
-                speed.suite.name, name(speed.backend), "\(megabytes(speed.sealBytesPerSecond))",
+                speed.suite.name, speed.backend.rawValue, "\(megabytes(speed.sealBytesPerSecond))",
                 "\(megabytes(speed.openBytesPerSecond))", speed.isUsed ? "yes" : "")
         }
         Output.print(table.text)

@@ -1,9 +1,6 @@
 """The class × state table: every cell, through system calls on a mount."""
 
-import json
-import os
-
-import harness
+import ciphers
 import operations_on_names  # noqa: its rows come with it
 from operations import ROWS, Subject
 
@@ -115,28 +112,15 @@ def test_before_first_unlock(environment):
     judge(environment, "BFU", started, mount.unlock)
 
 
-def xchacha(environment):
-    """A volume of the other cipher."""
-    place = environment.new_path("xchacha")
-    os.makedirs(os.path.join(place, "data"))
-    volume = harness.Volume(os.path.join(place, "volume"), os.path.join(place, "data"), os.path.join(place, "code"),
-                            os.path.join(environment.template, "passphrase"))
-    made = harness.protectfs("init", "--json", "--cipher", "xchacha20-poly1305", "--passphrase-file",
-                             volume.passphrase_file, volume.path, env=volume.environment)
-    with open(volume.code_file, "w", encoding="ascii") as file:
-        file.write(json.loads(made.stdout)["recoveryCode"] + "\n")
-    return environment.mount(volume)
-
-
 def test_locked_with_xchacha(environment):
-    mount = xchacha(environment)
+    mount = ciphers.xchacha(environment)
     started = list(cells(mount, "LCK", "ABCD", None))
     mount.lock()
     judge(environment, "LCK", started, mount.unlock)
 
 
 def test_before_first_unlock_with_xchacha(environment):
-    mount = xchacha(environment)
+    mount = ciphers.xchacha(environment)
     started = list(cells(mount, "BFU", "ABCD", False))
     mount = environment.remount(mount, unlock=False)
     started += cells(mount, "BFU", "BD", True)

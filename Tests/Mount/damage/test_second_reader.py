@@ -5,6 +5,7 @@ import socket
 import stat
 import sys
 
+import ciphers
 import harness
 import reader
 
@@ -212,18 +213,7 @@ def test_every_kind_of_object(environment):
 
 def test_other_suite(environment):
     reader.load()
-    volume = environment.volume()
-    place = environment.new_path("xchacha")
-    os.mkdir(place)
-    import json
-    made = json.loads(harness.protectfs(
-        "init", "--json", "--cipher", "xchacha20-poly1305", "--passphrase-file", volume.passphrase_file,
-        os.path.join(place, "volume"), env={**os.environ, "XDG_DATA_HOME": os.path.join(place, "data")}).stdout)
-    with open(os.path.join(place, "code"), "w", encoding="ascii") as file:
-        file.write(made["recoveryCode"] + "\n")
-    other = harness.Volume(os.path.join(place, "volume"), os.path.join(place, "data"), os.path.join(place, "code"),
-                           volume.passphrase_file)
-    mount = environment.mount(other)
+    mount = ciphers.xchacha(environment)
     compare(environment, mount, "xchacha20-poly1305")
 
 

@@ -1,13 +1,14 @@
-"""A cryptographic library with wrong results: no command makes, mounts, changes or checks a volume with it."""
+"""Cryptographic libraries: no command uses one with wrong results, and two with right ones read what the other wrote."""
 
 import os
 import shutil
 
+import ciphers
 import harness
 
 SOURCE = os.path.join(harness.SUPPORT, "broken_primitive.c")
 # What is broken: what the message names.
-BROKEN = {"BLAKE": "BLAKE2b", "IPSEC_MB": "AES-256-GCM (Intel IPsec-MB)"}
+BROKEN = {"BLAKE": "BLAKE2b", "IPSEC_MB": "AES-256-GCM (IPsec-MB)", "OPENSSL": "AES-256-GCM (OpenSSL)"}
 
 
 def library(environment, macro):
@@ -41,6 +42,8 @@ def test_broken_primitives(environment):
             environment.skip(name, "IPsec-MB is not for this machine")
             continue
         where = {**volume.environment, "LD_PRELOAD": library(environment, macro)}
+        if macro == "OPENSSL":
+            where.update(ciphers.OPENSSL)
         for label, words in commands.items():
             done = harness.protectfs(*words, env=where, ok=False)
             environment.cell(f"{name}, {label}: refused", 8 if label == "fsck" else 5, done.returncode)
@@ -57,3 +60,26 @@ def test_broken_primitives(environment):
     where["LD_PRELOAD"] = library(environment, "BLAKE")
     environment.cell("lock with a broken library", 0, harness.protectfs("lock", mount.path, env=where).returncode)
     mount.unmount()
+
+
+def test_openssl_reads_what_ipsec_mb_wrote(environment):
+    with ciphers.openssl():
+        environment.cell("OpenSSL is used on demand", "OpenSSL", ciphers.aes_library())
+    if ciphers.aes_library() != "IPsec-MB":
+        environment.skip("both libraries", "IPsec-MB is not for this machine")
+        return
+    mount = environment.mount()
+    harness.write_file(mount / "one", harness.pattern(300_000))
+    with ciphers.openssl():
+        mount = environment.remount(mount)
+        environment.cell("OpenSSL reads", True, harness.read_file(mount / "one") == harness.pattern(300_000))
+        harness.write_file(mount / "two", harness.pattern(70_001))
+        with open(mount / "one", "r+b") as file:
+            file.seek(100_000)
+            file.write(b"changed")
+        mount.unmount()
+    mount = environment.mount(mount.volume, path=mount.path)
+    expected = bytearray(harness.pattern(300_000))
+    expected[100_000:100_007] = b"changed"
+    environment.cell("IPsec-MB reads a file of OpenSSL's", True, harness.read_file(mount / "two") == harness.pattern(70_001))
+    environment.cell("and one of both", True, harness.read_file(mount / "one") == bytes(expected))

@@ -21,6 +21,17 @@ void init_mb_mgr_auto(IMB_MGR *manager, IMB_ARCH *architecture) {
     right = manager->gcm256_enc;
     manager->gcm256_enc = wrong;
 }
+#elif defined(OPENSSL)
+typedef struct evp_cipher_ctx_st Context;
+
+/* Wrong from a page's length on only, as above. */
+int EVP_CipherUpdate(Context *context, unsigned char *out, int *done, const unsigned char *in, int length) {
+    int (*real)(Context *, unsigned char *, int *, const unsigned char *, int) =
+        (int (*)(Context *, unsigned char *, int *, const unsigned char *, int))dlsym(RTLD_NEXT, "EVP_CipherUpdate");
+    int result = real(context, out, done, in, length);
+    if (out && length >= 4000) out[length - 1] ^= 1;
+    return result;
+}
 #elif defined(BLAKE)
 int crypto_generichash_final(void *state, unsigned char *out, unsigned long length) {
     int (*real)(void *, unsigned char *, unsigned long) =
