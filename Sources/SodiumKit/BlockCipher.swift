@@ -210,6 +210,7 @@ package struct BlockPlace: Equatable, Sendable {
             unsafe _ = crypto_aead_xchacha20poly1305_ietf_encrypt_detached(
                 output, tag, nil, input, UInt64(count), associatedData.bytes, UInt64(associatedData.count), nil, nonce,
                 key)
+            wipeVectorRegisters()
         }
     }
 
@@ -231,13 +232,13 @@ package struct BlockPlace: Equatable, Sendable {
         case .openSSL:
             isRight = unsafe OpenSSL.open(
                 key: key, output, input, count: count, nonce: nonce, associatedData: associatedData, tag: tag)
-            wipeVectorRegisters()
         case .sodium:
             isRight =
                 unsafe crypto_aead_xchacha20poly1305_ietf_decrypt_detached(
                     output, nil, input, UInt64(count), tag, associatedData.bytes, UInt64(associatedData.count), nonce,
                     key) == 0
         }
+        wipeVectorRegisters()
         if !isRight { unsafe sodium_memzero(output, count) }
         return isRight
     }

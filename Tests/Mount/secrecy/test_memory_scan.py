@@ -115,6 +115,7 @@ def test_plaintext_leaves_memory(environment):
     if os.geteuid() != 0:
         raise harness.Skip("only root may read the memory of a process that is not dumpable")
     plaintext_leaves_memory(environment, ciphers.aes_library(), environment.mount())
+    plaintext_leaves_memory(environment, "libsodium", ciphers.xchacha(environment))
     if ciphers.aes_library() == "IPsec-MB":
         with ciphers.openssl():
             plaintext_leaves_memory(environment, "OpenSSL", environment.mount())
