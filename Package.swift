@@ -91,7 +91,7 @@ let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",
         dependencies: [
-            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore",
+            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore", "Control",
         ],
         swiftSettings: strict)
 ]

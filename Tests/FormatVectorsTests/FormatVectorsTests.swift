@@ -83,7 +83,7 @@ import VolumeFormat
                 let bag = try Keybag(parsing: vector.hex("keybag"))
                 let outcome = try open(bag, vector)
                 #expect(vector.isAccepted, "\(vector.comment)")
-                #expect(outcome == vector.expected.fields as? [String: String], "\(vector.comment)")
+                #expect(outcome == vector.expected.texts, "\(vector.comment)")
                 #expect(bag.isReadOnly == vector.isTrue("read_only"), "\(vector.comment)")
             } catch KeybagError.newer(_, let writer) {
                 #expect(vector.isNewer, "\(vector.comment)")
@@ -99,9 +99,9 @@ import VolumeFormat
         #expect(entries.count >= 10)
         for vector in entries {
             let slots = try Keybag(parsing: vector.hex("keybag")).slots
-            let expected = vector.fields["expect"] as? [[String: Any]] ?? []
+            let expected = vector.list("expect")
             #expect(slots.count == expected.count)
-            for (slot, fields) in zip(slots, expected.map(Vector.init)) {
+            for (slot, fields) in zip(slots, expected) {
                 #expect(UInt64(slot.id) == fields.number("id") && UInt64(slot.kindNumber) == fields.number("kind"))
                 #expect(slot.label.name ?? "" == fields.text("label"), "\(vector.comment)")
                 #expect(slot.label.seconds ?? 0 == fields.number("date"), "\(vector.comment)")

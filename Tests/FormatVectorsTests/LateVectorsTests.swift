@@ -114,7 +114,7 @@ import VolumeFormat
             let records = vector.expected.list("records")
             #expect(found.number == vector.expected.number("number"), "\(vector.comment)")
             #expect(found.count == records.count, "\(vector.comment)")
-            #expect(found.hasRest == (vector.expected.fields["after"] != nil), "\(vector.comment)")
+            #expect(found.hasRest == vector.expected.has("after"), "\(vector.comment)")
             if found.hasRest { #expect(vector.expected.number("after") == records.count, "\(vector.comment)") }
             check(found, records, vector.comment)
         }

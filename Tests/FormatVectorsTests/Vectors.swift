@@ -1,47 +1,57 @@
 // The vectors of docs/volume-format-vectors.json, as loosely typed as they are.
 
-// protectfs: plain Foundation: JSON of this repository.
-import Foundation
+import Control
+import HostSystem
 
 struct Vectors {
-    let all: [String: Any]
+    /// Parsed once for all tests.
+    private static let document = Result {
+        // Three levels above this file is the repository.
+        let file = HostPath(#filePath).parent.parent.parent.appending("docs/volume-format-vectors.json")
+        return try JSONValue(parsing: readFile(file, limit: 1 << 24))
+    }
+
+    private let all: JSONValue
 
     init() throws {
-        let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../docs/volume-format-vectors.json")
-        all = try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any] ?? [:]
+        all = try Self.document.get()
     }
 
-    func entries(_ kind: String) -> [Vector] {
-        (all[kind] as? [[String: Any]] ?? []).map { Vector(fields: $0) }
-    }
+    func entries(_ kind: String) -> [Vector] { Vector(fields: all).list(kind) }
 
     var pages: [[UInt8]] {
-        (all["pages"] as? [String] ?? []).map { Vector.bytes($0) }
+        (all["pages"]?.elements ?? []).map { Vector.bytes($0.text ?? "") }
     }
 }
 
 struct Vector {
-    let fields: [String: Any]
+    fileprivate let fields: JSONValue
 
     var comment: String { text("comment") }
     /// Whether the vector must be refused.
-    var isRefused: Bool { fields["expect"] as? String == "refuse" }
+    var isRefused: Bool { expectedText == "refuse" }
     /// Whether a newer version made the object.
-    var isNewer: Bool { fields["expect"] as? String == "newer" }
+    var isNewer: Bool { expectedText == "newer" }
     /// Whether the vector's object can be used.
     var isAccepted: Bool { !isRefused && !isNewer }
-    var expected: Vector { Vector(fields: fields["expect"] as? [String: Any] ?? [:]) }
+    var expected: Vector { member("expect") }
     var expectedText: String { text("expect") }
     var expectedNumber: UInt64 { number("expect") }
+    /// The members, if all of them are strings.
+    var texts: [String: String]? {
+        guard let members = fields.members else { return nil }
+        let texts = members.compactMap { member in member.value.text.map { (member.key, $0) } }
+        return texts.count == members.count ? Dictionary(uniqueKeysWithValues: texts) : nil
+    }
 
-    func text(_ name: String) -> String { fields[name] as? String ?? "" }
-    func has(_ name: String) -> Bool { fields[name] is String }
-    func isTrue(_ name: String) -> Bool { fields[name] as? Bool == true }
-    func number(_ name: String) -> UInt64 { (fields[name] as? NSNumber)?.uint64Value ?? .max }
-    func signed(_ name: String) -> Int64 { (fields[name] as? NSNumber)?.int64Value ?? .max }
-    func list(_ name: String) -> [Vector] { (fields[name] as? [[String: Any]] ?? []).map { Vector(fields: $0) } }
-    func numbers(_ name: String) -> [Int] { (fields[name] as? [NSNumber] ?? []).map(\.intValue) }
+    func text(_ name: String) -> String { fields[name]?.text ?? "" }
+    func has(_ name: String) -> Bool { fields[name] != nil }
+    func isTrue(_ name: String) -> Bool { fields[name]?.bool == true }
+    func number(_ name: String) -> UInt64 { fields[name]?.integer.map { UInt64(bitPattern: $0) } ?? .max }
+    func signed(_ name: String) -> Int64 { fields[name]?.integer ?? .max }
+    func list(_ name: String) -> [Vector] { (fields[name]?.elements ?? []).map { Vector(fields: $0) } }
+    func member(_ name: String) -> Vector { Vector(fields: fields[name] ?? .null) }
+    func numbers(_ name: String) -> [Int] { (fields[name]?.elements ?? []).compactMap(\.integer).map(Int.init) }
     func hex(_ name: String) -> [UInt8] { Self.bytes(text(name)) }
     func ascii(_ name: String) -> [UInt8] { Array(text(name).utf8) }
 

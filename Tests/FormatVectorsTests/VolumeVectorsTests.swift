@@ -110,7 +110,7 @@ import VolumeFormat
                 #expect(reference.id == object(vector.expected, "overflow"), "\(vector.comment)")
                 #expect(UInt64(reference.contentLength) == vector.expected.number("length"), "\(vector.comment)")
             case .inline(let record):
-                let expected = vector.expected.fields["attributes"] as? [String: String] ?? [:]
+                let expected = vector.expected.member("attributes").texts ?? [:]
                 let names = record.names
                 #expect(Set(names.map { hex($0) }) == Set(expected.keys), "\(vector.comment)")
                 for name in names {
@@ -148,7 +148,7 @@ import VolumeFormat
             for number in vector.numbers("backing") {
                 data += number < 0 ? [UInt8](repeating: 0, count: -number) : pages[number]
             }
-            if vector.fields["flip"] != nil { data[Int(vector.number("flip"))] ^= 1 }
+            if vector.has("flip") { data[Int(vector.number("flip"))] ^= 1 }
             let keys = try #require(rings[Int(vector.number("suite"))])
             do {
                 let (contents, isReadOnly) = try read(data, keys, badEpochs: vector.numbers("bad_epochs"))
