@@ -104,13 +104,14 @@ package enum MountTable {
     /// Changes the flags of a mount and of its file system to exactly `words` (mount(2), MS_REMOUNT). Words without a flag do
     /// not count.
     package static func remount(_ path: HostPath, _ words: Set<String>) throws(SystemError) {
-        let known: [String: Int] = [
-            "ro": MS_RDONLY, "nosuid": MS_NOSUID, "nodev": MS_NODEV, "noexec": MS_NOEXEC, "noatime": MS_NOATIME,
-            "nodiratime": MS_NODIRATIME, "relatime": MS_RELATIME, "strictatime": MS_STRICTATIME,
-            "sync": MS_SYNCHRONOUS, "dirsync": MS_DIRSYNC,
+        // The constants have another type in glibc 2.37 and later.
+        let known: [String: UInt] = [
+            "ro": .init(MS_RDONLY), "nosuid": .init(MS_NOSUID), "nodev": .init(MS_NODEV), "noexec": .init(MS_NOEXEC),
+            "noatime": .init(MS_NOATIME), "nodiratime": .init(MS_NODIRATIME), "relatime": .init(MS_RELATIME),
+            "strictatime": .init(MS_STRICTATIME), "sync": .init(MS_SYNCHRONOUS), "dirsync": .init(MS_DIRSYNC),
         ]
-        let flags = words.compactMap { known[$0] }.reduce(MS_REMOUNT, |)
-        guard unsafe path.withCString({ unsafe mount("none", $0, nil, UInt(flags), nil) }) == 0 else {
+        let flags = words.compactMap { known[$0] }.reduce(.init(MS_REMOUNT), |)
+        guard unsafe path.withCString({ unsafe mount("none", $0, nil, flags, nil) }) == 0 else {
             throw .last("mount", path.description)
         }
     }
