@@ -6,7 +6,6 @@
 // its copy. Neither changes what a newer version has made, nor the entries of a directory with a newer record.
 
 package import BackingStore
-internal import Dispatch
 package import Keybag
 internal import HostSystem
 internal import VolumeFormat
@@ -147,12 +146,13 @@ package final class Check: Sendable {
         let check = Check(
             volume, state, options, scope, SeenIDs(room: options.idsInMemory, scratch: options.scratch),
             Quarantine(root: volume.rootDirectory), recorder, queue, tell: progress)
-        // Measures in parallel with the workers, until they end. They use every thread of the shared pool, so this
-        // needs its own queue.
-        let measuring = DispatchGroup()
-        if options.measures { DispatchQueue(label: "measure").async(group: measuring) { check.measure() } }
-        DispatchQueue.concurrentPerform(iterations: max(options.threads, 1)) { _ in check.another().work() }
-        measuring.wait()
+        // Measures in parallel with the workers, until they end. This thread is one of them.
+        let measuring = options.measures ? BackgroundThread(name: "measure") { check.measure() } : nil
+        let others = (1..<max(options.threads, 1)).map { _ in
+            BackgroundThread(name: "check") { check.another().work() }
+        }
+        check.another().work()
+        for thread in others + [measuring] { thread?.join() }
         var summary = try check.finish(states)
         if let recorder { unrecorded = recorder.end(isInterrupted: summary.isInterrupted) }
         if summary.isInterrupted { summary.unrecorded = unrecorded }

@@ -5,7 +5,6 @@
 // it reports the same findings as a whole one, and no list of findings is kept.
 
 internal import BackingStore
-internal import Dispatch
 internal import HostSystem
 internal import Keybag
 internal import VolumeFormat
@@ -30,8 +29,8 @@ final class CheckRecorder: Sendable {
     /// What an interrupted check has done; nil if this one reads everything.
     private let earlier: CheckRecord?
     private let state: Lock<State>
-    /// Writes one record at a time, so that no worker waits for the disk.
-    private let writer = DispatchQueue(label: "check record")
+    /// The last thread that wrote a record, or still does. No worker waits for the disk.
+    private let writer = Lock<BackgroundThread?>(nil)
 
     /// The recorder of a check that begins now.
     static func make(
@@ -130,16 +129,20 @@ final class CheckRecorder: Sendable {
             return true
         }
         guard isDue else { return }
-        writer.async {
-            self.write()
-            self.state.withLock { $0.due = monotonicNanoseconds() &+ self.interval }
+        // No other one starts before this one has set the time.
+        let thread = BackgroundThread(name: "check record") { [self] in
+            write()
+            state.withLock { $0.due = monotonicNanoseconds() &+ interval }
         }
+        if thread == nil { state.withLock { $0.due = now &+ interval } }
+        writer.withLock { $0 = thread }
     }
 
-    /// Ends the recording.
+    /// Ends the recording. The workers have ended.
     /// - Returns: why the check cannot be continued. Nil if it can, or has ended.
     func end(isInterrupted: Bool) -> CheckUnrecorded? {
-        writer.sync { if isInterrupted { write() } else { file.remove() } }
+        writer.withLock { $0 }?.join()
+        if isInterrupted { write() } else { file.remove() }
         return state.withLock { $0.failure }
     }
 
