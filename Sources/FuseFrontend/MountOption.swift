@@ -1,5 +1,6 @@
 // The table of the words after `-o`, with their meanings. The parser, the help, the man page and the completions read it.
 
+import HostSystem
 import ProtectedVolume
 import VolumeFormat
 
@@ -127,7 +128,7 @@ package struct MountOption: Sendable {
             "idle", "DURATION",
             "lock after this time without use of files of classes A and B (reads that the kernel's cache answers do not count), suspend included: 300, 90s, 10m, 1h30m, 1d; 0 means never (default)"
         ) { options, text throws(MountOptionError) in
-            guard let seconds = MountOptions.seconds(text) else {
+            guard let seconds = DurationText.seconds(text) else {
                 throw .badValue(option: "idle", value: text, expected: "a duration such as 300, 90s, 10m, 2h or 1d")
             }
             options.idleSeconds = seconds == 0 ? nil : seconds

@@ -1,5 +1,6 @@
 // Tests the options of `-o`: our own, the kernel's, and unknown ones.
 
+import HostSystem
 import ProtectedVolume
 import Testing
 import VolumeFormat
@@ -44,11 +45,11 @@ struct MountOptionsTests {
     }
 
     @Test func durations() {
-        #expect((MountOptions.seconds("90") == 90) as Bool)
-        #expect((MountOptions.seconds("90s") == 90) as Bool)
-        #expect((MountOptions.seconds("10m") == 600) as Bool)
-        #expect((MountOptions.seconds("1d") == 86400) as Bool)
-        #expect((MountOptions.seconds("") == nil) as Bool)
+        #expect((DurationText.seconds("90") == 90) as Bool)
+        #expect((DurationText.seconds("90s") == 90) as Bool)
+        #expect((DurationText.seconds("10m") == 600) as Bool)
+        #expect((DurationText.seconds("1d") == 86400) as Bool)
+        #expect((DurationText.seconds("") == nil) as Bool)
     }
 
     @Test func sourceIsEscaped() throws {
