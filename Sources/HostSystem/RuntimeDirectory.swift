@@ -47,7 +47,7 @@ extension SystemPaths {
     }
 
     /// The home directory in the password database.
-    private static func accountHome(of user: UInt32) -> HostPath? {
+    static func accountHome(of user: UInt32) -> HostPath? {
         var path = [CChar](repeating: 0, count: Int(PATH_MAX))
         let length = unsafe path.withUnsafeMutableBufferPointer { room in
             unsafe room.baseAddress.map { unsafe pfs_home_of(user, $0, UInt64(room.count)) } ?? -1

@@ -29,4 +29,14 @@ package enum SystemPaths {
         if let base = environment("XDG_DATA_HOME"), base.isAbsolute { return base.appending("protectfs") }
         return home.appending(".local/share/protectfs")
     }
+    /// The configuration file of the administrator.
+    package static let systemConfiguration = HostPath("/etc/protectfs/config")
+
+    /// The user's own configuration file: `${XDG_CONFIG_HOME:-~/.config}/protectfs/config`, where ~ is the home directory of the
+    /// account. Nil if the account has none.
+    package static var userConfiguration: HostPath? {
+        let name = "protectfs/config"
+        if let base = environment("XDG_CONFIG_HOME"), base.isAbsolute { return base.appending(name) }
+        return accountHome(of: geteuid())?.appending(".config").appending(name)
+    }
 }

@@ -12,7 +12,7 @@ struct ExitCode: Equatable, Sendable {
     static let success = ExitCode(number: 0)
     /// The operating system refused or failed: permission, I/O, space, memory.
     static let failure = ExitCode(number: 1)
-    /// The command line was wrong. Nothing was done.
+    /// The command line or a configuration file was wrong. Nothing was done.
     static let usage = ExitCode(number: 2)
     /// Wrong passphrase, recovery code or device key, or none given.
     static let authentication = ExitCode(number: 3)
@@ -69,7 +69,7 @@ struct ExitCode: Equatable, Sendable {
     static let table: [(ExitCode, String)] = [
         (.success, "success"),
         (.failure, "the system refused or failed (permission, I/O, space, memory)"),
-        (.usage, "wrong command line"),
+        (.usage, "wrong command line or configuration file"),
         (.authentication, "wrong passphrase, recovery code or device key, or none given"),
         (.volume, "not a volume, its keybag is damaged or older than the one last seen, or inspect found damage"),
         (.unsupported, "made by a newer version, or not supported by this version or machine"),

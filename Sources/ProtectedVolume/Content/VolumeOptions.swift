@@ -20,6 +20,8 @@ package struct VolumeOptions: Sendable, Equatable {
     package var isShared = false
     /// The class of new files in directories without a default.
     package var defaultClass = ProtectionClass.volumeDefault
+    /// The weakest class that a new file gets by default, whatever its directory says, and that a directory's default may have.
+    package var leastDefault = ProtectionClass.none
     /// Crash damage is never tolerated.
     package var isStrict = false
     /// Crash damage is tolerated in every file.
@@ -33,4 +35,9 @@ package struct VolumeOptions: Sendable, Equatable {
 
     /// The defaults: exclusive, writable, class C.
     package init() {}
+
+    /// The class that a default means here.
+    func inForce(_ defaultClass: ProtectionClass) -> ProtectionClass {
+        leastDefault.isStronger(than: defaultClass) ? leastDefault : defaultClass
+    }
 }

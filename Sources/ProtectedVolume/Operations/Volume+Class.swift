@@ -168,6 +168,7 @@ extension Volume {
     private func setDefault(
         _ wanted: ProtectionClass?, of node: Node, mode: AttributeMode
     ) throws(VolumeError) {
+        if let wanted, options.leastDefault.isStronger(than: wanted) { throw .refused(.EPERM) }
         var record = try recordForCreating(in: node)
         guard let state = node.directory else { throw .refused(.ENOTDIR) }
         try state.structure.withLock { (_) throws(VolumeError) in

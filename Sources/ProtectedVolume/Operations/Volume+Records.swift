@@ -41,11 +41,11 @@ extension Volume {
     /// - Throws: `.damaged` if one of these records is missing or does not verify, because it may have required any
     ///   class. `.newer` if a newer version has made one of them.
     func classForNewFile(in parent: Node) throws(VolumeError) -> ProtectionClass {
-        if let own = try recordForCreating(in: parent).defaultClass { return own }
+        if let own = try recordForCreating(in: parent).defaultClass { return options.inForce(own) }
         // Only the root's class is needed, which is known of a record that can be read only.
         guard let record = try record(of: root) else { throw damaged(.missingRecord, root) }
         if record.known == .names { throw newer(.record, inode: root.inode) }
-        return record.defaultClass ?? options.defaultClass
+        return options.inForce(record.defaultClass ?? options.defaultClass)
     }
 
     /// The class of a file without header (rule R0). It is that of a new file, or the strongest class if that is not
@@ -66,7 +66,7 @@ extension Volume {
         guard case .known(let record)? = root.directory?.contents.withLock({ $0.record }) else {
             return options.defaultClass
         }
-        return record.known == .names ? .complete : record.defaultClass ?? options.defaultClass
+        return record.known == .names ? .complete : options.inForce(record.defaultClass ?? options.defaultClass)
     }
 
     /// Reads the root's record, so that `usualClass` is right from the start.

@@ -77,7 +77,7 @@ struct Command: Sendable {
         .secretSet, .secretGet, .secretList, .secretDelete,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
         .keybagExport, .keybagImport,
-        .check, .inspect, .path, .speed,
+        .check, .inspect, .path, .speed, .configuration,
         .help, .version,
     ]
 
@@ -116,11 +116,4 @@ struct Command: Sendable {
     var firstWord: String { String(name.split(separator: " ").first ?? "") }
     /// The last word of its name.
     var lastWord: String { String(name.split(separator: " ").last ?? "") }
-}
-
-extension [String] {
-    /// The words as a sentence lists them: `a, b or c`.
-    func joined(last: String) -> String {
-        count < 2 ? joined() : dropLast().joined(separator: ", ") + " \(last) " + self[count - 1]
-    }
 }

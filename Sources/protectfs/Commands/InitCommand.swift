@@ -46,15 +46,20 @@ enum InitRun {
         let path = arguments.operands[0]
         try Output.requireOpen()
         let label = try KeybagCommands.label(arguments) ?? "init"
-        let suite = try cipher(arguments)
+        let policy = try Policy.read()
+        let suite = try cipher(arguments, policy)
         let noDeviceKey = arguments.path("device-key") == Option.noDeviceKey
+        let isPortable = noDeviceKey || arguments.has("portable")
+        try policy.checkPortable(isPortable)
+        try policy.checkSlots(
+            Set([.passphrase, .recovery] + (noDeviceKey ? [] : [.device]) + (isPortable ? [.portable] : [])))
         let (directory, isNew) = try openEmpty(path)
         do throws(CommandFailure) {
             try tryStore(directory, path)
             if let text = StoreWarning.smallBlocks(below: directory, path) { Output.error(text) }
             let passphrase = try CredentialInput.newPassphrase(
-                arguments, isBound: !noDeviceKey && !arguments.has("portable"), orPlain: true)
-            let cost = try calibratedCost()
+                arguments, isBound: !isPortable, orPlain: true)
+            let cost = try policy.cost()
             if noDeviceKey {
                 let made = try make(path) { () throws(KeybagError) in
                     try Keybag.create(suite: suite, passphrase: passphrase, cost: cost, label: label)
@@ -90,13 +95,16 @@ enum InitRun {
         do throws(KeybagError) { return try body() } catch { throw ErrorMessages.keybag(error, path) }
     }
 
-    private static func cipher(_ arguments: Arguments) throws(CommandFailure) -> CipherSuite {
-        guard let name = try arguments.text("cipher") else { return .preferred }
-        guard let suite = CipherSuite(name: name) else {
-            let names = CipherSuite.allCases.map(\.name).joined(separator: " nor ")
-            throw .init(.usage, "--cipher: \"\(name)\" is neither \(names)")
+    private static func cipher(_ arguments: Arguments, _ policy: Policy) throws(CommandFailure) -> CipherSuite {
+        var chosen: CipherSuite?
+        if let name = try arguments.text("cipher") {
+            chosen = CipherSuite(name: name)
+            guard chosen != nil else {
+                let names = CipherSuite.allCases.map(\.name).joined(separator: " nor ")
+                throw .init(.usage, "--cipher: \"\(name)\" is neither \(names)")
+            }
         }
-        return suite
+        return try policy.cipher(chosen)
     }
 
     private static func openEmpty(_ path: HostPath) throws(CommandFailure) -> (HostDirectory, isNew: Bool) {

@@ -20,15 +20,17 @@ enum KeybagCommands {
         let deviceKey: FoundDeviceKey
         let keys: VolumeKeys
         let lock: KeybagLock
+        let policy: Policy
 
         init(
             access: CheckedVolume, deviceKey: consuming FoundDeviceKey, keys: consuming VolumeKeys,
-            lock: consuming KeybagLock
+            lock: consuming KeybagLock, policy: Policy
         ) {
             self.access = access
             self.deviceKey = deviceKey
             self.keys = keys
             self.lock = lock
+            self.policy = policy
         }
     }
 
@@ -42,6 +44,7 @@ enum KeybagCommands {
             _, _, _ in
         }
     ) throws(CommandFailure) -> Opened {
+        let policy = try Policy.read()
         let before = try CheckedVolume(path, .init(arguments))
         // This and the device key come before any prompt.
         if let obstacle = try before.obstacle() { throw obstacle }
@@ -64,7 +67,7 @@ enum KeybagCommands {
         try look(offered, access, deviceKey)
         // If something cannot be destroyed here, the change meets the same problem and reports it.
         _ = access.endChange(isAlone: true)
-        return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock)
+        return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock, policy: policy)
     }
 
     /// Makes the changed keybag and translates its errors.
@@ -74,11 +77,15 @@ enum KeybagCommands {
         do throws(KeybagError) { return try change() } catch { throw ErrorMessages.keybag(error, path) }
     }
 
-    /// Replaces the keybag. If that fails, the keybag is unchanged, and the message says what that means.
+    /// Replaces the keybag, if the configuration allows it. If that fails, the keybag is unchanged, and the message says what that means.
     static func replace(
         _ opened: Opened, by next: Keybag, _ undone: String
     ) throws(CommandFailure) -> ExitCode {
-        do throws(CommandFailure) { return try opened.access.replaceKeybag(by: next) } catch {
+        do throws(CommandFailure) {
+            try opened.policy.checkSlots(
+                RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: opened.access.bag))
+            return try opened.access.replaceKeybag(by: next)
+        } catch {
             throw .init(error.code, "\(error.message); \(undone)")
         }
     }

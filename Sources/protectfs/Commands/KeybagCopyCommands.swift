@@ -142,6 +142,7 @@ enum KeybagCopies {
 
     static func read(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let (path, file) = (arguments.operands[0], arguments.operands[1])
+        let policy = try Policy.read()
         let next = try keybag(in: file)
         let found = try FoundVolume(path, holding: next)
         let terms = CheckedVolume.Terms(arguments)
@@ -155,6 +156,11 @@ enum KeybagCopies {
         // Again, because a command may have changed it while a person was typing.
         guard let access = try judge(found, terms) else {
             return Output.done("nothing was changed", "\(path) has this keybag already; nothing was changed.\n")
+        }
+        // A keybag that is lost or damaged has no slots to keep.
+        let present = (try? KeybagFile.read(in: found.directory)).flatMap { try? Keybag(parsing: $0) }
+        if let present {
+            try policy.checkSlots(RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: present))
         }
         let keys = try access.unlock(offered, try found.deviceKey(choice))
         try prove(keys, access, isAccepted: arguments.has("accept-keybag"))

@@ -73,7 +73,7 @@ extension KeybagCommands {
         }
         let isBound = opened.access.bag.slots.first { $0.id == slot }?.isBound ?? false
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
-        let cost = try calibratedCost()
+        let cost = try opened.policy.cost()
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey.key {
             case .some(let key):
@@ -123,11 +123,12 @@ extension KeybagCommands {
         let label = try label(arguments) ?? "passphrase add"
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
+        try opened.policy.checkPortable(isPortable)
         if !isPortable, let failure = opened.deviceKey.missing("and only a --portable passphrase works without it") {
             throw failure
         }
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: !isPortable)
-        let cost = try calibratedCost()
+        let cost = try opened.policy.cost()
         let next = try edit(path) { () throws(KeybagError) in
             switch opened.deviceKey.key {
             case .some(let key) where !isPortable:

@@ -70,8 +70,9 @@ extension KeybagCommands {
         let label = try label(arguments) ?? "recovery use"
         let opened = try open(arguments, path, isRecovery: true)
         let isBound = opened.access.bag.hasDeviceKey && !arguments.has("portable")
+        try opened.policy.checkPortable(!isBound)
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
-        let cost = try calibratedCost()
+        let cost = try opened.policy.cost()
         if !opened.access.bag.hasDeviceKey {
             let next = try edit(path) { () throws(KeybagError) in
                 try opened.access.bag.addingPortablePassphrase(

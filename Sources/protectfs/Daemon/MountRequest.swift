@@ -22,6 +22,8 @@ struct MountRequest {
     let noUnlock: Bool
     /// The location of the device key.
     private(set) var deviceKey: FoundVolume.DeviceKeyChoice
+    /// The usual grace of a lock, and the longest, in seconds.
+    let grace: (usual: Double, longest: Double)
     /// `--accept-keybag` and `--previous-keybag`.
     let terms: CheckedVolume.Terms
 
@@ -39,7 +41,9 @@ struct MountRequest {
         noUnlock = arguments.has("no-unlock")
         terms = CheckedVolume.Terms(arguments)
         deviceKey = FoundVolume.DeviceKeyChoice(naming: arguments)
-        var lists: [String] = []
+        let policy = try Policy.read()
+        grace = policy.grace
+        var lists = [policy.mountWords]
         for list in arguments.all("option") {
             guard let text = String(validating: list.bytes, as: UTF8.self) else {
                 throw .init(.usage, "-o: the options must be UTF-8 text")
@@ -59,6 +63,8 @@ struct MountRequest {
                 throw .init(.usage, "-o \(option)=\(HostPath(value)): expected \(expected)")
             }
         }
+        // A remount only changes what the kernel does.
+        if !options.isRemount { try policy.apply(to: &options) }
         if options.volume.isStrict, options.volume.recovers {
             throw .init(.usage, "-o strict and -o recover cannot be used together")
         }

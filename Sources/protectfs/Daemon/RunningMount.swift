@@ -175,8 +175,9 @@ final class RunningMount: Sendable {
         return code
     }
 
-    /// Locks after the grace. The caller's thread is blocked meanwhile.
+    /// Locks after the grace, which the configuration may limit. The caller's thread is blocked meanwhile.
     func lock(grace: Double?) -> LockReport {
+        let grace = min(grace ?? request.grace.usual, request.grace.longest)
         if volume.keys.state == .unlocked { _ = events.hub.announceLock(grace: grace) }
         return frontend.lock()
     }

@@ -36,6 +36,23 @@ def own_sockets(environment):
     harness.run("mount", "-t", "tmpfs", "-o", f"mode={stat.S_IMODE(os.stat('/run/protectfs').st_mode):o}", "none", "/run/protectfs")
 
 
+def own_etc(environment):
+    """An /etc that only this test sees, with a directory for the system's configuration file; gives the file's path."""
+    own_namespace()
+    place = environment.new_path("etc")
+    os.mkdir(place)
+    harness.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", place)
+    for name in ("upper", "work"):
+        os.mkdir(os.path.join(place, name))
+    layers = f"lowerdir=/etc,upperdir={place}/upper,workdir={place}/work"
+    if harness.run("mount", "-t", "overlay", "-o", layers, "none", "/etc", ok=False).returncode != 0:
+        raise harness.Skip("needs overlayfs on /etc")
+    # The overlay keeps its layers.
+    harness.detach(place)
+    os.makedirs("/etc/protectfs", mode=0o755, exist_ok=True)
+    return "/etc/protectfs/config"
+
+
 def own_devices(environment):
     """A /dev with the devices that programs need and nothing else."""
     own_namespace()

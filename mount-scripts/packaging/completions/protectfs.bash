@@ -60,6 +60,7 @@ _protectfs_command() {
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
+    "config") options="--json" operands="" ;;
     "help") options="--json" operands="commandName…" ;;
     "version") options="--json" operands="" ;;
     esac

@@ -1,0 +1,172 @@
+// What the configuration files say: defaults, and rules that limit what may be chosen.
+
+import Control
+import FuseFrontend
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// One line of a configuration file.
+struct Setting: Sendable {
+    /// The file.
+    let file: HostPath
+    /// The line's content.
+    let line: ConfigurationText.Line
+
+    /// Its key.
+    var key: ConfigurationKey { line.key }
+    /// Its value.
+    var value: ConfigurationValue { line.value }
+    /// Its place in words.
+    var place: String { "\(file), line \(line.number)" }
+    /// The line as a rule in words.
+    var rule: String { "\(place), has the rule \(key.rawValue) = \(value)" }
+
+    /// Whether it is a rule that forbids a value of the key that it limits.
+    func forbids(_ other: ConfigurationValue) -> Bool {
+        switch (key, value, other) {
+        case (.onlyCipher, .cipher(let one), .cipher(let other)): one != other
+        case (.leastCost, .cost(let least), .cost(let other)): !other.isAtLeast(least)
+        case (.leastClass, .protectionClass(let least), .protectionClass(let other)): least.isStronger(than: other)
+        // No idle time means that the volume is never locked.
+        case (.mostIdle, .seconds(let most), .seconds(let other)): other == 0 || other > most
+        case (.mostGrace, .seconds(let most), .seconds(let other)): other > most
+        default: false
+        }
+    }
+}
+
+/// The settings of both files. The command line is stronger than the user's file, and that is stronger than the system's. Each
+/// rule of each file holds, so a file can add rules and lift none.
+struct Policy: Sendable {
+    /// All settings, the user's first.
+    let settings: [Setting]
+
+    /// Reads both files. Settings that contradict a rule are refused.
+    static func read() throws(CommandFailure) -> Policy {
+        var settings: [Setting] = []
+        for file in ConfigurationFile.all { settings += try file.settings() }
+        let policy = Policy(settings: settings)
+        for one in settings where !one.key.isRule {
+            try policy.check(one.value, for: one.key, "\(one.place): \(one.key.rawValue) = \(one.value)")
+        }
+        return policy
+    }
+
+    /// The default in force. Nil if the built-in one is.
+    func setting(_ key: ConfigurationKey) -> Setting? { settings.first { $0.key == key } }
+
+    /// The rules that limit a default.
+    private func rules(limiting key: ConfigurationKey) -> [Setting] { settings.filter { $0.key.limits == key } }
+
+    /// Refuses a value that a rule forbids.
+    /// - Parameter what: the value as it was given.
+    private func check(_ value: ConfigurationValue, for key: ConfigurationKey, _ what: String) throws(CommandFailure) {
+        guard let rule = rules(limiting: key).first(where: { $0.forbids(value) }) else { return }
+        throw .init(.usage, "\(what) is not allowed: \(rule.rule)")
+    }
+
+    /// The default of a file, else the built-in value, or the nearest one to it that the rules allow.
+    private func value(_ key: ConfigurationKey, else builtIn: ConfigurationValue) -> ConfigurationValue {
+        if let chosen = setting(key) { return chosen.value }
+        return rules(limiting: key).reduce(builtIn) { value, rule in
+            guard rule.forbids(value) else { return value }
+            guard case .cost(let least) = rule.value, case .cost(let cost) = value else { return rule.value }
+            return .cost(.init(passes: max(cost.passes, least.passes), memory: max(cost.memory, least.memory)))
+        }
+    }
+
+    // MARK: new volumes and passphrases
+
+    /// The cipher of a new volume.
+    func cipher(_ chosen: CipherSuite?) throws(CommandFailure) -> CipherSuite {
+        let fastest = CipherSuite.preferred
+        let value = chosen.map { .cipher($0) } ?? value(.cipher, else: .cipher(fastest))
+        guard case .cipher(let suite) = value else { return fastest }
+        try check(value, for: .cipher, "the cipher \(suite.name)")
+        return suite
+    }
+
+    /// The cost of a new passphrase's hash.
+    func cost() throws(CommandFailure) -> Argon2Parameters {
+        if let chosen = setting(.cost), case .cost(let cost) = chosen.value { return cost }
+        let calibrated = try calibratedCost()
+        guard case .cost(let cost) = value(.cost, else: .cost(calibrated)) else { return calibrated }
+        return cost
+    }
+
+    /// Refuses to make a passphrase that works without the device key, if a rule forbids it.
+    func checkPortable(_ isPortable: Bool) throws(CommandFailure) {
+        guard isPortable, let rule = settings.first(where: { $0.key == .noPortable }) else { return }
+        throw .init(.usage, "a passphrase that works without a device key is not allowed: \(rule.rule)")
+    }
+
+    /// Refuses a keybag without a slot that a rule requires.
+    /// - Parameter before: the slots of the keybag that it replaces. What is missing there already may be missing.
+    func checkSlots(
+        _ slots: Set<RequiredSlot>, replacing before: Set<RequiredSlot> = Set(RequiredSlot.allCases)
+    ) throws(CommandFailure) {
+        for rule in settings {
+            guard case .slot(let slot) = rule.value, !slots.contains(slot), before.contains(slot) else { continue }
+            throw .init(.usage, "a volume without \(slot.name) is not allowed: \(rule.rule)")
+        }
+    }
+
+    // MARK: mounts
+
+    /// The words of `-o` that come before those of the command line.
+    var mountWords: String {
+        let ofClass = value(.defaultClass, else: .protectionClass(.volumeDefault))
+        return "default_class=\(ofClass),idle=\(value(.idle, else: .seconds(0)))"
+    }
+
+    /// Refuses options of a mount that a rule forbids, and passes a rule on to the volume.
+    func apply(to options: inout MountOptions) throws(CommandFailure) {
+        let (chosen, idle) = (options.volume.defaultClass, options.idleSeconds)
+        try check(.protectionClass(chosen), for: .defaultClass, "-o default_class=\(chosen.canonicalName)")
+        try check(.seconds(idle ?? 0), for: .idle, idle.map { "-o idle=\($0)" } ?? "a mount without -o idle")
+        for rule in rules(limiting: .defaultClass) where rule.forbids(.protectionClass(options.volume.leastDefault)) {
+            if case .protectionClass(let least) = rule.value { options.volume.leastDefault = least }
+        }
+    }
+
+    /// The usual grace of a mount's locks and the longest, in seconds.
+    var grace: (usual: Double, longest: Double) {
+        func seconds(_ value: ConfigurationValue) -> Double {
+            if case .seconds(let seconds) = value { Double(seconds) } else { EventHub.usualGrace }
+        }
+        let longest = ControlLimits.standard.longestGrace
+        return (
+            seconds(value(.grace, else: .seconds(UInt64(EventHub.usualGrace)))),
+            rules(limiting: .grace).map { seconds($0.value) }.min() ?? longest
+        )
+    }
+}
+
+extension RequiredSlot {
+    /// What is in a keybag.
+    static func all(in bag: Keybag) -> Set<RequiredSlot> {
+        var found: Set<RequiredSlot> = []
+        for slot in bag.slots {
+            switch slot.kind {
+            case .device: found.insert(.device)
+            case .passphrase: found.formUnion(slot.isBound ? [.passphrase] : [.passphrase, .portable])
+            case .recovery: found.insert(.recovery)
+            case nil: break
+            }
+        }
+        return found
+    }
+
+    /// The slot in a sentence.
+    fileprivate var name: String {
+        switch self {
+        case .device: "a device key"
+        case .passphrase: "a passphrase"
+        case .portable: "a portable passphrase"
+        case .recovery: "a recovery code"
+        }
+    }
+}
