@@ -44,15 +44,15 @@ int pfs_peer(int fd, unsigned int *user, int *process) {
     return 0;
 }
 
-int pfs_unix_send(const char *name, const void *bytes, size_t count) {
+int pfs_send_datagram(const char *name, const void *bytes, unsigned long length) {
     struct sockaddr_un address;
-    int fd, sent;
-    if (fill(&address, name) < 0) return -1;
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+    int fd, result;
+    if (fill(&address, name) < 0) return -errno;
     if (name[0] == '@') address.sun_path[0] = 0;
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    sent = sendto(fd, bytes, count, MSG_NOSIGNAL, (const struct sockaddr *)&address,
-                  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name))) == (ssize_t)count;
+    if (fd < 0) return -errno;
+    result = sendto(fd, bytes, length, MSG_NOSIGNAL, (const struct sockaddr *)&address, size) < 0 ? -errno : 0;
     close(fd);
-    return sent ? 0 : -1;
+    return result;
 }

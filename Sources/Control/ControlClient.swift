@@ -67,9 +67,10 @@ package struct ControlClient: ~Copyable {
     }
 
     /// Locks the volume. Returns when it is locked.
-    package func lock(grace: Double?) throws(ControlError) -> LockReport {
+    package func lock(_ request: LockRequest = LockRequest()) throws(ControlError) -> LockReport {
         var members = [JSONMember("request", "lock")]
-        if let grace { members.append(JSONMember("grace", .number(grace))) }
+        if let grace = request.grace { members.append(JSONMember("grace", .number(grace))) }
+        if request.isForSleep { members.append(JSONMember("reason", .string(LockRequest.sleep))) }
         guard let report = LockReport(try ask(.object(members), seconds: nil)) else { throw .protocolViolation }
         return report
     }

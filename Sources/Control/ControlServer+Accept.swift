@@ -99,7 +99,7 @@ extension ControlServer {
         switch request?["request"]?.text {
         case "lock":
             lockQueue.submit(
-                .init(channel: connection.channel, process: connection.process, grace: request?["grace"]?.number))
+                .init(channel: connection.channel, process: connection.process, lock: LockRequest(request)))
         case "status": statusQueue.submit(.init(channel: connection.channel, process: connection.process))
         default: if !makeRoom() || !admit(connection.channel, frame) { Self.refuse(connection.channel) }
         }
@@ -161,9 +161,12 @@ extension ControlServer {
     /// Locks once for all requests that wait at the same time, with the shortest grace among them.
     func answerLocks() {
         lockQueue.run { requests in
-            let grace = requests.map { $0.grace ?? EventHub.usualGrace }.filter(\.isFinite).min() ?? EventHub.usualGrace
+            let graces = requests.map { $0.lock.grace ?? EventHub.usualGrace }
+            let grace = graces.filter(\.isFinite).min() ?? EventHub.usualGrace
+            let isForSleep = requests.contains { $0.lock.isForSleep }
             do throws(ControlFailure) {
-                return Self.success(try handler.lock(grace: min(grace, EventHub.usualGrace)).json)
+                let all = LockRequest(grace: min(grace, EventHub.usualGrace), isForSleep: isForSleep)
+                return Self.success(try handler.lock(all, by: requests.first?.channel.peer?.user).json)
             } catch {
                 return Self.refusal(error)
             }

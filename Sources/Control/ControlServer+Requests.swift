@@ -76,19 +76,20 @@ extension ControlServer {
     }
 
     private func reply(_ name: String, _ request: JSONValue, _ channel: Channel) -> JSONValue {
+        let user = channel.peer?.user
         do throws(ControlFailure) {
             switch name {
             case "status": return Self.success(handler.status().json)
             case "info": return Self.success(try handler.info())
-            case "lock": return Self.success(try handler.lock(grace: request["grace"]?.number).json)
+            case "lock": return Self.success(try handler.lock(LockRequest(request), by: user).json)
             case "unlock": return Self.success(["outcome": .string(try unlock(request, channel).word)])
             case "unmount":
-                try handler.unmount(isForced: request["force"]?.bool ?? false)
+                try handler.unmount(isForced: request["force"]?.bool ?? false, by: user)
                 return Self.success(.null)
             case "class":
                 let change = try Self.classRequest(request)
                 var last: UInt64 = 0
-                try handler.changeClass(change) { progress in
+                try handler.changeClass(change, by: user) { progress in
                     guard !channel.isAbandoned else { return false }
                     // At most five reports a second, sent without waiting for a client that does not read them.
                     let now = monotonicNanoseconds()
@@ -138,7 +139,8 @@ extension ControlServer {
             channel.shutDown()
             throw ControlFailure(code: "incomplete", message: "the secret did not come in time")
         }
-        return try handler.unlock(kind == "passphrase" ? .passphrase(secret) : .recoveryCode(secret))
+        return try handler.unlock(
+            kind == "passphrase" ? .passphrase(secret) : .recoveryCode(secret), by: channel.peer?.user)
     }
 
     private static func classRequest(_ request: JSONValue) throws(ControlFailure) -> ClassRequest {

@@ -5,19 +5,22 @@ import Glibc
 package import HostSystem
 package import Keybag
 
-/// The daemon's answers to the requests. The server calls them on the connection's own thread, so they may block.
+/// The daemon's answers to the requests. The server calls them on the connection's own thread, so they may block. `user` is who
+/// asks, as the kernel reports it; nil if it does not.
 package protocol ControlHandler: AnyObject, Sendable {
     /// The state of the mount. Must not publish an event, nor wait for a thread that does.
     func status() -> StatusReport
-    /// Announces the lock, waits up to `grace` seconds and locks the volume.
-    func lock(grace: Double?) throws(ControlFailure) -> LockReport
+    /// Announces the lock, waits up to the grace and locks the volume.
+    func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport
     /// Unlocks the volume. The handler imposes the growing delays after failures.
-    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome
+    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome
     /// Begins to unmount. The answer is sent before the server stops. If forced, programs that use the mount do not hinder it.
-    func unmount(isForced: Bool) throws(ControlFailure)
+    func unmount(isForced: Bool, by user: UInt32?) throws(ControlFailure)
     /// Changes a file's class, with a new file key or by wrapping the key again. Calls `progress` often, and gives up
     /// when it returns false because the client is gone.
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure)
+    func changeClass(
+        _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure)
     /// Facts about the volume beyond its state, such as open epochs and damage.
     func info() throws(ControlFailure) -> JSONValue
     /// Translates between the paths of the mount and of its store. Works in every state.

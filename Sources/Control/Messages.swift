@@ -21,6 +21,26 @@ package struct ControlFailure: Error, Sendable, Equatable {
     }
 }
 
+/// The request `lock`.
+package struct LockRequest: Sendable, Equatable {
+    /// How long to wait for programs that asked for it, in seconds. Nil means the usual time.
+    package var grace: Double?
+    /// Whether the machine is about to sleep.
+    package var isForSleep: Bool
+
+    /// Makes a request.
+    package init(grace: Double? = nil, isForSleep: Bool = false) {
+        self.grace = grace
+        self.isForSleep = isForSleep
+    }
+
+    static let sleep = "sleep"
+
+    init(_ request: JSONValue?) {
+        self.init(grace: request?["grace"]?.number, isForSleep: request?["reason"]?.text == Self.sleep)
+    }
+}
+
 /// The answer to `status`.
 package struct StatusReport: Sendable, Equatable {
     /// The absolute path of the volume's directory, as mounted.

@@ -10,8 +10,8 @@ final class RequestQueue: Sendable {
         let channel: Channel
         /// The client's process, as the kernel reports it (SO_PEERCRED).
         let process: Int32
-        /// The grace that a `lock` request asks for, in seconds.
-        var grace: Double?
+        /// What a `lock` request asks for.
+        var lock = LockRequest()
     }
 
     private struct State {

@@ -16,15 +16,23 @@ extension Frontend {
     /// - Throws: `.refused(.EINTR)` if it was stopped, `.noEntry` if there is no such file, and the errors of
     ///   `Volume.reencrypt`.
     package func reencrypt(
-        _ path: [[UInt8]], to protectionClass: ProtectionClass, progress: (_ done: UInt64, _ total: UInt64) -> Bool
+        _ path: [[UInt8]], to protectionClass: ProtectionClass, by user: UInt32?,
+        progress: (_ done: UInt64, _ total: UInt64) -> Bool
     ) throws(VolumeError) {
         guard let name = path.last else { throw .notSupported }
         try withNode(at: path) { (node, parent) throws(VolumeError) in
             // Written data may still be only in the page cache.
             _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
+            let before = volume.classInForce(of: node)
             let isReplaced = try volume.reencrypt(node, to: protectionClass) { done in
                 !isEnding.load(ordering: .relaxed) && progress(done, total)
+            }
+            if let before, before.isStronger(than: protectionClass) {
+                let now = isReplaced ? try? volume.lookup(name, in: parent).node : nil
+                defer { if let now { volume.forget(now, count: 1) } }
+                let inode = (now ?? node).inode
+                events(.classLowered(.init(inode: inode, before: before, after: protectionClass, user: user)))
             }
             // The file's time of change is another one in any case.
             guard isReplaced else { return calls.forgetAttributesNow(node.number) }
@@ -34,10 +42,15 @@ extension Frontend {
     }
 
     /// Gives the file at `path` (components from the root) a class and keeps its key, as setxattr(2) does.
-    package func changeClass(_ path: [[UInt8]], to protectionClass: ProtectionClass) throws(VolumeError) {
+    package func changeClass(
+        _ path: [[UInt8]], to protectionClass: ProtectionClass, by user: UInt32?
+    ) throws(VolumeError) {
         try withNode(at: path) { (node, _) throws(VolumeError) in
             guard node.kind == .file else { throw .notSupported }
-            try volume.changeClass(of: node, to: protectionClass)
+            let lowered = try volume.changingClass(of: node, by: { user }) { () throws(VolumeError) in
+                try volume.changeClass(of: node, to: protectionClass)
+            }
+            if let lowered { events(.classLowered(lowered)) }
         }
     }
 

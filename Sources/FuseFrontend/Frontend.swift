@@ -20,6 +20,10 @@ package enum FrontendEvent: Sendable, Equatable {
     case unlocked(isFirst: Bool)
     /// Protected files have not been used for the time of `-o idle`.
     case idle
+    /// An object has got a weaker class.
+    case classLowered(LoweredClass)
+    /// A program's request was refused because a file's stored content does not verify. The volume itself reports other damage.
+    case damaged(Damage, inode: UInt64)
 }
 
 /// Statistics of a mount.
@@ -48,7 +52,7 @@ package final class Frontend: Sendable {
     private let timer: MountTimer
     private let mender: Mender
     private let log: @Sendable (String) -> Void
-    private let events: @Sendable (FrontendEvent) -> Void
+    let events: @Sendable (FrontendEvent) -> Void
     /// The mount has ended, so calls that still run on it stop.
     let isEnding = Atomic(false)
     /// Held for one lock or unlock at a time.
@@ -59,7 +63,7 @@ package final class Frontend: Sendable {
     ///   - source: shown as the mount's source.
     ///   - log: takes one line at a time.
     ///   - trace: takes one line for each request, with names if `options` let the log hold them; nil: nothing is traced.
-    ///   - events: called on the thread of the lock or unlock, or on the timer's. It must wait for neither.
+    ///   - events: called on the thread of the lock, unlock or request, or on the timer's. It must wait for none.
     package init(
         volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
         trace: (@Sendable (String) -> Void)? = nil, events: @escaping @Sendable (FrontendEvent) -> Void
@@ -71,7 +75,7 @@ package final class Frontend: Sendable {
         self.events = events
         calls = DeferredCalls(volume, limits: .ofThisProcess())
         mender = Mender(volume)
-        system = VolumeFileSystem(volume: volume, options: options, calls: calls, log: log)
+        system = VolumeFileSystem(volume: volume, options: options, calls: calls, log: log, events: events)
         session = Session(system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) })
         timer = MountTimer(
             system: system, sequence: LockSequence(system: system, calls: calls),

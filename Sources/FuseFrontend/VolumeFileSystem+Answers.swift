@@ -72,6 +72,9 @@ extension FuseBridge.Timestamp {
 }
 
 extension VolumeFileSystem {
+    /// Whether other machines write to the same volume. Cache lifetimes are then short, and there is no write-back cache.
+    var isShared: Bool { volume.options.isShared }
+
     /// The settings asked of the kernel.
     var wishes: RequestedCapabilities {
         var wishes = RequestedCapabilities()
@@ -181,7 +184,8 @@ extension VolumeFileSystem {
         }
     }
 
-    /// The errno for a program. If the lock is the reason, it is logged once for the file and the process.
+    /// The errno for a program. If the lock is the reason, it is logged once for the file and the process. Damage of content is
+    /// an event.
     func refusal(
         _ error: VolumeError, _ number: NodeID, _ request: borrowing Request, _ verb: StaticString
     ) -> Int32 {
@@ -195,6 +199,9 @@ extension VolumeFileSystem {
                 "volume is \(volume.keys.state.attributeValue), class \(protectionClass.canonicalName): refused to "
                     + "\(verb) \(describe(number))"
             }
+        }
+        if case .damaged(let damage) = error, damage.isOfContent, let node = volume.node(number) {
+            events(.damaged(damage, inode: node.inode))
         }
         return error.errno.rawValue
     }
@@ -237,5 +244,15 @@ extension VolumeFileSystem {
             throw error
         }
         return given
+    }
+}
+
+extension Damage {
+    /// Whether it is in a file's header, blocks or late records, of which the volume gives no notice.
+    fileprivate var isOfContent: Bool {
+        switch self {
+        case .header, .wrap, .block, .length, .zeroPage, .missingHeader, .late: true
+        case .name, .companion, .record, .missingRecord, .symlink, .attribute, .kind: false
+        }
     }
 }

@@ -17,7 +17,17 @@ extension VolumeFileSystem {
             guard let mode = AttributeMode(flags: flags & ~Session.clearsSetGroup) else { throw .invalid }
             let node = try node(number)
             files.file(number)?.state.withLock { $0.isFreeOfPrivileges = false }
-            try volume.setXattr(node, copyBytes(name), value: value, mode: mode)
+            let key = copyBytes(name)
+            if name.equals(AttributeName.protection) {
+                let process = request.process
+                let user = request.user == UInt32.max ? nil : request.user
+                let lowered = try volume.changingClass(of: node, by: { user ?? Credentials(of: process)?.user }) {
+                    () throws(VolumeError) in try volume.setXattr(node, key, value: value, mode: mode)
+                }
+                if let lowered { events(.classLowered(lowered)) }
+            } else {
+                try volume.setXattr(node, key, value: value, mode: mode)
+            }
             if name.equals(AttributeName.accessACL), flags & Session.clearsSetGroup != 0 { try clearSetGroup(of: node) }
             wipeRequestData(count)
             times.namesChanged(of: node, by: request.process)

@@ -12,8 +12,6 @@ internal import VolumeFormat
 final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let volume: Volume
     let options: MountOptions
-    /// Whether other machines write to the same volume. Cache lifetimes are then short, and there is no write-back cache.
-    var isShared: Bool { volume.options.isShared }
     let files = OpenFiles()
     /// The locks of programs. Nil if the kernel keeps them, because no other machine needs to see them.
     let locks: StoreLocks?
@@ -30,9 +28,11 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let readers: ParkedThreads
     let space: StoreSpace
     let log: @Sendable (String) -> Void
+    let events: @Sendable (FrontendEvent) -> Void
 
     init(
-        volume: Volume, options: MountOptions, calls: DeferredCalls, log: @escaping @Sendable (String) -> Void
+        volume: Volume, options: MountOptions, calls: DeferredCalls, log: @escaping @Sendable (String) -> Void,
+        events: @escaping @Sendable (FrontendEvent) -> Void
     ) {
         self.volume = volume
         self.options = options
@@ -43,6 +43,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         readers = Self.parkedThreads(calls.limits)
         space = StoreSpace { Self.freeBytes(of: volume) }
         self.log = log
+        self.events = events
         refusals = RefusalLog(namesPrograms: options.logsNames, log: log)
     }
 

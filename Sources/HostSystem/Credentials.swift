@@ -12,6 +12,8 @@ package struct Credentials {
         case administrate = 21
     }
 
+    /// The user by whom file systems judge it. Nil if it is not shown.
+    package let user: UInt32?
     private let capabilities: UInt64
     private let groups: [UInt32]
 
@@ -25,6 +27,8 @@ package struct Credentials {
         }
         // Real, effective, saved and file system's group; then the supplementary ones.
         groups = ((fields["Gid:"] ?? []).suffix(1) + (fields["Groups:"] ?? [])).compactMap { UInt32($0) }
+        // Real, effective, saved and file system's user.
+        user = fields["Uid:"]?.last.flatMap { UInt32($0) }
         capabilities = fields["CapEff:"]?.first.flatMap { UInt64($0, radix: 16) } ?? 0
         self.process = process
     }

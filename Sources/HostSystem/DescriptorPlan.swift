@@ -8,7 +8,7 @@ package struct DescriptorPlan: Sendable {
     /// The descriptors of the process itself. It always has 3 standard streams, /dev/fuse, the connection's abort file, the guard's pipe, the mount
     /// point, the volume's directory, the control socket, the mount table and the system log. For a moment it needs 5
     /// for an unlock (keybag, device key, state file, its lock and its directory), 4 for the helper's calls on the
-    /// mount, and 5 for unmounting through fusermount3.
+    /// mount, 1 for an entry of the journal, and 5 for unmounting through fusermount3.
     package static let own = 32
     /// For late files. A lock that finds unwritten pages writes them to these.
     package static let late = 8

@@ -18,6 +18,6 @@ package enum ServiceManager {
     package static func notify(_ state: State) {
         guard let place = unsafe getenv("NOTIFY_SOCKET") else { return }
         var bytes = Array(state.rawValue.utf8)
-        _ = unsafe pfs_unix_send(place, &bytes, bytes.count)
+        _ = unsafe pfs_send_datagram(place, &bytes, UInt(bytes.count))
     }
 }

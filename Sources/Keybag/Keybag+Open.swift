@@ -189,7 +189,8 @@ extension Keybag {
         _ slot: SlotLayout, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) -> VolumeKeys? {
         guard let bundle = try open(slot, material: material, device: device) else { return nil }
-        guard let keys = VolumeKeys.parse(bundle, volumeID: volumeID, generations: generations) else {
+        let keys = VolumeKeys.parse(bundle, volumeID: volumeID, slot: slot.slotID, generations: generations)
+        guard let keys else {
             throw .malformedBundle(slot: slot.slotID)
         }
         return keys

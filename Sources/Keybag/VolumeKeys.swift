@@ -25,15 +25,19 @@ package struct DeviceKeys: ~Copyable, Sendable {
 package struct VolumeKeys: ~Copyable, Sendable {
     /// The volume that they belong to.
     package let volumeID: VolumeID
+    /// The number of the slot that they are from. Nil if they are new.
+    package let slot: UInt32?
     /// Every key, of all generations.
     let bundle: KeyBundle
     private let generations: [UInt16]
 
     /// The keys of a decrypted bundle. Nil if the bytes are not one.
-    static func parse(_ bytes: consuming SecretBytes, volumeID: VolumeID, generations: [UInt16]) -> VolumeKeys? {
+    static func parse(
+        _ bytes: consuming SecretBytes, volumeID: VolumeID, slot: UInt32, generations: [UInt16]
+    ) -> VolumeKeys? {
         let bundle = KeyBundle.parse(bytes, needed: BundleEntry.KeyType.all, generations: generations)
         guard let bundle else { return nil }
-        return VolumeKeys(volumeID: volumeID, bundle: bundle, generations: generations)
+        return VolumeKeys(volumeID: volumeID, slot: slot, bundle: bundle, generations: generations)
     }
 
     /// New random keys for a new volume, of generation 0.
@@ -43,12 +47,12 @@ package struct VolumeKeys: ~Copyable, Sendable {
             return BundleEntry(type: type, flags: isInDeviceSlot ? BundleEntry.device : 0, generation: 0)
         }
         let generations = [UInt16](repeating: 0, count: 8)
-        return VolumeKeys(volumeID: volumeID, bundle: try .random(entries), generations: generations)
+        return VolumeKeys(volumeID: volumeID, slot: nil, bundle: try .random(entries), generations: generations)
     }
 
     /// A copy of the keys, for a caller that both installs and uses them.
     package func copy() throws(SodiumError) -> VolumeKeys {
-        VolumeKeys(volumeID: volumeID, bundle: try bundle.copy(), generations: generations)
+        VolumeKeys(volumeID: volumeID, slot: slot, bundle: try bundle.copy(), generations: generations)
     }
 
     /// A copy of the key of `type` that is in use.

@@ -24,9 +24,14 @@ import VolumeFormat
         #expect(status.st_mode & 0o777 == 0o600)
         let client = try ControlClient(connecting: server.socket)
         #expect(try client.status() == server.handler.status())
-        #expect(try client.lock(grace: nil).processes == [4, 5])
+        #expect(try client.lock().processes == [4, 5])
+        #expect(server.handler.lastLock.withLock { $0?.request } == LockRequest())
+        let request = LockRequest(grace: 2, isForSleep: true)
+        _ = try client.lock(request)
+        #expect(server.handler.lastLock.withLock { $0?.request } == request)
+        #expect(server.handler.lastLock.withLock { $0?.user } == geteuid())
         #expect(throws: ControlError.refused(ControlFailure(code: "notNow", details: ["why": "test"]))) {
-            _ = try client.lock(grace: 99)
+            _ = try client.lock(LockRequest(grace: 99))
         }
         #expect(try client.info()["epochs"] == [1, 2])
         #expect(try client.unlock(.passphrase(try secret("open sesame"))) == .first)
@@ -235,7 +240,7 @@ import VolumeFormat
         for _ in 0..<200 { open.append(try server.raw().release()) }
         let client = try ControlClient(connecting: server.socket)
         #expect(try client.status().volume == "/v ü")
-        #expect(try client.lock(grace: nil).cutOff == 3)
+        #expect(try client.lock().cutOff == 3)
         for number in open { close(number) }
     }
 
@@ -255,11 +260,11 @@ import VolumeFormat
         }
         for _ in 0..<20 {
             #expect(try ControlClient(connecting: server.socket).status().volume == "/v ü")
-            #expect(try ControlClient(connecting: server.socket).lock(grace: nil).cutOff == 3)
+            #expect(try ControlClient(connecting: server.socket).lock().cutOff == 3)
             #expect(throws: ControlError.refused(ControlFailure(code: "notNow", details: ["why": "test"]))) {
                 server.handler.refusesLocks.store(1, ordering: .relaxed)
                 defer { server.handler.refusesLocks.store(0, ordering: .relaxed) }
-                _ = try ControlClient(connecting: server.socket).lock(grace: 99)
+                _ = try ControlClient(connecting: server.socket).lock(LockRequest(grace: 99))
             }
             #expect(throws: ControlError.refused(ControlFailure(code: "busy", message: "too many connections"))) {
                 _ = try ControlClient(connecting: server.socket).info()

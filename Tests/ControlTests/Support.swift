@@ -32,9 +32,13 @@ final class TestHandler: ControlHandler {
         return report
     }
 
-    func lock(grace: Double?) throws(ControlFailure) -> LockReport {
+    /// Who asked for a lock, and how, the last time.
+    let lastLock = Lock<(request: LockRequest, user: UInt32?)?>(nil)
+
+    func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport {
         lockCount.add(1, ordering: .relaxed)
-        if grace == 99 || refusesLocks.load(ordering: .relaxed) == 1 {
+        lastLock.withLock { $0 = (request, user) }
+        if request.grace == 99 || refusesLocks.load(ordering: .relaxed) == 1 {
             throw ControlFailure(code: "notNow", details: ["why": "test"])
         }
         var report = LockReport()
@@ -43,7 +47,7 @@ final class TestHandler: ControlHandler {
         return report
     }
 
-    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
+    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome {
         unlockCount.add(1, ordering: .relaxed)
         switch consume credential {
         case .passphrase(let secret):
@@ -59,13 +63,15 @@ final class TestHandler: ControlHandler {
     let abandoned = Lock(false)
     let onUnmount = Lock<@Sendable () -> Void>({})
 
-    func unmount(isForced: Bool) throws(ControlFailure) {
+    func unmount(isForced: Bool, by user: UInt32?) throws(ControlFailure) {
         unmounts.add(1, ordering: .relaxed)
         onUnmount.withLock { $0 }()
         usleep(50_000)
     }
 
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
+    func changeClass(
+        _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) {
         classes.withLock { $0.append(request) }
         guard request.mode == .reencrypt else { return _ = progress(ClassProgress(done: 1, total: 2)) }
         // Until nobody listens any more.

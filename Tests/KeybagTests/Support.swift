@@ -74,7 +74,7 @@ extension VolumeKeys {
             }
         }
         let wanted = generations.isEmpty ? [UInt16](repeating: 0, count: 8) : generations
-        let keys = VolumeKeys.parse(bytes, volumeID: volumeID, generations: wanted)
+        let keys = VolumeKeys.parse(bytes, volumeID: volumeID, slot: 1, generations: wanted)
         guard let keys else { throw KeybagError.malformedBundle(slot: 0) }
         return keys
     }

@@ -2,8 +2,6 @@
 #ifndef PROTECTFS_CONTROLSHIM_H
 #define PROTECTFS_CONTROLSHIM_H
 
-#include <stddef.h>
-
 /* socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC). */
 int pfs_unix_socket(void);
 /* bind(2); ENAMETOOLONG if the path does not fit. */
@@ -14,7 +12,10 @@ int pfs_unix_connect(int fd, const char *path);
 int pfs_accept(int fd);
 /* SO_PEERCRED's user and process. */
 int pfs_peer(int fd, unsigned int *user, int *process);
-/* Sends one datagram, without waiting. A name that begins with @ is in the abstract namespace (unix(7)). */
-int pfs_unix_send(const char *name, const void *bytes, size_t count);
+/*
+ * Sends one datagram to a socket's path and never waits. A path that begins with @ is in the abstract namespace (unix(7)). Returns 0
+ * or -errno; -EAGAIN if the receiver's queue is full.
+ */
+int pfs_send_datagram(const char *path, const void *bytes, unsigned long length);
 
 #endif

@@ -48,6 +48,11 @@ extension Volume {
         }
     }
 
+    /// A file's class, or the class that a directory gives new files. Nil if it cannot be read.
+    package func classInForce(of node: Node) -> ProtectionClass? {
+        node.kind == .directory ? try? classForNewFile(in: node) : try? protectionClass(of: node)
+    }
+
     /// A file's header; nil if it has none because of a crash (rule R0). Needs no key of the file.
     ///
     /// If the file is not open, this verifies only the header's MAC, which is enough to show the class. Decisions need

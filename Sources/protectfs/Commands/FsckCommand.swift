@@ -113,7 +113,7 @@ enum Fsck {
         }
         let deviceKey = try FoundVolume.DeviceKeyChoice(arguments)
         let known = try LocalState.load(access.found)?.layout
-        let (ring, isUnlocked) = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+        let (ring, isUnlocked, _) = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
             try Daemon.openKeys(access, deviceKey, try credential(arguments, access, deviceKey))
         }
         if isUnlocked, !isReadOnly {

@@ -215,8 +215,11 @@ enum InitRun {
         try Output.show(before, secret: made.recoveryCode, after, kept: "no volume was made")
     }
 
-    /// Reports the new volume.
+    /// Reports the new volume, to the record too.
     private static func report(_ bag: Keybag, _ path: HostPath, key: HostPath?, _ arguments: Arguments) -> ExitCode {
+        Record.write(
+            .keysChanged, bag.volumeID,
+            [.ownUser, .reason(.initialise), .result(.success)] + Record.slots(from: nil, to: bag))
         let what = "the volume is made in \(path)"
         if arguments.has("json") { return Output.done(what, "") }
         var text = "Volume \(bag.volumeID) in \(path), cipher \(bag.suite.name).\n"

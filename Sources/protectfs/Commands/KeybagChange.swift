@@ -79,12 +79,16 @@ enum KeybagCommands {
 
     /// Replaces the keybag, if the configuration allows it. If that fails, the keybag is unchanged, and the message says what that means.
     static func replace(
-        _ opened: Opened, by next: Keybag, _ undone: String
+        _ opened: Opened, by next: Keybag, _ reason: Record.Reason, _ undone: String
     ) throws(CommandFailure) -> ExitCode {
         do throws(CommandFailure) {
             try opened.policy.checkSlots(
                 RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: opened.access.bag))
-            return try opened.access.replaceKeybag(by: next)
+            let code = try opened.access.replaceKeybag(by: next)
+            Record.write(
+                .keysChanged, next.volumeID,
+                [.ownUser, .reason(reason), .result(code)] + Record.slots(from: opened.access.bag, to: next))
+            return code
         } catch {
             throw .init(error.code, "\(error.message); \(undone)")
         }

@@ -173,6 +173,9 @@ enum KeybagCopies {
             Output.error("the keybag is in place, but this machine could not record it: \(error.message)")
             code = .failure
         }
+        Record.write(
+            .keysChanged, next.volumeID,
+            [.ownUser, .reason(.keybagImport), .result(code)] + Record.slots(from: present, to: next))
         let what =
             "the keybag of \(path) is \(file == stream ? "that of standard input" : "that of \(file)") now (serial \(next.serial))"
         let old =

@@ -41,6 +41,9 @@ extension Command {
             Option(
                 "grace", value: .seconds, standard: "5", help: "how long to wait for programs that asked for it"),
             Option("all", help: "lock all of your mounts; as root, those of every user"),
+            Option(
+                "reason", value: Value(name: "WORD", kind: .words(["command", "sleep"])), standard: "command",
+                help: "the reason in the record of the journal"),
             .json,
         ],
         examples: [
@@ -49,34 +52,39 @@ extension Command {
             .init("protectfs lock --all", "Lock all of your volumes."),
         ], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let grace = try arguments.seconds("grace").map { Double($0) }
+            let reason = try arguments.text("reason") ?? "command"
+            guard ["command", "sleep"].contains(reason) else {
+                throw .init(.usage, "--reason: \"\(HostPath(reason))\" is neither command nor sleep")
+            }
+            let request = LockRequest(
+                grace: try arguments.seconds("grace").map { Double($0) }, isForSleep: reason == "sleep")
             let isJSON = arguments.has("json")
             guard !arguments.has("all") else {
                 guard arguments.operands.isEmpty else { throw .init(.usage, "use either --all or a mount point") }
-                return lockAll(grace, isJSON: isJSON)
+                return lockAll(request, isJSON: isJSON)
             }
             guard let path = arguments.operands.first else {
                 throw .init(.usage, "name a mount point, or use --all; protectfs status shows all mounts")
             }
-            return tell(try lock(try MountLookup.at(path), path, grace), path, isJSON: isJSON)
+            return tell(try lock(try MountLookup.at(path), path, request), path, isJSON: isJSON)
         })
 
     private static func lock(
-        _ entry: MountEntry, _ path: HostPath, _ grace: Double?
+        _ entry: MountEntry, _ path: HostPath, _ request: LockRequest
     ) throws(CommandFailure) -> LockReport {
         let client = try DaemonConnection.connect(entry, path)
-        return try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: grace) }
+        return try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(request) }
     }
 
     /// Locks all mounts at the same time, because each may wait for its grace.
-    private static func lockAll(_ grace: Double?, isJSON: Bool) -> ExitCode {
+    private static func lockAll(_ request: LockRequest, isJSON: Bool) -> ExitCode {
         let entries = MountLookup.own()
         // A daemon that does not answer must not hide what the others have done, so each result is printed when it is there.
         let done = Lock((code: ExitCode.success, list: [JSONValue]()))
         let threads = entries.map { entry in
             let work: @Sendable () -> Void = {
                 let path = entry.mountPoint
-                let result = Result { () throws(CommandFailure) in try lock(entry, path, grace) }
+                let result = Result { () throws(CommandFailure) in try lock(entry, path, request) }
                 done.withLock { done in
                     switch result {
                     case .success(let report):

@@ -84,7 +84,7 @@ extension KeybagCommands {
                     ofSlot: slot, to: passphrase, cost: cost, label: label, keys: opened.keys)
             }
         }
-        let code = try replace(opened, by: next, "the passphrase is not changed")
+        let code = try replace(opened, by: next, .passphraseChange, "the passphrase is not changed")
         return Output.done(
             "the passphrase is changed",
             "The passphrase is changed. Older copies of the volume still open with the old one.\n", code)
@@ -139,7 +139,7 @@ extension KeybagCommands {
                     passphrase, cost: cost, label: label, keys: opened.keys)
             }
         }
-        let code = try replace(opened, by: next, "the passphrase is not added")
+        let code = try replace(opened, by: next, .passphraseAdd, "the passphrase is not added")
         let count = next.slots.count { $0.kind == .passphrase }
         return Output.done(
             "the passphrase is added",
@@ -157,7 +157,7 @@ extension KeybagCommands {
             try opened.access.bag.removingPassphrase(
                 ofSlot: slot, newer: arguments.has("newer"), keys: opened.keys)
         }
-        let code = try replace(opened, by: next, "the passphrase is not removed")
+        let code = try replace(opened, by: next, .passphraseRemove, "the passphrase is not removed")
         return Output.done(
             "the passphrase is removed",
             "Removed the passphrase in slot \(slot). Older copies of the volume still open with it.\n", code)

@@ -50,7 +50,7 @@ extension KeybagCommands {
                 ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
             secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
         let code = try replace(
-            opened, by: made.bag,
+            opened, by: made.bag, .recoveryNew,
             "the recovery code that was shown is not valid; the old one still works")
         return Output.done(
             "the new recovery code is valid, and the old one no longer works",
@@ -78,7 +78,7 @@ extension KeybagCommands {
                 try opened.access.bag.addingPortablePassphrase(
                     passphrase, cost: cost, label: label, keys: opened.keys)
             }
-            let code = try replace(opened, by: next, "nothing was changed")
+            let code = try replace(opened, by: next, .recoveryUse, "nothing was changed")
             return report(arguments, next, key: nil, code)
         }
         let key = try DeviceKeyFile.random()
@@ -98,7 +98,7 @@ extension KeybagCommands {
         let code: ExitCode
         do throws(CommandFailure) {
             try DeviceKeyFile.write(key, to: keyPath)
-            code = try replace(opened, by: next, "nothing was changed")
+            code = try replace(opened, by: next, .recoveryUse, "nothing was changed")
         } catch {
             DeviceKeyFile.remove(keyPath)
             if let old { try? FileChange.rename(old, to: keyPath, replacing: false) }

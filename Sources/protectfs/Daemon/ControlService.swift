@@ -118,18 +118,24 @@ private final class MountHandler: ControlHandler {
 
     func status() -> StatusReport { mount.status() }
 
-    func lock(grace: Double?) throws(ControlFailure) -> LockReport { mount.lock(grace: grace) }
-
-    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
-        do throws(CommandFailure) { return try mount.unlock(credential) } catch { throw Self.failure(error) }
+    func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport {
+        mount.lock(request.isForSleep ? .sleep : .command, grace: request.grace, by: user)
     }
 
-    func unmount(isForced: Bool) throws(ControlFailure) {
-        do throws(CommandFailure) { try mount.unmount(isForced: isForced) } catch { throw Self.failure(error) }
+    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome {
+        do throws(CommandFailure) { return try mount.unlock(credential, by: user) } catch { throw Self.failure(error) }
     }
 
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
-        do throws(CommandFailure) { try mount.changeClass(request, progress: progress) } catch {
+    func unmount(isForced: Bool, by user: UInt32?) throws(ControlFailure) {
+        do throws(CommandFailure) { try mount.unmount(isForced: isForced, by: user) } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    func changeClass(
+        _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) {
+        do throws(CommandFailure) { try mount.changeClass(request, by: user, progress: progress) } catch {
             throw Self.failure(error)
         }
     }

@@ -87,7 +87,7 @@ enum Daemon {
                 log.write(text, .warning)
             }
         }
-        let (ring, isUnlocked) = try openKeys(access, request.deviceKey, credential)
+        let (ring, isUnlocked, slot) = try openKeys(access, request.deviceKey, credential)
         if let slot = access.bag.newerDeviceSlot {
             log.write(ErrorMessages.newerDeviceSlot(slot, request.volume), .warning)
         }
@@ -114,6 +114,7 @@ enum Daemon {
                 return try Volume.open(directory: directory, keys: ring, state: state, options: options) {
                     notice in
                     if !isHarmless(notice) { damage.add() }
+                    Record.write(notice, access.bag.volumeID)
                     log.write(describe(notice, withNames: withNames), .warning)
                 }
             } catch .refused(.EBUSY) {
@@ -125,7 +126,12 @@ enum Daemon {
         let events = MountEvents()
         let mount = try RunningMount(request, access, volume, damage, log, events)
         do throws(CommandFailure) {
-            return (mount, try ControlService(mount, events.hub, modeBefore: mount.point.makeUnwritable()))
+            let control = try ControlService(mount, events.hub, modeBefore: mount.point.makeUnwritable())
+            mount.record(.mounted, [.ownUser, .result(.success)])
+            if isUnlocked {
+                mount.record(.unlocked, [.ownUser] + access.bag.credential(ofSlot: slot) + [.result(.success)])
+            }
+            return (mount, control)
         } catch {
             mount.abandon()
             throw error
@@ -183,16 +189,17 @@ enum Daemon {
     /// Opens the class keys: with the device key alone those of before first unlock, with a credential all of them.
     static func openKeys(
         _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ credential: consuming Credential?
-    ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool) {
+    ) throws(CommandFailure) -> (KeyRing, isUnlocked: Bool, slot: UInt32?) {
         let deviceKey = try access.found.deviceKey(choice)
         guard let credential else {
             if let failure = deviceKey.missing("so the volume cannot be mounted without unlocking it") { throw failure }
             guard let ring = try deviceRing(access, deviceKey.key) else { preconditionFailure("it is here") }
-            return (ring, false)
+            return (ring, false, nil)
         }
         let keys = try access.unlock(credential, deviceKey)
+        let slot = keys.slot
         guard access.bag.opensWithDeviceKey, let ring = try deviceRing(access, deviceKey.key) else {
-            do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true) } catch {
+            do throws(SodiumError) { return (try KeyRing(access.bag, keys: keys), true, slot) } catch {
                 throw ErrorMessages.memory(error)
             }
         }
@@ -201,7 +208,7 @@ enum Daemon {
         } catch {
             throw ErrorMessages.keybag(.bundleMismatch, access.path)
         }
-        return (ring, true)
+        return (ring, true, slot)
     }
 
     /// The keys of before first unlock. Nil without a device key.

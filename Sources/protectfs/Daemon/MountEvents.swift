@@ -22,7 +22,7 @@ final class MountEvents: Sendable {
     /// Called by the front end, on a thread that must not wait.
     func take(_ event: FrontendEvent) {
         switch event {
-        case .locking: break
+        case .locking, .classLowered, .damaged: break
         case .locked: changed(.locked)
         case .sweeping(let files): changed(.sweeping(files: files))
         case .unlocked(let isFirst): changed(isFirst ? .firstUnlock : .unlocked)

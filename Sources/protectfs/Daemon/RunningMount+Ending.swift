@@ -10,7 +10,8 @@ import VolumeFormat
 extension RunningMount {
     /// Unmounts. Fails if the mount is in use, unless it is forced. If the file system is mounted elsewhere too, it ends there
     /// after a grace, or at once if forced.
-    func unmount(isForced: Bool = false) throws(CommandFailure) {
+    func unmount(isForced: Bool = false, by user: UInt32? = nil) throws(CommandFailure) {
+        unmounter.withLock { $0 = user }
         // A mount that is not the last one is removed without a write-back.
         if !isForced, !UseElsewhere(entry).isEmpty {
             try? Descriptor(opening: point.path, O_RDONLY | O_DIRECTORY).syncFileSystem()
@@ -72,7 +73,7 @@ extension RunningMount {
     ///
     /// - Parameter pause: waits this many seconds, or until the next signal.
     func end(pause: (Int) -> Void) {
-        lockForGood()
+        lockForGood(.signal)
         var attempts = 0
         while let isDone = serving.withReadLock({ $0 ? tryToEnd(attempts) : nil }), !isDone {
             if attempts == 0 {
@@ -112,7 +113,7 @@ extension RunningMount {
         let place = UseElsewhere(entry).words
         let time = isForced ? "now" : "in \(UseElsewhere.grace) s"
         log.write("unmounted, but still mounted or open \(place): locking; it ends there \(time)", .warning)
-        lockForGood()
+        lockForGood(.unmount)
         guard isForced || !hasEnded(within: UseElsewhere.grace) else { return }
         serving.withReadLock {
             guard $0 else { return }
@@ -133,10 +134,10 @@ extension RunningMount {
     }
 
     /// Locks without grace, and stays locked until the end.
-    private func lockForGood() {
+    private func lockForGood(_ reason: Record.Reason) {
         ending.withLock { $0 = true }
         throttle.close()
-        serving.withReadLock { if $0 { _ = lock(grace: 0) } }
+        serving.withReadLock { if $0 { _ = lock(reason, grace: 0) } }
     }
 
     /// Takes in the keys of a credential. Nil if the mount has been told to end meanwhile.
@@ -165,7 +166,7 @@ extension RunningMount {
                 continue
             }
             log.write("the mount was detached while in use: locking; it ends when nothing uses it any more", .warning)
-            lockForGood()
+            lockForGood(.detached)
             return
         }
     }

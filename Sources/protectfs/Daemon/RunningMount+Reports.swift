@@ -54,14 +54,16 @@ extension RunningMount {
     }
 
     /// Changes a file's class, with a new key or, as setxattr(2) does, with the same key.
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(CommandFailure) {
+    func changeClass(
+        _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
+    ) throws(CommandFailure) {
         let path = HostPath(bytes: request.path)
         let components = request.path.split(separator: UInt8(ascii: "/")).map { Array($0) }
         do throws(VolumeError) {
             switch request.mode {
-            case .wrapOnly: try frontend.changeClass(components, to: request.protectionClass)
+            case .wrapOnly: try frontend.changeClass(components, to: request.protectionClass, by: user)
             case .reencrypt:
-                try frontend.reencrypt(components, to: request.protectionClass) { done, total in
+                try frontend.reencrypt(components, to: request.protectionClass, by: user) { done, total in
                     progress(ClassProgress(done: done, total: total))
                 }
             }

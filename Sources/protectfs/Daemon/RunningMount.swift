@@ -42,6 +42,8 @@ final class RunningMount: Sendable {
     private let reading = Lock(())
     /// Whether the mount has been told to end. Keys that are wiped then stay wiped.
     let ending = Lock(false)
+    /// Who asked last to unmount it.
+    let unmounter = Lock<UInt32?>(nil)
 
     /// Mounts. Returns when the mount answers.
     init(
@@ -62,7 +64,11 @@ final class RunningMount: Sendable {
         }
         frontend = Frontend(
             volume: volume, options: request.options, source: source.description,
-            log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil, events: { events.take($0) })
+            log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil,
+            events: { event in
+                events.take(event)
+                Record.write(event, access.bag.volumeID)
+            })
         // Not the description, because that replaces bytes that are not text.
         let place = try FoundVolume.text(point.path)
         let capture = ErrorCapture()
@@ -135,7 +141,7 @@ final class RunningMount: Sendable {
             BackgroundThread(name: "idle lock") { [self] in
                 events.locksWhenIdle {
                     log.write("idle: locking")
-                    _ = lock(grace: nil)
+                    _ = lock(.idle)
                 }
             }
         }
@@ -172,21 +178,32 @@ final class RunningMount: Sendable {
             code = .failure
         }
         point.restore()
+        record(.unmounted, Record.Detail.by(unmounter.withLock { $0 }) + [.result(code)])
         return code
     }
 
     /// Locks after the grace, which the configuration may limit. The caller's thread is blocked meanwhile.
-    func lock(grace: Double?) -> LockReport {
+    func lock(_ reason: Record.Reason, grace: Double? = nil, by user: UInt32? = nil) -> LockReport {
         let grace = min(grace ?? request.grace.usual, request.grace.longest)
         if volume.keys.state == .unlocked { _ = events.hub.announceLock(grace: grace) }
-        return frontend.lock()
+        let report = frontend.lock()
+        if !report.wasLocked {
+            let result = report.state == .sweeping ? ExitCode.sweeping : .success
+            record(.locked, Record.Detail.by(user) + [.reason(reason), .result(result)])
+        }
+        return report
+    }
+
+    /// Writes an entry of the record about this volume.
+    func record(_ event: Record.Event, _ details: [Record.Detail]) {
+        Record.write(event, access.bag.volumeID, details)
     }
 
     /// Announces an unlock to subscribers.
     func announceUnlock() { events.hub.publish(.willUnlock) }
 
     /// Unlocks by a credential, with growing delays after wrong ones.
-    func unlock(_ credential: borrowing Credential) throws(CommandFailure) -> UnlockOutcome {
+    func unlock(_ credential: borrowing Credential, by user: UInt32?) throws(CommandFailure) -> UnlockOutcome {
         // Read again, because a command may have changed a passphrase since. One at a time, because the descriptors suffice for
         // one.
         let current = try reading.withLock { (_) throws(CommandFailure) in try access.readAgain() }
@@ -195,13 +212,13 @@ final class RunningMount: Sendable {
         }
         let keys = try throttle.attempt(
             countsAsFailure: { (error: CommandFailure) in error.code == .authentication },
-            { () throws(CommandFailure) in try current.unlock(credential, deviceKey) })
+            { () throws(CommandFailure) in try current.unlock(credential, deviceKey, by: user) })
         ProcessHardening.trimHeap()
         switch consume keys {
         case .none:
-            throw throttle.isClosed
-                ? Self.isEnding(request.mountPoint)
-                : .init(.busy, "too many unlock attempts are already waiting; try again later")
+            guard !throttle.isClosed else { throw Self.isEnding(request.mountPoint) }
+            record(.unlockFailed, Record.Detail.by(user) + [.credential(credential.kind), .result(.busy)])
+            throw .init(.busy, "too many unlock attempts are already waiting; try again later")
         case .some(let keys):
             // A newer program may have added a feature since mounting. The keybag is verified now.
             if !volume.options.isReadOnly {
@@ -210,6 +227,7 @@ final class RunningMount: Sendable {
                     throw .init(failure.code, "\(failure.message); unmount, and mount read-only")
                 }
             }
+            let slot = keys.slot
             let outcome: UnlockOutcome?
             do throws(KeyError) {
                 outcome = try takeIn(keys)
@@ -222,6 +240,9 @@ final class RunningMount: Sendable {
                 )
             }
             guard let outcome else { throw Self.isEnding(request.mountPoint) }
+            if outcome != .alreadyUnlocked {
+                record(.unlocked, Record.Detail.by(user) + current.bag.credential(ofSlot: slot) + [.result(.success)])
+            }
             if !volume.options.isReadOnly { remember(current) }
             return outcome
         }

@@ -79,8 +79,23 @@ struct CheckedVolume {
         return try CheckedVolume(now, terms, isPrevious: isPrevious)
     }
 
-    /// All keys, by a credential, and the device key if it is here.
+    /// All keys, by a credential, and the device key if it is here. A failure goes to the record.
+    /// - Parameter user: who gives the credential.
     func unlock(
+        _ credential: borrowing Credential, _ deviceKey: borrowing FoundDeviceKey,
+        by user: UInt32? = SystemPaths.user
+    ) throws(CommandFailure) -> VolumeKeys {
+        do throws(CommandFailure) { return try open(credential, deviceKey) } catch {
+            if error.code == .authentication {
+                Record.write(
+                    .unlockFailed, bag.volumeID,
+                    Record.Detail.by(user) + [.credential(credential.kind), .result(error.code)])
+            }
+            throw error
+        }
+    }
+
+    private func open(
         _ credential: borrowing Credential, _ deviceKey: borrowing FoundDeviceKey
     ) throws(CommandFailure) -> VolumeKeys {
         do throws(KeybagError) {
@@ -93,6 +108,9 @@ struct CheckedVolume {
         } catch .wrongDeviceKey {
             throw found.wrongDeviceKey(deviceKey.path)
         } catch {
+            if [.deviceMACMismatch, .unlockMACMismatch, .publicKeyMismatch, .bundleMismatch].contains(error) {
+                Record.write(.tampering, bag.volumeID, [.ownUser, .keybagDamage(.unauthentic)])
+            }
             throw ErrorMessages.keybag(error, path)
         }
     }

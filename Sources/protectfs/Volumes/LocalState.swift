@@ -94,6 +94,9 @@ enum LocalState {
             // A pin of another store does not count as a pin of this one.
             return (outcome == .current && !isPinned ? .newer : outcome, state?.pins(publicKeyOf: access.bag) ?? false)
         } catch {
+            if let damage = error.keybagDamage {
+                Record.write(.tampering, access.bag.volumeID, [.ownUser, .keybagDamage(damage)])
+            }
             throw explain(error, access.path)
         }
     }
@@ -222,6 +225,18 @@ enum LocalState {
                 .volume,
                 "\(volume): the keybag differs from the one last seen with the same serial number, as after changes of two copies; if you know why, use --accept-keybag. Else put the right one back: \(KeybagAdvice.importing(volume, "FILE"))"
             )
+        }
+    }
+}
+
+extension StateFileError {
+    /// The error in the record.
+    fileprivate var keybagDamage: Record.KeybagDamage? {
+        switch self {
+        case .rolledBack: .older
+        case .otherPublicKey: .otherPublicKey
+        case .otherContents: .otherContents
+        case .otherVolume: nil
         }
     }
 }

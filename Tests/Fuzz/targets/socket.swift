@@ -10,16 +10,18 @@ import VolumeFormat
 
 private final class Handler: ControlHandler {
     func status() -> StatusReport { StatusReport() }
-    func lock(grace: Double?) throws(ControlFailure) -> LockReport { LockReport() }
-    func unlock(_ credential: consuming Credential) throws(ControlFailure) -> UnlockOutcome {
+    func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport { LockReport() }
+    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome {
         switch consume credential {
         case .passphrase(let secret): check(secret.byteCount <= Credential.maximumLength, "a secret is too long")
         case .recoveryCode(let secret): check(secret.byteCount > 0, "a secret is empty")
         }
         return .again
     }
-    func unmount(isForced: Bool) throws(ControlFailure) { throw ControlFailure(code: "no") }
-    func changeClass(_ request: ClassRequest, progress: (ClassProgress) -> Bool) throws(ControlFailure) {
+    func unmount(isForced: Bool, by user: UInt32?) throws(ControlFailure) { throw ControlFailure(code: "no") }
+    func changeClass(
+        _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) {
         check(!request.path.isEmpty && request.path.first != 0x2f, "a path leaves the mount")
         _ = progress(ClassProgress(done: 1, total: 2))
     }

@@ -53,6 +53,14 @@ def own_etc(environment):
     return "/etc/protectfs/config"
 
 
+def own_run():
+    """A /run of this test's own, with a directory for the sockets of the journal; gives that directory."""
+    own_namespace()
+    harness.run("mount", "-t", "tmpfs", "-o", "mode=755", "none", "/run")
+    os.makedirs("/run/systemd/journal")
+    return "/run/systemd/journal"
+
+
 def own_devices(environment):
     """A /dev with the devices that programs need and nothing else."""
     own_namespace()

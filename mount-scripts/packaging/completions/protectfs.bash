@@ -23,6 +23,7 @@ _protectfs_option() {
     --label | --grace | --timeout | --attribute | -a | --slot | --accept-name) kind=text ;;
     --passphrase-command | --new-passphrase-command) kind=command ;;
     --option | -o) kind=mountOptions ;;
+    --reason) kind=words:command,sleep ;;
     --class) kind=words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none ;;
     --volume) kind=directory ;;
     esac
@@ -38,7 +39,7 @@ _protectfs_command() {
     "unmount") options="--force --grace" operands="mountPoint" ;;
     "status") options="--all --json" operands="mountPoint" ;;
     "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
-    "lock") options="--grace --all --json" operands="mountPoint" ;;
+    "lock") options="--grace --all --reason --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
     "class get") options="--json" operands="path…" ;;

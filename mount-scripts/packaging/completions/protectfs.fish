@@ -203,6 +203,7 @@ complete -c protectfs -n '__protectfs_in unlock' -s h -l help -d 'show this help
 complete -c protectfs -n '__protectfs_in lock' -f -a '(__protectfs_mount_points | string split0)'
 complete -c protectfs -n '__protectfs_in lock' -l grace -r -f -d 'how long to wait for programs that asked for it (default: 5)'
 complete -c protectfs -n '__protectfs_in lock' -l all -d 'lock all of your mounts; as root, those of every user'
+complete -c protectfs -n '__protectfs_in lock' -l reason -r -f -a 'command sleep' -d 'the reason in the record of the journal (default: command)'
 complete -c protectfs -n '__protectfs_in lock' -l json -d 'print JSON (see JSON in the manual page)'
 complete -c protectfs -n '__protectfs_in lock' -s h -l help -d 'show this help'
 complete -c protectfs -n '__protectfs_in wait' -f -a '(__protectfs_mount_points | string split0)'
