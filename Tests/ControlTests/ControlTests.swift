@@ -26,9 +26,9 @@ import VolumeFormat
         #expect(try client.status() == server.handler.status())
         #expect(try client.lock().processes == [4, 5])
         #expect(server.handler.lastLock.withLock { $0?.request } == LockRequest())
-        let request = LockRequest(grace: 2, isForSleep: true)
-        _ = try client.lock(request)
-        #expect(server.handler.lastLock.withLock { $0?.request } == request)
+        let sleep = LockRequest(grace: 2, isForSleep: true)
+        _ = try client.lock(sleep)
+        #expect(server.handler.lastLock.withLock { $0?.request } == sleep)
         #expect(server.handler.lastLock.withLock { $0?.user } == geteuid())
         #expect(throws: ControlError.refused(ControlFailure(code: "notNow", details: ["why": "test"]))) {
             _ = try client.lock(LockRequest(grace: 99))

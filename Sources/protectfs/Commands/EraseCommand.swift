@@ -75,7 +75,9 @@ enum EraseRun {
         do throws(CommandFailure) {
             try destroy(target, &report)
             try verify(target, report)
+            record(target, .success)
         } catch {
+            if !report.destroyed.isEmpty { record(target, error.code) }
             let done =
                 report.destroyed.isEmpty
                 ? "nothing was destroyed" : "\(Report.list(report.destroyed)) already destroyed"
@@ -145,6 +147,11 @@ enum EraseRun {
                 .usage, "erase asks for confirmation, and there is no terminal; in scripts use --yes")
         }
         guard answer == name.bytes else { throw .init(.usage, "the name differs; nothing was destroyed") }
+    }
+
+    private static func record(_ target: Target, _ result: ExitCode) {
+        guard let volume = target.volume else { return }
+        Record.write(.keysChanged, volume, [.ownUser, .reason(.erase), .result(result)])
     }
 
     // MARK: doing it

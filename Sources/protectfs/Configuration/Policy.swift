@@ -91,9 +91,16 @@ struct Policy: Sendable {
 
     /// The cost of a new passphrase's hash.
     func cost() throws(CommandFailure) -> Argon2Parameters {
-        if let chosen = setting(.cost), case .cost(let cost) = chosen.value { return cost }
-        let calibrated = try calibratedCost()
-        guard case .cost(let cost) = value(.cost, else: .cost(calibrated)) else { return calibrated }
+        // Measuring takes a moment, and a default needs none.
+        let built = try setting(.cost) == nil ? calibratedCost() : .floor
+        let chosen = value(.cost, else: .cost(built))
+        guard case .cost(let cost) = chosen else { return built }
+        guard cost.isAcceptable() else {
+            throw .init(
+                .unsupported,
+                "a new passphrase takes \(chosen), as the configuration files say, and this machine has only \(PasswordHash.largestMemory() >> 20) MiB for it"
+            )
+        }
         return cost
     }
 

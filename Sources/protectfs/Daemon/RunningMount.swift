@@ -124,6 +124,7 @@ final class RunningMount: Sendable {
         control.stop()
         events.end()
         abandon()
+        record(.unmounted, [.result(.failure)])
     }
 
     private static func abandon(_ frontend: Frontend, _ point: MountPoint) {

@@ -72,6 +72,7 @@ enum Record {
         case recoveryNew = "recovery-new"
         case recoveryUse = "recovery-use"
         case keybagImport = "keybag-import"
+        case erase
     }
 
     /// What a keybag that this machine does not accept has instead.

@@ -5,7 +5,7 @@ import os
 
 import harness
 from namespaces import own_etc
-from refusals import FAILURE, USAGE, refused
+from refusals import FAILURE, UNSUPPORTED, USAGE, refused
 from users import OrdinaryUser
 
 
@@ -270,6 +270,21 @@ def test_rules_of_keys(environment):
             mentions=["forbid.portable"])
     harness.protectfs("passphrase", "add", *secret, *again, volume.path, env=variables)
     environment.cell("keybag", True, os.path.exists(copy))
+
+
+def test_cost_beyond_this_machine(environment):
+    """A cost that the machine has no memory for is refused before anything is made, whatever asks for it."""
+    files = Files(environment)
+    little = environment.new_path("meminfo")
+    harness.write_file(little, b"MemTotal: 800000 kB\nMemFree: 400000 kB\nMemAvailable: 400000 kB\n")
+    harness.run("mount", "--bind", little, "/proc/meminfo")
+    volume = environment.volume()
+    for key in ("passphrase.cost", "least.cost"):
+        files.write(system=f"{key} = 3 passes 4096 MiB\n")
+        new = environment.new_path("new")
+        refused(environment, key, UNSUPPORTED, ["init", "--passphrase-file", volume.passphrase_file, new],
+                variables=volume.environment, mentions=["passes 4096 MiB, as the configuration files say", "only 195 MiB"])
+        environment.cell(f"{key}: nothing is made", False, os.path.exists(new))
 
 
 def test_import_keeps_required_slots(environment):

@@ -109,6 +109,8 @@ def test_session(environment):
                      (details["reason"], details["slot_removed"], details["slot"].split()[1]))
     command("unmount", point)
     cell("unmount", ("unmounted", {"uid": "0", "result": "success"}))
+    command("erase", "--yes", new)
+    cell("erase", ("keys-changed", {"uid": "0", "reason": "erase", "result": "success"}))
     environment.cell("nothing else", [], journal.rest())
     everything = b"".join(journal.datagrams)
     told = [text for text in (SECRET_NAME, "folder", "dear diary", harness.PASSPHRASE, "not the passphrase", "volume-with-a-name",
