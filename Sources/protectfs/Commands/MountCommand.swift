@@ -150,7 +150,7 @@ extension Command {
     private static func endsWithin(
         _ grace: UInt64, _ client: borrowing ControlClient, _ path: HostPath
     ) throws(CommandFailure) -> Bool {
-        _ = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(grace: 0) }
+        _ = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(LockRequest(grace: 0)) }
         let deadline = monotonicNanoseconds() + grace * 1_000_000_000
         while true {
             do throws(CommandFailure) {
