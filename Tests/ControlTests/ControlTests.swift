@@ -226,7 +226,7 @@ import VolumeFormat
         #expect(readToEnd(slow) != nil)
         #expect(server.handler.unlockCount.load(ordering: .relaxed) == 0)
         // With limits as short as these an honest client may come too late, too.
-        #expect(eventually { (try? ControlClient(connecting: server.socket).status())?.volume == "/v ü" })
+        #expect(eventually { (try? ControlClient(connecting: server.socket).status())?.volume == HostPath("/v ü") })
     }
 
     /// Connections that ask nothing take no room from those that do.
@@ -239,7 +239,7 @@ import VolumeFormat
         var open: [Int32] = []
         for _ in 0..<200 { open.append(try server.raw().release()) }
         let client = try ControlClient(connecting: server.socket)
-        #expect(try client.status().volume == "/v ü")
+        #expect(try client.status().volume == HostPath("/v ü"))
         #expect(try client.lock().cutOff == 3)
         for number in open { close(number) }
     }
@@ -259,7 +259,7 @@ import VolumeFormat
             open.append(client.release())
         }
         for _ in 0..<20 {
-            #expect(try ControlClient(connecting: server.socket).status().volume == "/v ü")
+            #expect(try ControlClient(connecting: server.socket).status().volume == HostPath("/v ü"))
             #expect(try ControlClient(connecting: server.socket).lock().cutOff == 3)
             #expect(throws: ControlError.refused(ControlFailure(code: "notNow", details: ["why": "test"]))) {
                 server.handler.refusesLocks.store(1, ordering: .relaxed)
