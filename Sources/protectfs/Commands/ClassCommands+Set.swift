@@ -40,7 +40,13 @@ extension ClassCommands {
             if reencrypts(entry, wanted, arguments) {
                 try daemon.reencrypt(entry.path, to: wanted) { progress.show($0.done) }
             } else {
-                try write(Array(wanted.canonicalName.utf8), entry.path)
+                do throws(CommandFailure) { try write(Array(wanted.canonicalName.utf8), entry.path) } catch {
+                    // The mount refuses a default that a rule forbids, and cannot say why.
+                    if entry.isDirectory, let policy = try? Policy.read() {
+                        try policy.checkDefaultClass(wanted, "\(entry.path): the default \(wanted.canonicalName)")
+                    }
+                    throw error
+                }
             }
             if entry.isDirectory { given.insert(entry.path) }
             if entry.isDirectory || given.contains(entry.path.parent) { return }

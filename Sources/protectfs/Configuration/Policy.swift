@@ -132,11 +132,17 @@ struct Policy: Sendable {
     /// Refuses options of a mount that a rule forbids, and passes a rule on to the volume.
     func apply(to options: inout MountOptions) throws(CommandFailure) {
         let (chosen, idle) = (options.volume.defaultClass, options.idleSeconds)
-        try check(.protectionClass(chosen), for: .defaultClass, "-o default_class=\(chosen.canonicalName)")
+        try checkDefaultClass(chosen, "-o default_class=\(chosen.canonicalName)")
         try check(.seconds(idle ?? 0), for: .idle, idle.map { "-o idle=\($0)" } ?? "a mount without -o idle")
         for rule in rules(limiting: .defaultClass) where rule.forbids(.protectionClass(options.volume.leastDefault)) {
             if case .protectionClass(let least) = rule.value { options.volume.leastDefault = least }
         }
+    }
+
+    /// Refuses a default class that a rule forbids.
+    /// - Parameter what: the default as it was given.
+    func checkDefaultClass(_ chosen: ProtectionClass, _ what: String) throws(CommandFailure) {
+        try check(.protectionClass(chosen), for: .defaultClass, what)
     }
 
     /// The usual grace of a mount's locks and the longest, in seconds.

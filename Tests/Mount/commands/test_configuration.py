@@ -174,6 +174,8 @@ def test_rules_of_mounts(environment):
     environment.cell("what nobody chose follows the rules", ("completeUnlessOpen", 900), (status["defaultClass"], status["idleLimit"]))
     os.mkdir(mount / "directory")
     environment.cell("a weaker default of a directory", "EPERM", harness.outcome(lambda: harness.set_class(mount / "directory", "C")))
+    done = mount.command("class", "set", "C", mount / "directory", ok=False)
+    environment.cell("class set says why", (2, True), (done.returncode, f"{files.system}, line 1, has the rule" in done.stderr))
     environment.cell("a stronger one", "works", harness.outcome(lambda: harness.set_class(mount / "directory", "A")))
     harness.write_file(mount / "file", b"x")
     environment.cell("class of a file", "completeUnlessOpen", harness.get_class(mount / "file"))

@@ -64,6 +64,7 @@ def test_session(environment):
     command("unlock", *secret, point)
     command("lock", "--reason", "sleep", "--grace", "0", point)
     cell("unlocked already, and a lock before sleep", ("locked", {"uid": "0", "reason": "sleep", "result": "success"}))
+    environment.cell("an unknown reason", 2, command("lock", "--reason", "lunch", point, ok=False).returncode)
     code = environment.new_path("code")
     harness.write_file(code, made["recoveryCode"].encode())
     command("unlock", "--recovery-file", code, point)
