@@ -126,8 +126,8 @@ package struct QuietTerminal: ~Copyable {
     private init(_ terminal: consuming Descriptor, _ original: termios) {
         self.terminal = terminal
         self.original = original
-        // The variable exists before the handler can run.
-        Self.caught.store(0, ordering: .relaxed)
+        // The variable exists before the handler can run. A signal that has ended an earlier prompt ends this one.
+        _ = Self.hasSignal
         outside = .take()
     }
 

@@ -116,6 +116,7 @@ private struct Inspect {
         do throws(CommandFailure) {
             credential = try CredentialInput.credential(arguments, prompt: Self.prompt(access))
         } catch {
+            if QuietTerminal.hasSignal { throw error }
             return error.message
         }
         let keys = try access.unlock(credential, access.found.deviceKey(deviceKey))

@@ -60,8 +60,9 @@ enum MountClaim {
         return names.filter { $0.bytes.suffix(nameEnd.count).elementsEqual(nameEnd) }
             .map { SystemPaths.data.appending(bytes: $0.bytes) }
             .first { path in
-                guard let file = try? open(path, O_RDONLY), let point = record(file).last else { return false }
-                return candidates.contains(HostPath(bytes: point)) && !lock(file)
+                guard let file = try? open(path, O_RDONLY) else { return false }
+                let record = record(file)
+                return record.count == 2 && candidates.contains(HostPath(bytes: record[1])) && !lock(file)
             }
     }
 

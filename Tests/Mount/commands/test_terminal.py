@@ -51,6 +51,18 @@ def test_interrupt(environment):
     environment.cell("init: ^C", (-signal.SIGINT, False), (code, os.path.exists(new)))
 
 
+def test_interrupted_inspect(environment):
+    """inspect shows what it can without a passphrase, but nothing after ^C."""
+    mount = environment.mount()
+    harness.write_file(mount / "file", b"content")
+    stored = mount.command("path", mount / "file").stdout.strip()
+    mount.unmount()
+    code, shown, _ = at_terminal(["inspect", stored], mount.volume.environment, [("Passphrase of", "\x03")])
+    environment.cell("ended, and nothing shown", (-signal.SIGINT, False), (code, "Object" in shown))
+    code, shown, _ = at_terminal(["inspect", "--no-unlock", stored], mount.volume.environment, [])
+    environment.cell("without a prompt", True, "Object" in shown)
+
+
 def test_keys_of_the_terminal(environment):
     """The keys that stty(1) has set send their signals at a prompt, and no others do."""
     volume = environment.volume()
