@@ -1,0 +1,9 @@
+// Runs the unit tests that are linked into this program.
+
+import Testing
+
+@main struct Runner {
+    static func main() async {
+        await Testing.__swiftPMEntryPoint() as Never
+    }
+}
