@@ -1,5 +1,6 @@
 // Tests untrusted JSON: accepted JSON reads back as it was written, all other input is refused.
 
+import HostSystem
 import Testing
 
 @testable import Control
@@ -19,6 +20,21 @@ import Testing
     @Test func escapes() throws {
         #expect(try JSONValue(parsing: Array(#""\ud834\udd1e\/\b\f\r\t\u00e4""#.utf8)) == "𝄞/\u{8}\u{c}\r\tä")
         #expect(JSONValue.string("\u{1}\u{7f}").line == #""\u0001\u007f""#)
+    }
+
+    /// A path that is not UTF-8 has its bytes beside it, and comes back from them.
+    @Test func paths() throws {
+        let (plain, other) = (HostPath("/ü\n"), HostPath(bytes: [0x2f, 0xff]))
+        let written: JSONValue = ["a": .path(plain), "b": .path(other), "c": .array([.path(plain), .path(other)])]
+        #expect(
+            written.line
+                == #"{"a":"/ü\n","b":"/�","bHex":"2fff","c":["/ü\n","/�"],"cHex":["2fc3bc0a","2fff"]}"#)
+        let read = try JSONValue(parsing: written.serialized())
+        for value in [written, read] {
+            #expect(value.path("a") == plain)
+            #expect(value.path("b") == other)
+            #expect(value.path("d") == nil)
+        }
     }
 
     @Test(arguments: [
