@@ -46,8 +46,9 @@ struct ConfigurationFile: Sendable {
             let bytes = problem == nil ? try file.readAll(limit: ConfigurationText.longest + 1) : []
             return (bytes, problem)
         } catch {
-            // A link that leads nowhere is there.
-            if [ENOENT, ENOTDIR].contains(error.code), !exists { return nil }
+            // A link that leads nowhere is there. A service may not be allowed to look into homes, not even its user's own.
+            let missing = isSystem ? [ENOENT, ENOTDIR] : [ENOENT, ENOTDIR, EACCES]
+            if missing.contains(error.code), !exists { return nil }
             throw .init(.failure, "\(path): the configuration file cannot be read: \(error.reason)")
         }
     }

@@ -106,6 +106,15 @@ def test_whose_the_files_must_be(environment):
     done = user.run(harness.binary(), "config", ok=False)
     environment.cell("rules that a user cannot read are not skipped", (FAILURE, True),
                      (done.returncode, f"{files.system}: the configuration file cannot be read: Permission denied" in done.stderr))
+    # Services are kept out of homes.
+    files.write(own="mount.idle = 10m\n")
+    os.chmod(os.path.dirname(files.own), 0o700)
+    done = user.run("env", f"XDG_CONFIG_HOME={os.environ['XDG_CONFIG_HOME']}", harness.binary(), "config", ok=False)
+    environment.cell("a home that may not be entered", (0, False), (done.returncode, "10m" in done.stdout))
+    os.chmod(os.path.dirname(files.own), 0o755)
+    os.chmod(files.own, 0o600)
+    done = user.run("env", f"XDG_CONFIG_HOME={os.environ['XDG_CONFIG_HOME']}", harness.binary(), "config", ok=False)
+    environment.cell("a file of one's own that cannot be read", FAILURE, done.returncode)
 
 
 def test_order_of_defaults(environment):
