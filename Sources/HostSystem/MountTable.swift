@@ -136,7 +136,7 @@ package enum MountTable {
     }
 
     /// Decodes `\ooo`, with which the kernel writes space, tab, newline, backslash and `#`.
-    private static func unescape(_ field: ArraySlice<UInt8>) -> [UInt8] {
+    package static func unescape(_ field: ArraySlice<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         var index = field.startIndex
         while index < field.endIndex {

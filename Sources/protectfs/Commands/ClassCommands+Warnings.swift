@@ -45,6 +45,12 @@ extension ClassCommands {
             if difference == .weaker { groups[at].weaker += 1 } else { groups[at].stronger += 1 }
         }
 
+        /// The directories whose new files are weaker than files there: the class of new files, the strongest class there, and
+        /// how many files are stronger.
+        var weakDefaults: [(directory: HostPath, given: ProtectionClass, strongest: ProtectionClass, count: Int)] {
+            groups.filter { $0.stronger > 0 }.map { ($0.directory, $0.given, $0.strongest, $0.stronger) }
+        }
+
         /// Prints them on standard error.
         func show() {
             for group in groups {

@@ -39,7 +39,8 @@ enum FreedMemory {
         return (try? Descriptor(opening: marker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)) != nil
     }
 
-    private static func wiping() -> Wiping {
+    /// What this kernel does, as far as it can be told.
+    static func wiping() -> Wiping {
         if let line = try? readFile(HostPath("/proc/cmdline")), let wiping = fromCommandLine(line) { return wiping }
         var name = utsname()
         guard unsafe uname(&name) == 0 else { return .unknown }

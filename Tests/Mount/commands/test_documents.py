@@ -121,6 +121,7 @@ def test_json_output(environment):
     judge("secret", "list", "--json", mount.path)
     watch = harness.Watch(mount)
     seen = [watch.next()]
+    judge("doctor", "--json", mount.path)
     judge("lock", "--json", mount.path)
     seen += [watch.next(), watch.next()]
     watch.close()

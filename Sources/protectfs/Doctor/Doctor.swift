@@ -1,0 +1,67 @@
+// `protectfs doctor`: what on this machine gives plaintext away, or makes a mount weak, and what to do about it.
+
+import Control
+import HostSystem
+
+extension Command {
+    static let doctor = Command(
+        "doctor", .maintenance, [Operand("MOUNTPOINT", .mountPoint, .optional)],
+        "Shows what on this machine gives plaintext away or makes a mount weak.",
+        details: """
+            It prints one line for each weakness, with what to do about it. Without a mount point, all of your mounts are looked at. It reads
+            the names and classes of all files of a mount, and no contents. It looks at the desktop of the user who runs it. It
+            changes nothing, and the exit code is 0 whatever it finds.
+            """,
+        options: [.json],
+        examples: [
+            .init("protectfs doctor", "Look at the machine and at all of your mounts."),
+            .init("protectfs doctor --json ~/documents", "One mount, for a script."),
+        ], usesKeys: false,
+        run: { (arguments) throws(CommandFailure) in
+            let mounts: [MountEntry]
+            if let path = arguments.operands.first {
+                mounts = [try MountLookup.at(path)]
+            } else {
+                mounts = MountLookup.own()
+            }
+            var weaknesses = MachineChecks.all()
+            for mount in mounts { weaknesses += MountChecks(mount).all() }
+            if arguments.has("json") {
+                Output.line(JSONValue.array(weaknesses.map(\.json)).line)
+                return .success
+            }
+            for weakness in weaknesses { Output.line(weakness.text) }
+            if weaknesses.isEmpty {
+                Output.line("Nothing was found\(mounts.isEmpty ? "; no volume is mounted" : "").")
+            }
+            return .success
+        })
+}
+
+/// Something that weakens protection.
+struct Weakness {
+    /// What was looked at. The raw value is the word of `doctor --json`.
+    enum Check: String {
+        case swap, hibernation, coreDumps, freedMemory, lockedMemory, allowOther
+        case daemon, store, deviceKey, recentFiles, thumbnails, weakDefault
+    }
+
+    let check: Check
+    /// The file, directory or device that it is about.
+    let place: HostPath?
+    /// What is wrong, as a clause.
+    let problem: String
+    /// What to do.
+    let advice: String
+
+    /// One line for people.
+    var text: String { Output.oneLine("\(place.map { "\($0): " } ?? "")\(problem); \(advice)") }
+
+    /// An object for programs.
+    var json: JSONValue {
+        .fields([
+            ("check", .string(check.rawValue)), ("path", .optional(path: place)), ("problem", .string(problem)),
+            ("advice", .string(advice)),
+        ])
+    }
+}
