@@ -105,13 +105,8 @@ struct DesktopTraces {
         }
     }
 
-    private func base(_ variable: String, _ usual: String) -> HostPath {
-        if let path = SystemPaths.environment(variable), path.isAbsolute { return path }
-        return SystemPaths.home.appending(usual)
-    }
-
     private func recentFiles() -> Weakness? {
-        let list = base("XDG_DATA_HOME", ".local/share").appending("recently-used.xbel")
+        let list = SystemPaths.data.parent.appending("recently-used.xbel")
         // In XML, & and ' are escaped once more.
         let written = address.flatMap { byte -> [UInt8] in
             switch byte {
@@ -128,7 +123,9 @@ struct DesktopTraces {
     }
 
     private func thumbnails() -> Weakness? {
-        let place = base("XDG_CACHE_HOME", ".cache").appending("thumbnails")
+        var cache = SystemPaths.home.appending(".cache")
+        if let path = SystemPaths.environment("XDG_CACHE_HOME"), path.isAbsolute { cache = path }
+        let place = cache.appending("thumbnails")
         let sizes = ["normal", "large", "x-large", "xx-large"].map { place.appending($0) }
         var (count, looked) = (0, 0)
         for directory in sizes {
