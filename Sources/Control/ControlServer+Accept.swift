@@ -161,11 +161,11 @@ extension ControlServer {
     /// Locks once for all requests that wait at the same time, with the shortest grace among them.
     func answerLocks() {
         lockQueue.run { requests in
-            let graces = requests.map { $0.lock.grace ?? EventHub.usualGrace }
-            let grace = graces.filter(\.isFinite).min() ?? EventHub.usualGrace
+            // Nil is the usual grace of this mount, and the whole of it if nobody has asked for a shorter one.
+            let grace = requests.compactMap(\.lock.grace).filter(\.isFinite).min().map { min($0, EventHub.usualGrace) }
             let isForSleep = requests.contains { $0.lock.isForSleep }
             do throws(ControlFailure) {
-                let all = LockRequest(grace: min(grace, EventHub.usualGrace), isForSleep: isForSleep)
+                let all = LockRequest(grace: grace, isForSleep: isForSleep)
                 return Self.success(try handler.lock(all, by: requests.first?.channel.peer?.user).json)
             } catch {
                 return Self.refusal(error)

@@ -48,10 +48,12 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 
     /// Reads until `buffer` is full or the file ends. Returns the number of bytes.
-    package func read(into buffer: inout MutableSpan<UInt8>) throws(SystemError) -> Int {
+    ///
+    /// - Parameter atOnce: true returns what is there after one read(2).
+    package func read(into buffer: inout MutableSpan<UInt8>, atOnce: Bool = false) throws(SystemError) -> Int {
         let (count, code) = unsafe buffer.withUnsafeMutableBytes { memory -> (Int, Int32) in
             var done = 0
-            while done < memory.count {
+            while done < memory.count, done == 0 || !atOnce {
                 guard let base = memory.baseAddress else { break }
                 let got = unsafe Glibc.read(number, base + done, memory.count - done)
                 if got < 0 {

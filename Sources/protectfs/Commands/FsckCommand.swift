@@ -108,10 +108,11 @@ enum Fsck {
             Output.error("\(obstacle.message); nothing is changed")
             isReadOnly = true
         }
+        // It may wait for a pipe, and nobody should wait for that.
+        let deviceKey = try FoundVolume.DeviceKeyChoice(arguments)
         if !isReadOnly {
             try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
         }
-        let deviceKey = try FoundVolume.DeviceKeyChoice(arguments)
         let known = try LocalState.load(access.found)?.layout
         let (ring, isUnlocked, _) = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
             try Daemon.openKeys(access, deviceKey, try credential(arguments, access, deviceKey))

@@ -264,7 +264,7 @@ enum CredentialInput {
         for _ in 0..<256 {
             let count = try rest.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
                 try reading.waitForInput(until: deadline)
-                return try reading.read(into: &span)
+                return try reading.read(into: &span, atOnce: true)
             }
             if count == 0 { return }
         }

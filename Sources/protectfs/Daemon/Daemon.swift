@@ -22,7 +22,9 @@ enum Daemon {
         isStarted: Bool
     ) throws(CommandFailure) -> ExitCode {
         // Before the first thread, because threads inherit the mask.
-        let signals = SignalSet(blocking: [SIGTERM, SIGINT, SIGHUP])
+        let signals = SignalSet(blocking: [SIGTERM, SIGINT, SIGHUP] + (isStarted ? [SIGQUIT] : []))
+        // Until it leaves the terminal: it must not stop, or be killed, with a mount that nobody serves.
+        if isStarted { _ = SignalSet(blocking: [SIGTSTP, SIGTTIN, SIGTTOU]) }
         umask(0)
         ProcessHardening.raiseOpenFiles()
         let report = DaemonReport(isStarted: isStarted)
@@ -55,7 +57,8 @@ enum Daemon {
         // (autofs(5), "oz mode"); every other process waits for the end of the mount.
         if isStarted { setsid() }
         let isWanted = report.ready()
-        ServiceManager.notify(.ready)
+        // The unit that has started a mount in the background is not the mount.
+        if !isStarted { ServiceManager.notify(.ready) }
         if isStarted { detach(log) }
         if !isWanted {
             log.write("the mount command was interrupted: unmounting")

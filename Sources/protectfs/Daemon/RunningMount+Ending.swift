@@ -11,6 +11,7 @@ extension RunningMount {
     /// Unmounts. Fails if the mount is in use, unless it is forced. If the file system is mounted elsewhere too, it ends there
     /// after a grace, or at once if forced.
     func unmount(isForced: Bool = false, by user: UInt32? = nil) throws(CommandFailure) {
+        // Before the mount ends, because its end reads it.
         unmounter.withLock { $0 = user }
         // A mount that is not the last one is removed without a write-back.
         if !isForced, !UseElsewhere(entry).isEmpty {
@@ -19,7 +20,10 @@ extension RunningMount {
         do throws(CommandFailure) {
             try removeMount()
         } catch {
-            guard isForced, error.code == .busy else { throw error }
+            guard isForced, error.code == .busy else {
+                unmounter.withLock { $0 = nil }
+                throw error
+            }
             Self.detach(point.path)
         }
         beginEndingElsewhere(isForced: isForced)

@@ -53,8 +53,8 @@ enum Record {
             }
         }
 
-        /// Whether someone who changes the store, or classes, could flood the journal with it.
-        fileprivate var isLimited: Bool { self == .classLowered || self == .tampering }
+        /// Whether someone who changes the store or classes, or tries to unlock, could flood the journal with it.
+        fileprivate var isLimited: Bool { [.classLowered, .tampering, .unlockFailed].contains(self) }
     }
 
     /// Why a volume was locked, and which command changed its keys.
@@ -135,9 +135,14 @@ enum Record {
     /// caller may hold any lock.
     static func write(_ event: Event, _ volume: VolumeID, _ details: [Detail] = []) {
         let (isAllowed, suppressed, lost) = state.withLock { state -> (Bool, Int, Int) in
-            guard event.isLimited else { return (true, 0, state.lost) }
-            let (isAllowed, suppressed) = state.windows[event, default: .init()].take(at: WallClock.bootNanoseconds)
-            return (isAllowed, suppressed, state.lost)
+            var (isAllowed, suppressed) = (true, 0)
+            if event.isLimited {
+                (isAllowed, suppressed) = state.windows[event, default: .init()].take(at: WallClock.bootNanoseconds)
+            }
+            guard isAllowed else { return (false, 0, 0) }
+            // Each number is told once, by whichever thread has taken it.
+            defer { state.lost = 0 }
+            return (true, suppressed, state.lost)
         }
         guard isAllowed else { return }
         var fields: [(name: String, value: String)] = [
@@ -148,8 +153,11 @@ enum Record {
         fields += details.flatMap(\.fields)
         if suppressed > 0 { fields.append(("PROTECTFS_SUPPRESSED", "\(suppressed)")) }
         if lost > 0 { fields.append(("PROTECTFS_LOST", "\(lost)")) }
-        let isSent = Journal.send(fields)
-        state.withLock { $0.lost = isSent ? $0.lost - lost : $0.lost + 1 }
+        guard !Journal.send(fields) else { return }
+        state.withLock { state in
+            state.lost += lost + 1
+            if suppressed > 0 { state.windows[event]?.giveBack(suppressed) }
+        }
     }
 
     /// The slots that a change of the keybag has made and removed.
@@ -180,6 +188,9 @@ struct RecordWindow: Sendable {
         defer { suppressed = 0 }
         return (true, suppressed)
     }
+
+    /// The number could not be told.
+    mutating func giveBack(_ number: Int) { suppressed += number }
 }
 
 extension ExitCode {

@@ -35,8 +35,10 @@ enum MountClaim {
         guard lock(file, isShared: isShared) else { throw busy(access, place, holder: owner(file)) }
         // For the messages of other programs, and for those that wait. It may not fit, which only makes that message shorter.
         if let record = try? open(path, O_WRONLY | O_TRUNC) {
-            let mountPoint = mountPoint.flatMap { try? $0.resolved() }
-            let text = Array(HostPath(bytes: place.store.path).description.utf8) + [0] + (mountPoint?.bytes ?? [])
+            // Of several mounts that share a store, the last one has written the record, and it says nothing of the others.
+            let mountPoint = isShared ? nil : mountPoint.flatMap { try? $0.resolved() }
+            let store = Array(HostPath(bytes: place.store.path).description.utf8)
+            let text = store + (mountPoint.map { [0] + $0.bytes } ?? [])
             try? record.write(text.span)
         }
         // The claim ends with the process, after it has closed its epoch.

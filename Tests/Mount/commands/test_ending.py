@@ -68,6 +68,20 @@ def test_unmount_after_umount(environment):
     environment.cell("mounted elsewhere", (7, True), (done.returncode, other.is_mounted))
 
 
+def test_shared_mounts(environment):
+    """Of several mounts that share a store, none is blamed for another one that has ended."""
+    volume = environment.volume()
+    for number in range(2):
+        mounts = [environment.mount(volume, options=["shared"]) for _ in range(2)]
+        gone, stays = mounts[number], mounts[1 - number]
+        process = gone.pid
+        run("umount", "-i", gone.path)
+        wait_until(lambda: not os.path.exists(f"/proc/{process}/exe"), what="the end of the daemon")
+        done = gone.command("unmount", gone.path, ok=False)
+        environment.cell(f"mount {number} has ended", (7, True), (done.returncode, stays.is_mounted))
+        stays.unmount()
+
+
 def test_somebody_stays(environment):
     """A process that does not let go of the volume is named."""
     volume = environment.volume()

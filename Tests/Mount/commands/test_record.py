@@ -154,6 +154,17 @@ def test_without_a_command(environment):
     environment.cell("unmounted by the user", ("unmounted", {"uid": "65534", "result": "success"}), facts(journal.next(1)[0]))
 
 
+def test_failed_unmount(environment):
+    """Whoever could not unmount is not named when somebody else does."""
+    journal = Journal()
+    mount = environment.mount()
+    journal.next(2)
+    with open(mount.path + "/held", "wb"):
+        environment.cell("busy", 6, mount.command("unmount", mount.path, ok=False).returncode)
+    harness.run("umount", "-i", mount.path)
+    environment.cell("unmounted", ("unmounted", {"result": "success"}), facts(journal.next(1)[0]))
+
+
 def test_tampering(environment):
     journal = Journal()
     mount = environment.mount()

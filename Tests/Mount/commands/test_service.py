@@ -38,6 +38,22 @@ def test_ready(environment):
         protectfs("unmount", path)
 
 
+def test_background(environment):
+    """A unit that mounts in the background is not told that it is ready, or stopping, by the mount."""
+    address = environment.new_path("notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as server:
+        server.bind(address)
+        server.setblocking(False)
+        os.environ["NOTIFY_SOCKET"] = address
+        environment.mount().unmount()
+        del os.environ["NOTIFY_SOCKET"]
+        try:
+            said = server.recv(4096)
+        except BlockingIOError:
+            said = None
+        environment.cell("nothing is said", None, said)
+
+
 def test_grace(environment):
     """A stop locks at once, waits for programs that close their files, and ends a mount that stays in use."""
     mount = environment.mount()
