@@ -85,7 +85,7 @@ def compiled(environment, sources):
         paths.append(os.path.join(place, f"Snippet{number}.swift"))
         with open(paths[-1], "w", encoding="utf-8") as file:
             file.write(source)
-    maps = [os.path.join(built, "CLinuxShim.build/module.modulemap")]
+    maps = [os.path.join(built, name + ".build", "module.modulemap") for name in ("CLinuxShim", "COpenSSL")]
     maps += glob.glob(os.path.join(REPOSITORY, "Sources/C*/module.modulemap"))
     words = [word for path in maps for word in ("-Xcc", f"-fmodule-map-file={path}")]
     done = run("nice", "swiftc", "-typecheck", "-parse-as-library", "-swift-version", "6", "-module-name", "Snippets",
