@@ -55,6 +55,9 @@ package struct ControlClient: ~Copyable {
         self.channel = channel
     }
 
+    /// The process at the other end, if the kernel says which one it is.
+    package var process: Int32? { channel.peer.flatMap { $0.process > 0 ? $0.process : nil } }
+
     /// The state of the mount.
     package func status() throws(ControlError) -> StatusReport {
         guard let report = StatusReport(try ask(["request": "status"], seconds: 30)) else { throw .protocolViolation }

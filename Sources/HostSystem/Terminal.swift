@@ -60,9 +60,14 @@ package enum Terminal {
 ///
 /// The keys of the terminal, whichever they are, send their signals, and other processes may send the same. A signal is taken only
 /// while `read` waits. It restores echo before it stops the process; one that ends it makes `read` fail, and `raiseCaught` has its
-/// effect when the caller has cleaned up.
+/// effect when the caller has cleaned up. A shell that continues the process has set the terminal as it likes, so echo is then
+/// turned off again.
 package struct QuietTerminal: ~Copyable {
-    private static let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP]
+    private static let deadly = [
+        SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU, SIGPWR,
+    ]
+    private static let stopping = [SIGTSTP, SIGTTIN, SIGTTOU]
+    private static let signals = deadly + stopping + [SIGCONT]
     /// The signal that came; 0 if none did.
     private static let caught = Atomic<Int32>(0)
     /// Whether a signal has ended a prompt.
@@ -86,7 +91,12 @@ package struct QuietTerminal: ~Copyable {
             unsafe pthread_sigmask(SIG_BLOCK, &blocked, &state.mask)
             var action = sigaction()
             unsafe action.__sigaction_handler.sa_handler = { number in
-                QuietTerminal.caught.store(number, ordering: .relaxed)
+                // One that ends the process is never forgotten for another one.
+                switch number {
+                case SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT:
+                    _ = QuietTerminal.caught.compareExchange(expected: 0, desired: number, ordering: .relaxed)
+                default: QuietTerminal.caught.store(number, ordering: .relaxed)
+                }
             }
             for signal in signals {
                 var before = sigaction()
@@ -117,6 +127,7 @@ package struct QuietTerminal: ~Copyable {
     package static func open() throws(SystemError) -> QuietTerminal {
         let terminal = try Descriptor(opening: HostPath("/dev/tty"), O_RDWR | O_NOCTTY)
         var original = termios()
+        waitForForeground(terminal.number)
         guard unsafe tcgetattr(terminal.number, &original) == 0 else { throw .last("tcgetattr", "/dev/tty") }
         let quiet = QuietTerminal(terminal, original)
         try quiet.beQuiet()
@@ -143,7 +154,21 @@ package struct QuietTerminal: ~Copyable {
         guard unsafe tcsetattr(terminal.number, TCSAFLUSH, &quiet) == 0 else { throw .last("tcsetattr", "/dev/tty") }
     }
 
+    /// Whether the terminal is this process's. A shell takes it when the process is stopped.
+    private static func isInForeground(_ number: Int32) -> Bool {
+        let group = tcgetpgrp(number)
+        return group < 0 || group == getpgrp()
+    }
+
+    /// In the background, stops this process until it is in the foreground. No signal may be blocked, so that it can be ended.
+    private static func waitForForeground(_ number: Int32) {
+        // Once: if nothing stops it, as without a shell's job control, setting the terminal says what is wrong.
+        if !isInForeground(number) { raise(SIGTTOU) }
+    }
+
+    /// Restores echo, unless the terminal is a shell's by now.
     private static func beLoud(_ number: Int32, _ original: termios) {
+        guard isInForeground(number) else { return }
         var original = original
         unsafe tcsetattr(number, TCSAFLUSH, &original)
     }
@@ -167,18 +192,20 @@ package struct QuietTerminal: ~Copyable {
                 return count
             } catch {
                 try? terminal.write("\n")
-                guard Self.caught.load(ordering: .relaxed) == SIGTSTP else { throw error }
+                let signal = Self.caught.load(ordering: .relaxed)
+                guard Self.stopping.contains(signal) || signal == SIGCONT else { throw error }
                 Self.caught.store(0, ordering: .relaxed)
-                try stop()
+                try pause(signal)
             }
         }
     }
 
-    /// Stops this process, as SIGTSTP would have done, until something continues it.
-    private func stop() throws(SystemError) {
-        Self.beLoud(terminal.number, original)
+    /// Stops this process, as the signal would have done, until something continues it. After SIGCONT it was stopped already.
+    private func pause(_ signal: Int32) throws(SystemError) {
+        if signal != SIGCONT { Self.beLoud(terminal.number, original) }
         outside.restore()
-        raise(SIGTSTP)
+        if signal != SIGCONT { raise(signal) }
+        Self.waitForForeground(terminal.number)
         _ = SignalState.take()
         try beQuiet()
     }

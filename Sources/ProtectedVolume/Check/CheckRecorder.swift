@@ -130,18 +130,22 @@ final class CheckRecorder: Sendable {
         }
         guard isDue else { return }
         // No other one starts before this one has set the time.
-        let thread = BackgroundThread(name: "check record") { [self] in
-            write()
-            state.withLock { $0.due = monotonicNanoseconds() &+ interval }
+        // Under the lock, so that `end` finds this thread and not the one before.
+        let isStarted = writer.withLock { writer in
+            writer = BackgroundThread(name: "check record") { [self] in
+                write()
+                state.withLock { $0.due = monotonicNanoseconds() &+ interval }
+            }
+            return writer != nil
         }
-        if thread == nil { state.withLock { $0.due = now &+ interval } }
-        writer.withLock { $0 = thread }
+        if !isStarted { state.withLock { $0.due = now &+ interval } }
     }
 
     /// Ends the recording. The workers have ended.
     /// - Returns: why the check cannot be continued. Nil if it can, or has ended.
     func end(isInterrupted: Bool) -> CheckUnrecorded? {
-        writer.withLock { $0 }?.join()
+        // The thread refers to this object, so this object must not keep it.
+        writer.withLock { $0.take() }?.join()
         if isInterrupted { write() } else { file.remove() }
         return state.withLock { $0.failure }
     }

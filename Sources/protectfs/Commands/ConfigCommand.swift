@@ -19,7 +19,7 @@ extension Command {
             if arguments.has("json") {
                 let settings = ConfigurationKey.allCases.flatMap { key in inForce.filter { $0.key == key } }
                 let files = ConfigurationFile.all.map { file in
-                    JSONValue.fields([("file", .string(file.path.description)), ("exists", .bool(file.exists))])
+                    JSONValue.fields([("file", .location(file.path)), ("exists", .bool(file.exists))])
                 }
                 let fields: [(String, JSONValue)] = [
                     ("files", .array(files)), ("settings", .array(settings.map(json))),
@@ -44,7 +44,7 @@ extension Command {
     private static func json(_ setting: Setting) -> JSONValue {
         .fields([
             ("key", .string(setting.key.rawValue)), ("value", .string("\(setting.value)")),
-            ("rule", .bool(setting.key.isRule)), ("file", .string(setting.file.description)),
+            ("rule", .bool(setting.key.isRule)), ("file", .location(setting.file)),
             ("line", .integer(Int64(setting.line.number))),
         ])
     }

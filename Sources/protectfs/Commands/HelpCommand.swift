@@ -32,6 +32,9 @@ enum HelpLookup {
         if let (command, length) = Command.find(words), length == words.count { return Help.text(command) }
         let group = Command.subcommands(of: first)
         if words.count == 1, !group.isEmpty { return Help.text(first, group) }
+        if let (command, _) = Command.find(words) {
+            throw .init(.usage, "help takes one command; see protectfs help \(command.name)")
+        }
         throw unknown(words)
     }
 

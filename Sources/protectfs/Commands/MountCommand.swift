@@ -102,8 +102,8 @@ extension Command {
         "unmount", .mounting, [.mountPoint], "Unmounts a volume.",
         details: """
             The command returns when everything is on disk and the daemon has ended, also straight after umount(8), which does
-            not wait for it. It also removes a mount whose daemon has died. If the volume is also mounted elsewhere, such as in a container, the volume is locked at once, the command names
-            the processes, and the mount ends there \(UseElsewhere.grace) s later.
+            not wait for it. It also removes a mount whose daemon has died. If the volume is also mounted
+            elsewhere, such as in a container, the volume is locked at once, the command names the processes, and the mount ends there \(UseElsewhere.grace) s later.
             """,
         options: [
             Option(
@@ -146,22 +146,18 @@ extension Command {
         return watch.waitForEnd(seconds: 600)
     }
 
-    /// Locks, and tries to unmount until nothing uses the mount or the grace has passed. True if the mount has ended.
+    /// Tells the daemon to end: it locks at once, takes no more keys, and unmounts as soon as nothing uses the mount. True if the
+    /// mount has ended within the grace.
     private static func endsWithin(
-        _ grace: UInt64, _ client: borrowing ControlClient, _ path: HostPath
+        _ grace: UInt64, _ daemon: Int32, _ client: borrowing ControlClient, _ path: HostPath, _ entry: MountEntry
     ) throws(CommandFailure) -> Bool {
-        _ = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(LockRequest(grace: 0)) }
-        let deadline = monotonicNanoseconds() + grace * 1_000_000_000
-        while true {
-            do throws(CommandFailure) {
-                try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount() }
-                return true
-            } catch {
-                guard error.code == .busy else { throw error }
-                guard monotonicNanoseconds() < deadline else { return false }
-            }
-            usleep(200_000)
+        // The daemon's own number may mean another process here, if it is in another PID namespace.
+        guard client.process == daemon, let watch = try? ProcessWatch(daemon), kill(daemon, SIGTERM) == 0 else {
+            throw .init(
+                .failure, "\(path): the daemon (process \(daemon)) cannot be told to end; use unmount without --grace")
         }
+        // What is left to write has no part in the grace.
+        return watch.waitForEnd(seconds: Int32(min(grace, 1_000_000))) || !MountLookup.all().contains(entry)
     }
 
     /// - Parameter grace: the seconds after which the mount ends even if it is in use; nil if it must not.
@@ -174,7 +170,11 @@ extension Command {
             let session = (try? client.info()).map(MountSession.init)
             let watch = try? ProcessWatch(process)
             let isForced: Bool
-            if let grace, grace > 0 { isForced = try !endsWithin(grace, client, path) } else { isForced = grace != nil }
+            if let grace, grace > 0 {
+                isForced = try !endsWithin(grace, process, client, path, entry)
+            } else {
+                isForced = grace != nil
+            }
             if isForced || grace == nil {
                 try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount(isForced: isForced) }
             }

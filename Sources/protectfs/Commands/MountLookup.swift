@@ -25,7 +25,11 @@ enum MountLookup {
         for candidate in known {
             if let entry = table.last(where: { $0.mountPoint == candidate }) { return entry }
         }
-        if isVolume(path) {
+        // Below an automount, a look into the directory would mount.
+        let isAutomount = ((try? MountTable.read()) ?? []).contains {
+            $0.type == "autofs" && known.contains($0.mountPoint)
+        }
+        if !isAutomount, isVolume(path) {
             let place = of(volume: path).first.map { "mounted at \($0.mountPoint)" } ?? "not mounted"
             throw .init(
                 .notMounted, "\(path): this is the volume's own directory, and not a mount point; it is \(place)")

@@ -89,6 +89,7 @@ extension KeybagCommands {
         }
         let keyPath: HostPath
         if let given = arguments.path("device-key") {
+            try DeviceKeyFile.requireKeyOrNothing(at: given)
             keyPath = given
         } else {
             keyPath = try opened.access.found.newDeviceKeyPath()

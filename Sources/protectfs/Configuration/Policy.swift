@@ -44,13 +44,17 @@ struct Policy: Sendable {
     /// All settings, the user's first.
     let settings: [Setting]
 
-    /// Reads both files. Settings that contradict a rule are refused.
+    /// Reads both files. A default that contradicts a rule of its own file, or of the system's, is refused. A user's rule moves a
+    /// default of the system's.
     static func read() throws(CommandFailure) -> Policy {
         var settings: [Setting] = []
         for file in ConfigurationFile.all { settings += try file.settings() }
         let policy = Policy(settings: settings)
+        let system = SystemPaths.systemConfiguration
         for one in settings where !one.key.isRule {
-            try policy.check(one.value, for: one.key, "\(one.place): \(one.key.rawValue) = \(one.value)")
+            let binding = one.file == system ? settings.filter { $0.file == system } : settings
+            try Policy(settings: binding)
+                .check(one.value, for: one.key, "\(one.place): \(one.key.rawValue) = \(one.value)")
         }
         return policy
     }
@@ -68,10 +72,9 @@ struct Policy: Sendable {
         throw .init(.usage, "\(what) is not allowed: \(rule.rule)")
     }
 
-    /// The default of a file, else the built-in value, or the nearest one to it that the rules allow.
+    /// The default of a file, else the built-in value; or the nearest one to it that the rules allow.
     private func value(_ key: ConfigurationKey, else builtIn: ConfigurationValue) -> ConfigurationValue {
-        if let chosen = setting(key) { return chosen.value }
-        return rules(limiting: key).reduce(builtIn) { value, rule in
+        rules(limiting: key).reduce(setting(key)?.value ?? builtIn) { value, rule in
             guard rule.forbids(value) else { return value }
             guard case .cost(let least) = rule.value, case .cost(let cost) = value else { return rule.value }
             return .cost(.init(passes: max(cost.passes, least.passes), memory: max(cost.memory, least.memory)))
@@ -133,7 +136,7 @@ struct Policy: Sendable {
     func apply(to options: inout MountOptions) throws(CommandFailure) {
         let (chosen, idle) = (options.volume.defaultClass, options.idleSeconds)
         try checkDefaultClass(chosen, "-o default_class=\(chosen.canonicalName)")
-        try check(.seconds(idle ?? 0), for: .idle, idle.map { "-o idle=\($0)" } ?? "a mount without -o idle")
+        try check(.seconds(idle ?? 0), for: .idle, idle.map { "-o idle=\($0)" } ?? "a mount that never locks by itself")
         for rule in rules(limiting: .defaultClass) where rule.forbids(.protectionClass(options.volume.leastDefault)) {
             if case .protectionClass(let least) = rule.value { options.volume.leastDefault = least }
         }

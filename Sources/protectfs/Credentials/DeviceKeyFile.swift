@@ -122,6 +122,14 @@ enum DeviceKeyFile {
     /// Removes a key that was written for a change that then failed.
     static func remove(_ path: HostPath) { _ = unsafe path.withCString { unsafe unlink($0) } }
 
+    /// Refuses a path at which something else than a device key is, as that is not to be renamed.
+    static func requireKeyOrNothing(at path: HostPath) throws(CommandFailure) {
+        guard let found = try? FileStatus.read((try? path.resolved()) ?? path) else { return }
+        guard found.st_mode & S_IFMT == S_IFREG, found.st_size == SecretKey.byteCount else {
+            throw .init(.usage, "--device-key \(path): exists, and is not a device key; choose another path")
+        }
+    }
+
     /// Renames a key that is about to be replaced to a free name: copies of the volume may need it.
     ///
     /// - Returns: its new name. Nil if there was none.

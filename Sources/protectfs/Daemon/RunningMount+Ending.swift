@@ -39,6 +39,12 @@ extension RunningMount {
             guard reason == EBUSY else { break }
             usleep(25_000)
         }
+        // Someone else has unmounted meanwhile.
+        if reason == EINVAL, let table = try? MountTable.read(),
+            !table.contains(where: { $0.device == entry.device && $0.mountPoint == point.path })
+        {
+            return
+        }
         throw reason == EBUSY
             ? Self.inUse(request.mountPoint)
             : .init(.failure, "\(request.mountPoint): cannot unmount: \(SystemError.reason(of: reason))")

@@ -177,7 +177,7 @@ def test_rules_of_mounts(environment):
 
     wrong("a weaker class", "default_class=C", "-o default_class=completeUntilFirstUserAuthentication", 1)
     wrong("a longer idle time", "idle=16m", "-o idle=960 is not allowed", 2)
-    wrong("no idle time", "idle=0", "a mount without -o idle is not allowed", 2)
+    wrong("no idle time", "idle=0", "a mount that never locks by itself is not allowed", 2)
     mount = environment.mount(volume)
     status = mount.status()
     environment.cell("what nobody chose follows the rules", ("completeUnlessOpen", 900), (status["defaultClass"], status["idleLimit"]))

@@ -71,14 +71,23 @@ def test_install_elsewhere(environment):
     prefix, other = environment.new_path("a prefix with spaces"), environment.new_path("other")
     os.makedirs(other)
     script("--no-build", "--prefix=" + prefix, "--destdir", other)
-    unit = os.path.join(other + prefix, "lib/systemd/user/protectfs@.service")
+    # systemd does not look below this prefix.
+    unit = os.path.join(other, "usr/local/lib/systemd/user/protectfs@.service")
     with open(unit, encoding="utf-8") as file:
         environment.cell("[the unit]", True, f'ExecStart="{prefix}/bin/protectfs" mount' in file.read())
-    done = run("sh", os.path.join(other, "sbin/mount.fuse.protectfs"), "/no volume", "/no point", ok=False)
+    helper = os.path.join(other, "sbin/mount.fuse.protectfs")
+    done = run("sh", helper, "/no volume", "/no point", ok=False)
     # The program is not there: the script has named it by its path.
     environment.cell("[the helper]", True, f"{prefix}/bin/protectfs" in done.stderr)
+    before = files(other)
+    done = script("--no-build", "--destdir", other)
+    with open(helper, encoding="utf-8") as file:
+        environment.cell("[another installation: the helper stays]", (True, True), (
+            f"{prefix}/bin/protectfs" in file.read(), "belongs to another installation" in done.stderr))
+    script("uninstall", "--destdir", other)
+    environment.cell("[another installation: removed]", before, files(other))
     script("uninstall", "--prefix=" + prefix, "--destdir", other)
-    environment.cell("[uninstalled]", [], os.listdir(other) if os.path.exists(other) else [])
+    environment.cell("[uninstalled]", {}, files(other))
     for word in ("it's", 'a"b', "a\nb"):
         done = run(INSTALL, "--no-build", "--prefix", "/tmp/" + word, ok=False)
         environment.cell(f"[prefix {word!r}]", 2, done.returncode)

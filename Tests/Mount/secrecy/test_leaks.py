@@ -197,7 +197,7 @@ def test_guard_before_the_secret(environment):
     os.close(telling)
     os.close(secret)
     harness.wait_until(lambda: has_guard(daemon), seconds=20, what="a guard before the secret is sent")
-    os.write(sending, b"p" + harness.PASSPHRASE.encode())
+    os.write(sending, b"-p" + harness.PASSPHRASE.encode())
     os.close(sending)
     environment.cell("in the background", b"ready\n", os.read(told, 100))
     environment.mounts.append(mount)

@@ -1,6 +1,6 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed config help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed config doctor help version"
 _protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none"
 
@@ -62,6 +62,7 @@ _protectfs_command() {
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
     "config") options="--json" operands="" ;;
+    "doctor") options="--json" operands="mountPoint" ;;
     "help") options="--json" operands="commandName…" ;;
     "version") options="--json" operands="" ;;
     esac
