@@ -100,8 +100,8 @@ import VolumeFormat
             if threads == 1 { #expect(second.summary.filesReadBefore >= last) }
             last = second.summary.filesReadBefore
         }
-        // Several workers may be in the middle of many files when they are stopped.
-        #expect(last > (threads == 1 ? 15 : 0))
+        // Four workers have begun everything in this small tree when one of them is stopped, and the record is before all of it.
+        if threads == 1 { #expect(last > 15) }
     }
 
     /// A run that continues is interrupted, too, again and again.
