@@ -162,6 +162,10 @@ def test_user_unit_stops(bed):
     assert bed.run("systemctl --user is-active holder", USER, ok=False)[1].strip() == "active", "the program was ended"
     bed.run("systemctl --user stop holder; systemctl --user start protectfs@documents", USER)
     assert bed.run("cat ~/documents/open", USER)[1] == "before\nafter\n"
+    # After a kill of the daemon nothing hangs, and the unit starts again.
+    bed.run("kill -KILL $(systemctl --user show --property=MainPID --value protectfs@documents)", USER)
+    bed.wait("test \"$(systemctl --user is-active protectfs@documents)\" = failed", "the failed unit", USER, limit=LONG)
+    bed.run("! findmnt ~/documents && systemctl --user start protectfs@documents && cat ~/documents/open", USER)
     bed.run("systemctl --user stop protectfs@documents; systemctl --user disable protectfs@documents", USER)
 
 

@@ -160,6 +160,17 @@ extension Command {
         return watch.waitForEnd(seconds: Int32(min(grace, 1_000_000))) || !MountLookup.all().contains(entry)
     }
 
+    /// Ends a mount that is in use. By a new connection, as the daemon closes one that has asked nothing for the time of a grace.
+    private static func endNow(_ path: HostPath, _ entry: MountEntry) throws(CommandFailure) {
+        do throws(CommandFailure) {
+            let client = try DaemonConnection.connect(entry, path)
+            try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount(isForced: true) }
+        } catch {
+            // It has ended by itself meanwhile.
+            guard error.code == .notMounted, !MountLookup.all().contains(entry) else { throw error }
+        }
+    }
+
     /// - Parameter grace: the seconds after which the mount ends even if it is in use; nil if it must not.
     private static func unmount(
         _ path: HostPath, _ entry: MountEntry, grace: UInt64?
@@ -172,10 +183,9 @@ extension Command {
             let isForced: Bool
             if let grace, grace > 0 {
                 isForced = try !endsWithin(grace, process, client, path, entry)
+                if isForced { try endNow(path, entry) }
             } else {
                 isForced = grace != nil
-            }
-            if isForced || grace == nil {
                 try DaemonConnection.call(path) { () throws(ControlError) in try client.unmount(isForced: isForced) }
             }
             // When the process has ended, the epoch is closed and everything is on disk.
