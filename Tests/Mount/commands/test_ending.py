@@ -10,7 +10,7 @@ from harness import daemons, mount_table, protectfs, run, wait_until, write_file
 from namespaces import only_own_mounts
 
 ROUNDS = 5
-SIZE = 24 << 20
+SIZE = 4 << 20
 
 
 def dirty(mount):
