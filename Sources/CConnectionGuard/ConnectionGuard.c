@@ -62,11 +62,18 @@ static _Noreturn void guard(int messages, pid_t daemon) {
     sigemptyset(&all);
     sigaddset(&all, SIGUSR1);
     ends = signalfd(-1, &all, SFD_CLOEXEC);
-    while (getppid() == daemon) {
+    for (;;) {
         struct pollfd sources[2] = {{ends, POLLIN, 0}, {3, POLLIN, 0}};
-        if (poll(sources, 2, -1) < 0 && errno != EINTR) break;
-        if (sources[0].revents != 0) break;
-        if (sources[1].revents == 0) continue;
+        int is_dead = getppid() != daemon;
+        if (poll(sources, 2, is_dead ? 0 : -1) < 0) {
+            if (errno == EINTR) continue;
+            break;
+        }
+        /* What the daemon said before its end comes first, however late it is read: it may have released the guard. */
+        if ((sources[1].revents & POLLIN) == 0) {
+            if (is_dead || sources[0].revents != 0 || sources[1].revents != 0) break;
+            continue;
+        }
         if (read(3, &mount, sizeof mount) != sizeof mount) break;
         mount.mount_point[sizeof mount.mount_point - 1] = 0;
         /* After a regular end another mount may have the numbers and the place. */

@@ -8,6 +8,7 @@ import time
 
 import harness
 from harness import outcome, pattern, read_file, set_class, write_file
+from namespaces import own_namespace
 
 ROUNDS = {"quick": 2, "full": 4, "soak": 50}
 SIZE = 1 << 20
@@ -130,3 +131,27 @@ def test_ends_with_its_daemon(environment):
     environment.cell("[without its guard]", b"works", read_file(mount / "after"))
     mount.unmount()
     environment.cell("[unmounted]", False, mount.is_mounted)
+
+
+def test_late_guard(environment):
+    """A guard that runs only after its mount has ended leaves the next mount alone, which has the same place and device number."""
+    own_namespace()
+    if os.path.ismount("/sys/fs/fuse/connections"):
+        harness.run("umount", "/sys/fs/fuse/connections")
+    mount = environment.mount()
+    device = os.stat(mount.path).st_dev
+    late = guards(mount.pid)[0]
+    os.kill(late, signal.SIGSTOP)
+    try:
+        mount.unmount()
+        mount = environment.mount(mount.volume, path=mount.path)
+        if os.stat(mount.path).st_dev != device:
+            raise harness.Skip("another file system has taken the device number in the meantime")
+        write_file(mount / "file", b"content")
+        os.kill(late, signal.SIGCONT)
+        harness.wait_until(lambda: not os.path.exists(f"/proc/{late}"), what="the guard's end")
+        environment.cell("[the next mount]", "works", outcome(read_file, mount / "file"))
+    finally:
+        with contextlib.suppress(OSError):
+            os.kill(late, signal.SIGCONT)
+    mount.unmount()
