@@ -63,16 +63,20 @@ public enum SessionError: Error, Equatable {
     }
 
     /// Mounts at `mountPoint` (an absolute path) and answers the kernel's first request.
-    /// - Parameter options: as for `-o`, one per element. A `\` escapes a comma or backslash in a value.
-    public func mount(at mountPoint: String, options: [String]) throws(SessionError) {
+    /// - Parameters:
+    ///   - source: the first field of the mount in the kernel's table, any bytes but zero.
+    ///   - options: as for `-o`, one per element. A `\` escapes a comma or backslash in a value.
+    public func mount(at mountPoint: String, source: [UInt8], options: [String]) throws(SessionError) {
         precondition(unsafe pointer == nil, "mounted twice")
         guard let buffer = WorkerBuffer(dataCapacity: WorkerBuffer.largestData) else {
             throw .noResources(errno: ENOMEM)
         }
         buffer.bind()
         var arguments = unsafe fuse_args()
-        for argument in ["protectfs"] + options.flatMap({ ["-o", $0] }) {
-            unsafe fuse_opt_add_arg(&arguments, argument)
+        let words = ["protectfs"] + options.flatMap { ["-o", $0] } + ["-o"]
+        for word in words.map({ Array($0.utf8) }) + [Self.sourceOption(source)] {
+            let text = (word + [0]).map { CChar(bitPattern: $0) }
+            unsafe fuse_opt_add_arg(&arguments, text)
         }
         defer { unsafe fuse_opt_free_args(&arguments) }
         var operations = makeOperations()
@@ -103,6 +107,12 @@ public enum SessionError: Error, Equatable {
             unsafe pointer = nil
             throw .handshakeFailed
         }
+    }
+
+    /// The word for libfuse that names the source. A comma in it must not begin another option.
+    static func sourceOption(_ source: [UInt8]) -> [UInt8] {
+        let (comma, backslash) = (UInt8(ascii: ","), UInt8(ascii: "\\"))
+        return Array("fsname=".utf8) + source.flatMap { [comma, backslash].contains($0) ? [backslash, $0] : [$0] }
     }
 
     /// Starts `count` worker threads.

@@ -1,7 +1,7 @@
 // A mounted volume as the daemon uses it: mount, lock, unlock, report, end.
 
 package import FuseBridge
-internal import HostSystem
+package import HostSystem
 package import Keybag
 package import ProtectedVolume
 internal import SodiumKit
@@ -45,7 +45,7 @@ package struct FrontendStatistics: Sendable {
 package final class Frontend: Sendable {
     let volume: Volume
     private let options: MountOptions
-    private let source: String
+    private let source: HostPath
     private let system: VolumeFileSystem
     private let session: Session
     let calls: DeferredCalls
@@ -65,7 +65,7 @@ package final class Frontend: Sendable {
     ///   - trace: takes one line for each request, with names if `options` let the log hold them; nil: nothing is traced.
     ///   - events: called on the thread of the lock, unlock or request, or on the timer's. It must wait for none.
     package init(
-        volume: Volume, options: MountOptions, source: String, log: @escaping @Sendable (String) -> Void,
+        volume: Volume, options: MountOptions, source: HostPath, log: @escaping @Sendable (String) -> Void,
         trace: (@Sendable (String) -> Void)? = nil, events: @escaping @Sendable (FrontendEvent) -> Void
     ) {
         self.volume = volume
@@ -85,7 +85,7 @@ package final class Frontend: Sendable {
 
     /// Mounts at an absolute path. Requests are answered when it returns.
     package func mount(at mountPoint: String) throws(SessionError) {
-        try session.mount(at: mountPoint, options: options.sessionOptions(source: source))
+        try session.mount(at: mountPoint, source: source.bytes, options: options.sessionOptions)
         calls.begin(session)
         do throws(SessionError) {
             try session.start(workers: calls.limits.workers)

@@ -58,14 +58,9 @@ package struct MountOptions: Sendable, Equatable {
         }
     }
 
-    /// The words for libfuse: the mount's source and type, and the checks that the kernel does.
-    func sessionOptions(source: String) -> [String] {
-        var escaped = ""
-        for character in source {
-            if character == "," || character == "\\" { escaped.append("\\") }
-            escaped.append(character)
-        }
-        var words = ["fsname=\(escaped)", "subtype=protectfs", "default_permissions"]
+    /// The words for libfuse but the mount's source: its type, and the checks that the kernel does.
+    var sessionOptions: [String] {
+        var words = ["subtype=protectfs", "default_permissions"]
         if volume.isReadOnly { words.append("ro") }
         if allowsOther { words.append("allow_other") }
         return words + kernelOptions

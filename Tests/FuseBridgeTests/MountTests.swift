@@ -8,12 +8,15 @@ import Testing
 
 private let hasFuse = unsafe access("/dev/fuse", R_OK | W_OK) == 0
 
+/// With all that libfuse or the mount table could take for something else, and bytes that are no text.
+private let source = Array("memory,t\\e st\n,".utf8) + [0xFF]
+
 /// A mount of `system` at a new directory, gone when the closure returns.
 private func withMount(_ system: MemoryFileSystem, _ body: (String, Session) throws -> Void) throws {
     var template = Array("/tmp/fusebridge.XXXXXX".utf8CString)
     let path = unsafe String(cString: mkdtemp(&template))
     let session = Session(system)
-    try session.mount(at: path, options: ["fsname=memory\\,test", "subtype=bridgetest", "default_permissions"])
+    try session.mount(at: path, source: source, options: ["subtype=bridgetest", "default_permissions"])
     try session.start(workers: 4)
     defer {
         unsafe umount2(path, Int32(MNT_DETACH))
@@ -29,6 +32,8 @@ struct MountTests {
     @Test func filesRoundTrip() throws {
         let system = MemoryFileSystem()
         try withMount(system) { path, session in
+            let table = try MountTable.read()
+            #expect(table.last { $0.mountPoint == HostPath(path) }?.source.bytes == Array(source))
             let file = path + "/file"
             let handle = unsafe Glibc.open(file, O_RDWR | O_CREAT, 0o600)
             #expect(handle >= 0)
@@ -53,7 +58,7 @@ struct MountTests {
         var template = Array("/tmp/fusebridge.XXXXXX".utf8CString)
         let path = unsafe String(cString: mkdtemp(&template))
         let session = Session(MemoryFileSystem())
-        try session.mount(at: path, options: ["fsname=memory", "subtype=bridgetest"])
+        try session.mount(at: path, source: Array("memory".utf8), options: ["subtype=bridgetest"])
         session.dataCapacity = 1 << 60
         #expect(throws: SessionError.noResources(errno: ENOMEM)) { try session.start(workers: 3) }
         session.close()
@@ -121,7 +126,7 @@ struct MountTests {
     @Test func refusedMountsSaySo() {
         let session = Session(MemoryFileSystem())
         #expect(throws: SessionError.self) {
-            try session.mount(at: "/nonexistent/mount/point", options: ["subtype=bridgetest"])
+            try session.mount(at: "/nonexistent/mount/point", source: [], options: ["subtype=bridgetest"])
         }
     }
 }

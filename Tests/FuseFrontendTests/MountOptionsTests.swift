@@ -52,8 +52,8 @@ struct MountOptionsTests {
         #expect((DurationText.seconds("") == nil) as Bool)
     }
 
-    @Test func sourceIsEscaped() throws {
-        let words = try MountOptions.parse(["ro,noatime"]).sessionOptions(source: "/a,b\\c d")
-        #expect(words == ["fsname=/a\\,b\\\\c d", "subtype=protectfs", "default_permissions", "ro", "noatime"])
+    @Test func wordsForLibfuse() throws {
+        let words = try MountOptions.parse(["ro,noatime"]).sessionOptions
+        #expect(words == ["subtype=protectfs", "default_permissions", "ro", "noatime"])
     }
 }

@@ -47,7 +47,7 @@ final class MountedVolume: Sendable {
         volume = try Volume.open(directory: directory, keys: ring, state: store, options: options.volume)
         let (events, lines) = (events, lines)
         frontend = Frontend(
-            volume: volume, options: options, source: backing,
+            volume: volume, options: options, source: HostPath(backing),
             log: { line in lines.withLock { $0.append(line) } },
             events: { event in events.withLock { $0.append(event) } })
         try frontend.mount(at: path)

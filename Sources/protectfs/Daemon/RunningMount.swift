@@ -63,7 +63,7 @@ final class RunningMount: Sendable {
             throw ErrorMessages.system(error)
         }
         frontend = Frontend(
-            volume: volume, options: request.options, source: source.description,
+            volume: volume, options: request.options, source: source,
             log: { log.write($0) }, trace: request.traces ? TraceOutput().write : nil,
             events: { event in
                 events.take(event)

@@ -134,6 +134,26 @@ def test_paths_of_a_mount(environment):
     environment.cell("inspect", (path, NAME), (seen["path"], bytes.fromhex(seen["name"]["pathHex"])))
 
 
+def test_path_of_a_store(environment):
+    """A volume below a directory with such a name is found by its mount, and its path comes back. It must be UTF-8."""
+    volume = environment.volume()
+    place = os.fsencode(environment.new_path("place")) + b"," + NAME.replace(b"\xff", b"")
+    os.mkdir(place)
+    os.rename(volume.path, place + b"/volume")
+    volume.path = os.fsdecode(place + b"/volume")
+    mount = environment.mount(volume)
+    harness.write_file(mount / "file", b"content")
+    environment.cell("status", place + b"/volume", raw(mount.status(), "volume"))
+    found = json.loads(mount.command("path", "--json", mount / "file").stdout)
+    environment.cell("path", place + b"/volume", raw(found, "volume"))
+    environment.cell("the file", True, os.path.exists(raw(found, "backingPath")))
+    back = mount.command("path", "--json", "--reverse", os.fsdecode(raw(found, "backingPath"))).stdout
+    environment.cell("path --reverse", mount / "file", json.loads(back)["path"])
+    shown = json.loads(protectfs("info", "--json", volume.path, env=volume.environment).stdout)
+    environment.cell("info", [mount.path], shown["mounts"])
+    mount.unmount()
+
+
 def test_paths_of_a_check(environment):
     """The paths of findings and repairs begin at the volume's root."""
     mount = environment.mount()
