@@ -103,8 +103,10 @@ private struct Inspect {
                 return try Daemon.openKeys(access, choice, nil).0
             }
         }
-        let credential = try CredentialInput.credential(arguments, prompt: prompt(access))
-        return try Daemon.openKeys(access, choice, credential).0
+        return try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+            let credential = try CredentialInput.credential(arguments, prompt: prompt(access))
+            return try Daemon.openKeys(access, choice, credential).0
+        }
     }
 
     private static func prompt(_ access: CheckedVolume) -> String { "Passphrase of \(access.path): " }

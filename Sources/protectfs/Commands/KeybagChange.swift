@@ -51,23 +51,26 @@ enum KeybagCommands {
         if let note = try before.found.place().note(path) { Output.note(note) }
         let choice = isRecovery ? .none : try FoundVolume.DeviceKeyChoice(arguments)
         _ = try before.found.deviceKey(choice)
-        let offered: Credential
-        if isRecovery, !arguments.has("recovery-file") {
-            offered = .recoveryCode(
-                try CredentialInput.secret(prompt: "Recovery code of \(path): ", option: "recovery-file"))
-        } else {
-            offered = try CredentialInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
+        let opened = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+            let offered: Credential
+            if isRecovery, !arguments.has("recovery-file") {
+                offered = .recoveryCode(
+                    try CredentialInput.secret(prompt: "Recovery code of \(path): ", option: "recovery-file"))
+            } else {
+                offered = try CredentialInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
+            }
+            // The lock is taken after the person has typed, because a prompt must not delay another command.
+            let lock = try KeybagLock(before.bag.volumeID)
+            let access = try before.readAgain()
+            if let obstacle = try access.obstacle() { throw obstacle }
+            let deviceKey = try access.found.deviceKey(choice)
+            let keys = try access.unlock(offered, deviceKey)
+            try look(offered, access, deviceKey)
+            return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock, policy: policy)
         }
-        // The lock is taken after the person has typed, because a prompt must not delay another command.
-        let lock = try KeybagLock(before.bag.volumeID)
-        let access = try before.readAgain()
-        if let obstacle = try access.obstacle() { throw obstacle }
-        let deviceKey = try access.found.deviceKey(choice)
-        let keys = try access.unlock(offered, deviceKey)
-        try look(offered, access, deviceKey)
         // If something cannot be destroyed here, the change meets the same problem and reports it.
-        _ = access.endChange(isAlone: true)
-        return Opened(access: access, deviceKey: deviceKey, keys: keys, lock: lock, policy: policy)
+        _ = opened.access.endChange(isAlone: true)
+        return opened
     }
 
     /// Makes the changed keybag and translates its errors.

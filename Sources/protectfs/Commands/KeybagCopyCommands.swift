@@ -150,20 +150,25 @@ enum KeybagCopies {
         if let note = try found.place().note(path) { Output.note(note) }
         let choice = try FoundVolume.DeviceKeyChoice(arguments)
         _ = try found.deviceKey(choice)
-        let offered = try CredentialInput.credential(arguments, prompt: "Passphrase of this keybag of \(path): ")
-        let lock = try KeybagLock(next.volumeID)
-        defer { withExtendedLifetime(lock) {} }
-        // Again, because a command may have changed it while a person was typing.
-        guard let access = try judge(found, terms) else {
+        let proven = try CredentialInput.retrying(arguments) {
+            () throws(CommandFailure) -> (access: CheckedVolume, present: Keybag?, lock: KeybagLock)? in
+            let offered = try CredentialInput.credential(arguments, prompt: "Passphrase of this keybag of \(path): ")
+            let lock = try KeybagLock(next.volumeID)
+            // Again, because a command may have changed it while a person was typing.
+            guard let access = try judge(found, terms) else { return nil }
+            // A keybag that is lost or damaged has no slots to keep.
+            let present = (try? KeybagFile.read(in: found.directory)).flatMap { try? Keybag(parsing: $0) }
+            if let present {
+                try policy.checkSlots(RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: present))
+            }
+            let keys = try access.unlock(offered, try found.deviceKey(choice))
+            try prove(keys, access, isAccepted: arguments.has("accept-keybag"))
+            return (access, present, lock)
+        }
+        guard let (access, present, lock) = proven else {
             return Output.done("nothing was changed", "\(path) has this keybag already; nothing was changed.\n")
         }
-        // A keybag that is lost or damaged has no slots to keep.
-        let present = (try? KeybagFile.read(in: found.directory)).flatMap { try? Keybag(parsing: $0) }
-        if let present {
-            try policy.checkSlots(RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: present))
-        }
-        let keys = try access.unlock(offered, try found.deviceKey(choice))
-        try prove(keys, access, isAccepted: arguments.has("accept-keybag"))
+        defer { withExtendedLifetime(lock) {} }
         let keepsOld: Bool
         do throws(Errno) { keepsOld = try KeybagFile.put(next.bytes, in: access.directory) } catch {
             throw ErrorMessages.store(error, path)

@@ -30,16 +30,15 @@ enum CredentialInput {
     /// How often a passphrase may be typed.
     private static let attempts = 3
 
-    /// Runs `body`, which asks for a credential and uses it. If the passphrase was typed and is wrong, the person may type it again.
+    /// Runs `body`, which asks for a credential and uses it. If it was typed and is wrong, the person may type it again.
     static func retrying<Result>(
         _ arguments: Arguments, _ body: () throws(CommandFailure) -> Result
     ) throws(CommandFailure) -> Result {
         let isTyped = !["passphrase-file", "passphrase-command", "recovery-file"].contains { arguments.has($0) }
         for _ in 1..<attempts where isTyped {
             do throws(CommandFailure) { return try body() } catch {
-                guard error.code == .authentication, error.message.contains(ErrorMessages.wrongPassphrase) else {
-                    throw error
-                }
+                guard error.code == .authentication, ErrorMessages.mistyped.contains(where: error.message.contains)
+                else { throw error }
                 Output.error("\(error.message); try again")
             }
         }

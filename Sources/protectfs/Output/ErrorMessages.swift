@@ -15,8 +15,12 @@ enum ErrorMessages {
         .init(code, error.subject.isEmpty ? "\(error.call): \(error.reason)" : "\(error.subject): \(error.reason)")
     }
 
-    /// Also the daemon's answer, by which a command knows that a person may have mistyped.
+    /// Also the daemon's answer.
     static let wrongPassphrase = "wrong passphrase"
+    private static let (wrongCode, invalidCode) = ("wrong recovery code", "invalid recovery code")
+
+    /// The beginnings of messages by which a command knows that a person may have mistyped.
+    static let mistyped = [wrongPassphrase, wrongCode, invalidCode]
 
     /// A word that is not a protection class.
     static func unknownClass(_ word: HostPath) -> CommandFailure {
@@ -151,11 +155,11 @@ enum ErrorMessages {
         case .recoveryCodeTypo:
             .init(
                 .authentication,
-                "invalid recovery code; check it for typing errors (it has 30 letters and digits in 6 groups)")
+                "\(invalidCode); check it for typing errors (it has 30 letters and digits in 6 groups)")
         case .wrongRecoveryCode:
             .init(
                 .authentication,
-                "wrong recovery code; give the one that was valid when this keybag was written (protectfs passphrase list \(volume.word) shows when each was made)"
+                "\(wrongCode); give the one that was valid when this keybag was written (protectfs passphrase list \(volume.word) shows when each was made)"
             )
         case .unusablePassphrase:
             .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")

@@ -25,6 +25,31 @@ def test_mount_asks(environment):
     harness.protectfs("unmount", here, env=volume.environment)
 
 
+def test_other_commands_ask_again(environment):
+    """What is mistyped is typed again, three times at most, and while a person types, no other command waits."""
+    volume = environment.volume()
+    copy, code = environment.new_path("copy"), harness.read_file(volume.code_file).decode().strip()
+    new = ["--new-passphrase-file", volume.passphrase_file]
+    answers = [("Recovery code of", code[:-1] + ("0" if code[-1] != "0" else "1") + "\n"), ("Recovery code of", code + "\n")]
+    found, shown, _ = at_terminal(["recovery", "use", *new, volume.path], volume.environment, answers)
+    environment.cell("recovery use", (0, 1), (found, shown.count("recovery code; ")))
+    answers = [("assphrase of", "wrong\n"), ("assphrase of", harness.PASSPHRASE + "\n")]
+    harness.protectfs("keybag", "export", volume.path, copy, env=volume.environment)
+    for words in (["passphrase", "add", "--portable", "--weak-passphrase", *new], ["passphrase", "change", *new],
+                  ["recovery", "new"], ["keybag", "import", "--accept-keybag"]):
+        found, shown, _ = at_terminal([*words, volume.path, *[copy][:words[0] == "keybag"]], volume.environment, answers)
+        environment.cell(f"{' '.join(words[:2])}: at the second attempt", (0, 1, 1),
+                         (found, shown.count("wrong passphrase"), shown.count("try again")))
+    found, shown, _ = at_terminal(["passphrase", "add", *new, volume.path], volume.environment,
+                                  [("Passphrase of", "wrong\n")] * 3)
+    environment.cell("three wrong ones", (3, 3), (found, shown.count("wrong passphrase")))
+    portable = environment.new_path("portable")
+    harness.protectfs("init", "--device-key", "none", "--weak-passphrase", "--passphrase-file", volume.passphrase_file, portable,
+                      env=volume.environment)
+    found, shown, _ = at_terminal(["inspect", portable], volume.environment, answers)
+    environment.cell("inspect: at the second attempt", (0, 1), (found, shown.count("wrong passphrase")))
+
+
 def test_init_asks_twice(environment):
     new = environment.new_path("new")
     variables = {**os.environ, "XDG_DATA_HOME": environment.new_path("data")}
