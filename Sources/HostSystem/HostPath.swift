@@ -126,3 +126,18 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return rest.isEmpty || rest.elementsEqual(".".utf8) ? here : here.appending(bytes: Array(rest))
     }
 }
+
+extension HostPath {
+    /// Whether the text matches a pattern of the shell (fnmatch(3)), in which `*` also matches slashes.
+    package func matches(_ pattern: HostPath) -> Bool { matches(pattern, 0) }
+
+    /// Whether the path, or a directory above it, matches a pattern of the shell, in which `*` does not match slashes.
+    package func lies(in pattern: HostPath) -> Bool {
+        // FNM_LEADING_DIR (fnmatch.h) is not imported.
+        matches(pattern, FNM_PATHNAME | 1 << 3)
+    }
+
+    private func matches(_ pattern: HostPath, _ flags: Int32) -> Bool {
+        unsafe pattern.withCString { pattern in unsafe withCString { unsafe fnmatch(pattern, $0, flags) } } == 0
+    }
+}

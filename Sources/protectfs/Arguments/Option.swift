@@ -44,6 +44,8 @@ struct Value: Sendable {
     static let protectionClass = Value(name: "CLASS", kind: .words(classes))
     /// The same, or the word that takes a directory's default away.
     static let classOrInherit = Value(name: "CLASS", kind: .words(classes + ["\(ProtectionClass.inherit)"]))
+    /// A class, and the files that get it.
+    static let classRule = Value(name: "CLASS:PATTERN", kind: .words(classes))
     private static let classes = ProtectionClass.allCases.map(\.canonicalName)
 }
 

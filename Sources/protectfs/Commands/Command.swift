@@ -77,7 +77,7 @@ struct Command: Sendable {
         .secretSet, .secretGet, .secretList, .secretDelete,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
         .keybagExport, .keybagImport,
-        .check, .inspect, .path, .speed, .configuration, .doctor,
+        .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,
         .help, .version,
     ]
 

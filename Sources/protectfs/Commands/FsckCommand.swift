@@ -125,7 +125,7 @@ enum Fsck {
         // An unlock has made the file, unless nothing may be written.
         let isKnown = try LocalState.load(access.found) != nil
         let states = isReadOnly && !isKnown ? nil : try LocalState.store(access.found)
-        let interrupted = Interruption()
+        let interrupted = Interruption(exit: 32)
         var options = CheckOptions()
         options.mends = !isReadOnly
         options.repairs = arguments.has("repair")
@@ -209,28 +209,5 @@ enum Fsck {
         let deviceKey = try access.found.deviceKey(choice)
         if let failure = deviceKey.missing("so nothing can be checked without unlocking") { throw failure }
         return nil
-    }
-}
-
-/// Turns SIGINT, SIGTERM and SIGHUP into a question that the check asks. A second signal ends the program, which is safe too.
-private final class Interruption: Sendable {
-    private let asked = Lock(false)
-
-    var isAsked: Bool { asked.withLock { $0 } }
-
-    /// From now on, in every thread made after this.
-    init() {
-        let signals = SignalSet(blocking: [SIGINT, SIGTERM, SIGHUP])
-        let asked = asked
-        let thread = BackgroundThread(name: "signals") {
-            while signals.wait() != nil {
-                let isSecond = asked.withLock { asked in
-                    defer { asked = true }
-                    return asked
-                }
-                if isSecond { _exit(32) }
-            }
-        }
-        if thread == nil { Output.error("cannot start the thread for signals: the check cannot be interrupted") }
     }
 }

@@ -47,7 +47,7 @@ enum DaemonStart {
     }
 
     /// The path of the program's file. Starting /proc/self/exe itself would give the daemon the name "exe".
-    private static func ownPath() throws(SystemError) -> HostPath {
+    static func ownPath() throws(SystemError) -> HostPath {
         var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
         let count = unsafe readlink("/proc/self/exe", &buffer, buffer.count)
         guard count > 0 else { throw .last("readlink", "/proc/self/exe") }

@@ -1,6 +1,6 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag fsck inspect path speed config doctor help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag import fsck inspect path speed config doctor help version"
 _protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none"
 
@@ -20,7 +20,7 @@ _protectfs_option() {
     case $1 in
     --cipher) kind=words:aes-256-gcm,xchacha20-poly1305 ;;
     --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --file | --accept-names-from) kind=path ;;
-    --label | --grace | --timeout | --attribute | -a | --slot | --accept-name) kind=text ;;
+    --label | --grace | --timeout | --attribute | -a | --slot | --into | --accept-name) kind=text ;;
     --passphrase-command | --new-passphrase-command) kind=command ;;
     --option | -o) kind=mountOptions ;;
     --reason) kind=words:command,sleep ;;
@@ -57,6 +57,7 @@ _protectfs_command() {
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --recovery-file --device-key --accept-keybag" operands="directory path" ;;
+    "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag" operands="directory directory" ;;
     "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
     "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;

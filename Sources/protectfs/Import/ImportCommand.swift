@@ -1,0 +1,122 @@
+// `protectfs import`: copies a directory into a volume, and compares everything afterwards.
+
+import BackingStore
+import Glibc
+import HostSystem
+import VolumeFormat
+
+extension Command {
+    static let importTree = Command(
+        "import", .maintenance, [Operand("SOURCE", .directory), .volume],
+        "Copies a directory into a volume, and verifies the copy.",
+        details: """
+            SOURCE is a directory, for example a mounted volume of gocryptfs, securefs, encfs or CryFS. It is only read. VOLUME
+            is a volume, or a directory of a mounted one. If the volume is not mounted, it is mounted in a private place for as
+            long as the command runs.
+
+            The command copies contents with their holes, names, modes, times, extended attributes, ACLs, hard links, symbolic
+            links and special files; as root, also owners. A file gets its name when it is complete. Then everything is
+            written to disk, read again, and compared byte for byte with the source. Other file systems that are mounted below
+            SOURCE are left out, and named.
+
+            With --class, files that match a pattern get a class before the first byte is written. The first rule that matches
+            counts. A pattern without a slash is compared with the file's name; one with a slash is compared with its path in
+            SOURCE, and matches everything below a directory.
+
+            An import that was interrupted or killed continues when the same command is given again. What is in the volume
+            already and differs is never replaced without --replace.
+
+            The exit code is 1 if something could not be copied or differs.
+            """,
+        options: [
+            Option(
+                "class", value: .classRule, repeats: true,
+                help: "give files that match PATTERN this class"),
+            Option(
+                "into", value: Value(name: "DIRECTORY", kind: .text), standard: "the volume's root",
+                help: "copy into this directory of the volume, which is made if it is missing"),
+            Option("replace", help: "replace files of the volume that differ from the source"),
+            Option("verify-only", help: "copy nothing; only compare the volume with the source"),
+            .json, .deviceKey,
+        ] + Option.credentials + [.acceptKeybag],
+        examples: [
+            .init("protectfs import ~/Documents ~/.documents", "Copy a directory; ask for the passphrase."),
+            .init(
+                "protectfs import --class complete:'*.pdf' --class complete:medical/ ~/old ~/.documents",
+                "The same, with class complete for PDF files and everything below medical."),
+        ], run: ImportCommand.run)
+}
+
+/// The work of `import`.
+private enum ImportCommand {
+    static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let (path, volume) = (arguments.operands[0], arguments.operands[1])
+        if arguments.has("verify-only"), arguments.has("replace") {
+            throw .init(.usage, "--verify-only and --replace cannot be used together")
+        }
+        let rules = try ImportRules(arguments.all("class"))
+        try refuseStore(path)
+        let source = try open(path)
+        let report = ImportReport(path)
+        let place = try ImportPlace(volume, arguments)
+        let code: ExitCode
+        do throws(CommandFailure) {
+            let target = try open(try place.directory(arguments.path("into")))
+            try refuseOverlap(path, source, place, target)
+            let interruption = Interruption(exit: ExitCode.failure.number)
+            let walk = try ImportWalk(
+                from: source, to: target, rules: rules, replaces: arguments.has("replace"), report: report,
+                interruption: interruption)
+            let isCopying = !arguments.has("verify-only")
+            if isCopying { try walk.copy() }
+            try walk.verify(mends: isCopying)
+            report.progress.end()
+            code = report.tell(place.volume, isJSON: arguments.has("json"))
+        } catch {
+            report.progress.end()
+            place.end()
+            throw error
+        }
+        place.end()
+        return code
+    }
+
+    private static func open(_ path: HostPath) throws(CommandFailure) -> HostDirectory {
+        guard let text = String(validating: path.bytes, as: UTF8.self) else {
+            throw .init(.usage, "\(path): the path is not UTF-8 text; change to the directory, and give .")
+        }
+        do throws(Errno) { return try HostDirectory.open(path: text) } catch {
+            throw .init(.failure, "\(path): \(SystemError.reason(of: error.rawValue))")
+        }
+    }
+
+    /// The files by which the directory of an encrypted file system is known, and the program that mounts it.
+    private static let stores = [
+        ("\(ReservedName.keybag)", "protectfs"), ("gocryptfs.conf", "gocryptfs"), (".encfs6.xml", "encfs"),
+        (".securefs.json", "securefs"), (".config.pb", "securefs"), ("cryfs.config", "cryfs"),
+    ]
+
+    /// Refuses an encrypted store: a copy of it would be encrypted twice, and need its program for ever.
+    private static func refuseStore(_ path: HostPath) throws(CommandFailure) {
+        for (name, program) in stores where (try? FileStatus.read(path.appending(name))) != nil {
+            throw .init(
+                .usage,
+                "\(path): holds the encrypted files of \(program), not their contents; mount it with \(program), and import the mount"
+            )
+        }
+    }
+
+    /// Refuses a source and a target of which one lies in the other.
+    private static func refuseOverlap(
+        _ path: HostPath, _ source: HostDirectory, _ place: ImportPlace, _ target: HostDirectory
+    ) throws(CommandFailure) {
+        let from = (try? path.resolved()) ?? path
+        let store = (try? place.entry.source.resolved()) ?? place.entry.source
+        if from.isInside(place.entry.mountPoint) {
+            throw .init(.usage, "\(path): lies in the volume that would take it")
+        }
+        if from.isInside(store) || store.isInside(from) {
+            throw .init(.usage, "\(path): the encrypted files of the volume lie in it, or it lies in them")
+        }
+    }
+}

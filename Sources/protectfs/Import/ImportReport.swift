@@ -1,0 +1,117 @@
+// What an import has done and found, for a person and for programs.
+
+import BackingStore
+import Control
+import Glibc
+import HostSystem
+
+/// Counts and findings of one import. For one thread.
+final class ImportReport {
+    /// An object of the source, and what is to be said of it.
+    private struct Finding {
+        let path: HostPath
+        let text: String
+    }
+
+    /// The findings of one kind that a person sees. JSON has all.
+    private static let mostShown = 50
+
+    let progress = Progress()
+    /// The source as the user has named it.
+    private let source: HostPath
+    private var failures: [Finding] = []
+    private var differences: [Finding] = []
+    private var skipped: [Finding] = []
+    private var unkept: [String: Int] = [:]
+
+    /// Objects that were copied in this run.
+    var copied = 0
+    /// Objects that were there already, from an earlier run.
+    var present = 0
+    /// Objects that were copied again, because they were found incomplete.
+    var again = 0
+    /// Objects that were compared, and equal.
+    var verified = 0
+    /// Bytes that were compared, and equal.
+    var bytes: UInt64 = 0
+
+    /// A report on an import from `source`.
+    init(_ source: HostPath) { self.source = source }
+
+    /// Whether something is not in the volume as it is in the source.
+    var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty }
+
+    /// An object could not be copied or compared.
+    func fail(_ path: [EntryName], _ text: String) { failures.append(Finding(path: whole(path), text: text)) }
+
+    /// An object was copied or was there, and differs.
+    func differ(_ path: [EntryName], _ text: String) { differences.append(Finding(path: whole(path), text: text)) }
+
+    /// An object is left out on purpose.
+    func skip(_ path: [EntryName], _ text: String) {
+        let finding = Finding(path: whole(path), text: text)
+        // The comparison meets it again.
+        guard !skipped.contains(where: { $0.path == finding.path }) else { return }
+        skipped.append(finding)
+    }
+
+    /// Something that this user or the volume cannot keep, such as owners.
+    func lose(_ what: String) { unkept[what, default: 0] += 1 }
+
+    private func whole(_ path: [EntryName]) -> HostPath {
+        path.reduce(source) { $0.appending(bytes: Array($1.bytes)) }
+    }
+
+    /// Prints everything, and returns the exit code.
+    func tell(_ volume: HostPath, isJSON: Bool) -> ExitCode {
+        let code = isIncomplete ? ExitCode.failure : .success
+        if isJSON { return Output.done("the import has ended", json(volume).line + "\n", code) }
+        show(failures, "not copied")
+        show(differences, "differs")
+        show(skipped, "left out")
+        for (what, count) in unkept.sorted(by: { $0.key < $1.key }) {
+            Output.note("protectfs: not kept: \(what) (\(count == 1 ? "1 object" : "\(count) objects"))")
+        }
+        var text = "\(copied) objects copied, \(present) were there already"
+        if again > 0 { text += ", \(again) copied again" }
+        text += "; \(verified) compared and equal, \(bytes) bytes.\n"
+        if isIncomplete {
+            text += "The import is incomplete: see the messages above, and give the same command again.\n"
+        } else {
+            text += """
+                Everything in \(source) is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
+                delete its store. Plain files can stay readable on the disk after they are deleted, in free space, in
+                snapshots and in backups; fstrim(8) or overwriting free space helps on some disks, and only erasing the whole
+                disk on all.
+
+                """
+        }
+        return Output.done("the import has ended", text, code)
+    }
+
+    private func show(_ findings: [Finding], _ what: String) {
+        for finding in findings.prefix(Self.mostShown) { Output.error("\(finding.path): \(what): \(finding.text)") }
+        let more = findings.count - Self.mostShown
+        if more > 0 { Output.note("protectfs: and \(more) more (\(what)); --json names all") }
+    }
+
+    private func json(_ volume: HostPath) -> JSONValue {
+        func list(_ findings: [Finding]) -> JSONValue {
+            .array(findings.map { .fields([("path", .location($0.path)), ("reason", .string($0.text))]) })
+        }
+        return .fields([
+            ("source", .location(source)), ("volume", .location(volume)), ("complete", .bool(!isIncomplete)),
+            ("copied", .integer(Int64(copied))), ("present", .integer(Int64(present))),
+            ("copiedAgain", .integer(Int64(again))), ("verified", .integer(Int64(verified))),
+            ("verifiedBytes", .unsigned(bytes)), ("failures", list(failures)), ("differences", list(differences)),
+            ("skipped", list(skipped)),
+            (
+                "notKept",
+                .array(
+                    unkept.sorted { $0.key < $1.key }.map {
+                        .fields([("what", .string($0.key)), ("objects", .integer(Int64($0.value)))])
+                    })
+            ),
+        ])
+    }
+}

@@ -1,0 +1,213 @@
+// The walk of an import through the source and the volume: what both passes share.
+
+import BackingStore
+import Glibc
+import HostSystem
+import VolumeFormat
+
+/// One import. The first pass copies, the second compares. For one thread.
+///
+/// What a killed import leaves is told apart by names: a file gets its name when it is complete, with the times of the source.
+/// Until then it has a temporary name, which the next import removes. Contents that a power cut has lost all the same are found by
+/// the second pass.
+final class ImportWalk {
+    /// An object of the source, and its place in the volume.
+    struct Place {
+        let from: BackingDirectory
+        let to: BackingDirectory
+        let name: EntryName
+        /// From the root of the source, with the name.
+        let path: [EntryName]
+    }
+
+    /// The object of a hard link.
+    struct Identity: Hashable {
+        let device: UInt64
+        let inode: UInt64
+
+        init(_ status: Status) { (device, inode) = (status.device, status.inode) }
+    }
+
+    /// The beginning of temporary names.
+    static let temporary = ".protectfs-import-"
+    /// Bytes that are read and written at a time.
+    static let pieceSize = 1 << 20
+
+    let source: HostDirectory
+    let target: HostDirectory
+    let rules: ImportRules
+    let replaces: Bool
+    let report: ImportReport
+    let sourceDevice: UInt64
+    private let interruption: Interruption
+    /// Where the first name of an object with several is in the volume.
+    var links: [Identity: [EntryName]] = [:]
+    /// The object in the volume of an object with several names, as the comparison has seen it.
+    var linked: [Identity: Identity] = [:]
+    var piece = [UInt8](repeating: 0, count: pieceSize)
+    var otherPiece = [UInt8](repeating: 0, count: pieceSize)
+    /// Whether the comparison copies again what a crash has cut off.
+    var mends = false
+    /// Attributes that the volume does not take.
+    var refused: Set<[UInt8]> = []
+    private var total: (objects: UInt64, bytes: UInt64) = (0, 0)
+    private var done: (objects: UInt64, bytes: UInt64) = (0, 0)
+    private var estimate = Estimate()
+    private var doing = ""
+
+    init(
+        from source: HostDirectory, to target: HostDirectory, rules: ImportRules, replaces: Bool, report: ImportReport,
+        interruption: Interruption
+    ) throws(CommandFailure) {
+        self.source = source
+        self.target = target
+        self.rules = rules
+        self.replaces = replaces
+        self.report = report
+        self.interruption = interruption
+        ProcessHardening.raiseOpenFiles()
+        do throws(Errno) { sourceDevice = try source.status().device } catch {
+            throw .init(.failure, "the source cannot be read: \(SystemError.reason(of: error.rawValue))")
+        }
+        do throws(Errno) { try target.lock(exclusive: true) } catch {
+            throw error == .EAGAIN
+                ? .init(.busy, "another import into this directory is running")
+                : .init(.failure, "the volume cannot be used: \(SystemError.reason(of: error.rawValue))")
+        }
+    }
+
+    // MARK: Passes
+
+    /// Begins a pass of which the progress is shown as `doing`.
+    func begin(_ doing: String) throws(CommandFailure) {
+        if report.progress.isShown, total.objects == 0 {
+            report.progress.show("looking at the source")
+            try count(source, 0)
+        }
+        self.doing = doing
+        done = (0, 0)
+        estimate = Estimate()
+    }
+
+    private func count(_ directory: BackingDirectory, _ depth: Int) throws(CommandFailure) {
+        for entry in (try? directory.entries()) ?? [] {
+            try checkInterruption()
+            guard let status = try? directory.status(of: entry.name), status.device == sourceDevice else { continue }
+            total.objects += 1
+            if status.kind == .regular { total.bytes += status.size }
+            if status.kind == .directory, Self.isReadable(status),
+                let below = try? directory.openDirectory(entry.name)
+            {
+                try count(below, depth + 1)
+            }
+        }
+    }
+
+    /// One more object is done.
+    func advance() {
+        done.objects += 1
+        showProgress()
+    }
+
+    /// More bytes are done.
+    func advance(bytes: UInt64) {
+        done.bytes += bytes
+        showProgress()
+    }
+
+    private func showProgress() {
+        // An object counts as much as this many bytes.
+        let weight: UInt64 = 1 << 16
+        report.progress.show(
+            "\(doing): \(done.objects) of \(total.objects) objects, \(estimate.text(done.bytes + done.objects * weight, of: total.bytes + total.objects * weight))"
+        )
+    }
+
+    func checkInterruption() throws(CommandFailure) {
+        guard interruption.isAsked else { return }
+        throw .init(.failure, "interrupted; the same command continues")
+    }
+
+    // MARK: Objects
+
+    /// Calls `body` with every object of a directory that is to be copied. What cannot be copied is reported.
+    func forEach(
+        in from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName],
+        _ body: (Place, Status) throws(CommandFailure) -> Void
+    ) throws(CommandFailure) {
+        let entries: [DirectoryEntry]
+        do throws(Errno) { entries = try from.entries() } catch { return report.fail(path, Self.reason(error)) }
+        for entry in entries {
+            try checkInterruption()
+            let place = Place(from: from, to: to, name: entry.name, path: path + [entry.name])
+            let status: Status
+            do throws(Errno) { status = try from.status(of: entry.name) } catch {
+                // It was removed while the source was listed.
+                if error != .ENOENT { report.fail(place.path, Self.reason(error)) }
+                continue
+            }
+            if status.device != sourceDevice {
+                report.skip(place.path, "is on another file system; import that one by itself")
+            } else if !Self.isReadable(status) {
+                report.fail(place.path, "its own mode forbids reading it")
+            } else {
+                try body(place, status)
+                advance()
+            }
+        }
+    }
+
+    /// Runs `body` on one object. Its error is reported, unless it concerns all objects.
+    func attempt(_ path: [EntryName], _ body: () throws(Errno) -> Void) throws(CommandFailure) {
+        do throws(Errno) { try body() } catch {
+            switch error {
+            case .ENOSPC, .EDQUOT:
+                throw .init(.failure, "no space is left for the volume; make some, and give the same command again")
+            case _ where [ENOTCONN, ECONNABORTED].contains(error.rawValue):
+                throw .init(.notMounted, "the mount has ended; give the same command again")
+            case .EROFS: throw .init(.failure, "the volume is mounted read-only")
+            case .EACCES where !isUnlocked:
+                throw .init(.locked, "the volume was locked; unlock it, and give the same command again")
+            default: report.fail(path, Self.reason(error))
+            }
+        }
+    }
+
+    private var isUnlocked: Bool {
+        // The attribute is on the mount's root only.
+        guard let state = try? target.attribute(Array("\(AttributeName.state)".utf8)) else { return true }
+        return state == Array("unlocked".utf8)
+    }
+
+    /// Whether the object can be opened without a change of its mode, which is never made in the source.
+    static func isReadable(_ status: Status) -> Bool {
+        guard geteuid() != 0, status.owner == geteuid() else { return true }
+        switch status.kind {
+        case .regular: return status.mode & 0o400 != 0
+        case .directory: return status.mode & 0o500 == 0o500
+        default: return true
+        }
+    }
+
+    static func reason(_ error: Errno) -> String { SystemError.reason(of: error.rawValue) }
+
+    /// Names of attributes that belong to a mount of protectfs, not to the object.
+    private static let own = ["\(AttributeName.protection)", "\(AttributeName.ownPrefix)"].map { Array($0.utf8) }
+
+    /// The attributes of an object that are to be copied. `nil` if the source has no attributes at all.
+    func attributes(of node: BackingNode) throws(Errno) -> [[UInt8]: [UInt8]] {
+        var found: [[UInt8]: [UInt8]] = [:]
+        let names: [[UInt8]]
+        do throws(Errno) { names = try node.attributeNames() } catch {
+            if error == .EOPNOTSUPP || error == .ENOSYS { return [:] }
+            throw error
+        }
+        for name in names where !Self.own.contains(where: name.starts) && !refused.contains(name) {
+            do throws(Errno) { found[name] = try node.attribute(name) } catch {
+                // It was removed meanwhile, or this user may not read it.
+                if error != .ENODATA, error != .EPERM, error != .EACCES { throw error }
+            }
+        }
+        return found
+    }
+}

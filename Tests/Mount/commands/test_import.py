@@ -1,0 +1,299 @@
+"""protectfs import: everything arrives, whatever kills it, and nothing of the source changes."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+
+import harness
+from harness import PATIENCE, get_class, protectfs, read_file, run, wait_until, write_file
+
+FILES = {"quick": 2000, "full": 10_000, "soak": 30_000}
+KILLS = 10
+
+
+def metadata(root, times=("mtime_ns",)):
+    """Everything that a copy has to keep, by path: content is compared by others."""
+    found = {}
+    for place, directories, files in os.walk(os.fsencode(root)):
+        for name in [b"."] + directories + files:
+            path = os.path.join(place, name)
+            status = os.lstat(path)
+            attributes = {one: os.getxattr(path, one, follow_symlinks=False) for one in os.listxattr(path, follow_symlinks=False)
+                          if not one.startswith("user.protection")}
+            key = os.path.relpath(path, os.fsencode(root))
+            found[key] = (status.st_mode, status.st_uid, status.st_gid, status.st_nlink, status.st_rdev, attributes,
+                          os.readlink(path) if stat.S_ISLNK(status.st_mode) else None,
+                          None if key == b"." else tuple(getattr(status, "st_" + time) for time in times))
+    return found
+
+
+def differences(source, target):
+    """What rsync, which compares bytes, would have to do. The root's time and classes are left out."""
+    done = run("rsync", "-naciAH", "--delete", "--omit-dir-times", f"{source}/", f"{target}/")
+    return done.stdout.split("\n")[:-1]
+
+
+def odd_tree(environment):
+    """A source with everything that a file system can have."""
+    root = environment.new_path("source")
+    os.makedirs(root + "/directory/below")
+    write_file(root + "/plain", harness.pattern(300_000))
+    write_file(root + "/empty", b"")
+    write_file(os.fsencode(root) + b"/na\xffme \n\\'", b"odd")
+    write_file(root + "/" + "n" * 255, b"long")
+    with open(root + "/holes", "wb") as file:
+        for place in (5_000_000, 300_000_001):
+            file.seek(place)
+            file.write(b"data")
+        file.truncate(400_000_000)
+    os.link(root + "/plain", root + "/directory/linked")
+    os.symlink("../nowhere", root + "/directory/link")
+    os.mkfifo(root + "/fifo")
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as one:
+        one.bind(root + "/socket")
+    os.setxattr(root + "/plain", "user.note", bytes(range(256)))
+    run("setfacl", "-m", "u:nobody:r", root + "/empty")
+    run("setfacl", "-d", "-m", "u:nobody:rx", root + "/directory")
+    os.chmod(root + "/plain", 0o4751)
+    os.chmod(root + "/directory", 0o2750)
+    if os.geteuid() == 0:
+        os.mknod(root + "/device", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        os.lchown(root + "/directory/link", 1234, 1235)
+        os.chown(root + "/empty", 1234, 1235)
+    for number, path in enumerate(["/holes", "/directory/link", "/fifo", "/directory/below", "/directory"]):
+        os.utime(root + path, ns=(10**18 + number, 10**18 + 123_456_789 + number), follow_symlinks=False)
+    return root
+
+
+def importing(volume, source, *words, ok=True, place=None):
+    secret = ["--recovery-file", volume.code_file]
+    return protectfs("import", *secret, *words, source, place or volume.path, env=volume.environment, ok=ok)
+
+
+def test_everything(environment):
+    """Holes, links, attributes, ACLs, times, odd names, special files; and the source is only read."""
+    source, volume = odd_tree(environment), environment.volume()
+    before = metadata(source, ("mtime_ns", "atime_ns", "ctime_ns"))
+    done = json.loads(importing(volume, source, "--json").stdout)
+    environment.cell("complete", (True, [], [], []), (done["complete"], done["failures"], done["differences"], done["skipped"]))
+    # Not with holes as root: reading an attribute is a use, and access times of the source stay, as it is read with O_NOATIME.
+    environment.cell("the source", before, metadata(source, ("mtime_ns", "atime_ns", "ctime_ns")))
+    environment.cell("nothing is mounted", [], [row for row in harness.mount_table() if row[3] == volume.path])
+    mount = environment.mount(volume)
+    environment.cell("metadata", metadata(source), metadata(mount.path))
+    environment.cell("bytes", [], differences(source, mount.path))
+    environment.cell("holes stay", True, os.stat(mount / "holes").st_blocks < 1000)
+    environment.cell("hard links", os.stat(mount / "plain").st_ino, os.stat(mount / "directory/linked").st_ino)
+    again = json.loads(importing(volume, source, "--json", place=mount.path).stdout)
+    environment.cell("again", (True, 0, done["copied"]), (again["complete"], again["copied"], again["present"]))
+    below = json.loads(importing(volume, source + "/directory", "--json", "--into", "a/b").stdout)
+    environment.cell("--into", True, below["complete"])
+    environment.cell("--into: bytes", [], differences(source + "/directory", mount / "a/b"))
+    mount.unmount()
+
+
+def test_classes(environment):
+    """The first rule that matches gives the class, before the first byte."""
+    source, volume = environment.new_path("source"), environment.volume()
+    os.makedirs(source + "/medical/old")
+    for name in ("a.pdf", "b.txt", "medical/c.txt", "medical/old/d.pdf", "none.log"):
+        write_file(f"{source}/{name}", name.encode())
+    rules = ("--class", "none:*.log", "--class", "completeUnlessOpen:medical/", "--class", "A:*.pdf")
+    importing(volume, source, *rules)
+    mount = environment.mount(volume)
+    usual = get_class(mount / "b.txt")
+    wanted = {"a.pdf": "complete", "b.txt": usual, "medical/c.txt": "completeUnlessOpen", "medical/old/d.pdf": "completeUnlessOpen",
+              "none.log": "none"}
+    environment.cell("classes", wanted, {name: get_class(mount / name) for name in wanted})
+    listed = json.loads(mount.command("class", "list", "-R", "--json", mount.path).stdout)
+    environment.cell("none is exposed", [], [one["path"] for one in listed if "exposed" in one.get("flags", [])])
+    for rule in ("complete", "complete:", "unknown:*", "complete:/x"):
+        code = importing(volume, source, "--class", rule, place=mount.path, ok=False).returncode
+        environment.cell(f"--class {rule}", 2, code)
+    mount.unmount()
+
+
+def private_mounts(volume):
+    return [row[1] for row in harness.mount_table() if row[3] == volume.path]
+
+
+def test_killed(environment):
+    """Ten kills of the command, some with its mount, and the end is equal: not one file is half, missing or twice."""
+    source, volume = environment.new_path("source"), environment.volume()
+    generator = random.Random(24)
+    count = FILES[environment.mode]
+    for number in range(count):
+        directory = f"{source}/{number % 40:02}"
+        os.makedirs(directory, exist_ok=True)
+        write_file(f"{directory}/file{number}", generator.randbytes(generator.choice((0, 10, 3000, 20_000))))
+        if number % 50 == 0:
+            os.link(f"{directory}/file{number}", f"{directory}/link{number}")
+    killed = 0
+    for number in range(KILLS):
+        words = [harness.binary(), "import", "--json", "--recovery-file", volume.code_file, source, volume.path]
+        process = subprocess.Popen(words, env=volume.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wanted = count * (number + 1) // (KILLS + 2)
+
+        def is_far(wanted=wanted, process=process):
+            here = private_mounts(volume)
+            with contextlib.suppress(OSError):
+                return process.poll() is not None or here and sum(len(files) for _, _, files in os.walk(here[0])) >= wanted
+            return False
+
+        wait_until(is_far, what="files of the import")
+        time.sleep(generator.random() / 20)
+        here = private_mounts(volume)
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait(PATIENCE) == -signal.SIGKILL
+        if number % 3 == 2:
+            # A power cut takes the mount, too.
+            for pid in harness.daemons(here[0]) if here else []:
+                os.kill(pid, signal.SIGKILL)
+            wait_until(lambda here=here: not here or not harness.daemons(here[0]), what="the end of the mount")
+    environment.cell("[kills that met the import]", True, killed >= KILLS // 2)
+    done = json.loads(importing(volume, source, "--json").stdout)
+    environment.cell("complete", (True, [], []), (done["complete"], done["failures"], done["differences"]))
+    environment.cell("nothing is left mounted", [], private_mounts(volume))
+    mount = environment.mount(volume)
+    environment.cell("bytes", [], differences(source, mount.path))
+    environment.cell("metadata", True, metadata(source) == metadata(mount.path))
+    environment.cell("diff", 0, run("diff", "-r", source, mount.path, ok=False).returncode)
+    mount.unmount()
+
+
+def test_differences(environment):
+    """Nothing is replaced without --replace, and each kind of difference is found."""
+    source, volume = environment.new_path("source"), environment.volume()
+    os.mkdir(source)
+    for name in ("bytes", "length", "mode", "time", "attribute", "gone", "same"):
+        write_file(f"{source}/{name}", b"content of " + name.encode())
+        os.setxattr(f"{source}/{name}", "user.note", b"1")
+    importing(volume, source)
+    mount = environment.mount(volume)
+    times = os.stat(mount / "bytes")
+    write_file(mount / "bytes", b"Content of bytes", os.O_TRUNC)
+    os.utime(mount / "bytes", ns=(times.st_atime_ns, times.st_mtime_ns))
+    write_file(mount / "length", b"short", os.O_TRUNC)
+    os.chmod(mount / "mode", 0o700)
+    os.utime(mount / "time", (1, 1))
+    os.setxattr(mount / "attribute", "user.note", b"2")
+    os.unlink(mount / "gone")
+    done = importing(volume, source, "--verify-only", "--json", place=mount.path, ok=False)
+    found = json.loads(done.stdout)
+    environment.cell("--verify-only", (1, False, ["attribute", "bytes", "gone", "length", "mode", "time"]),
+                     (done.returncode, found["complete"], sorted(os.path.basename(one["path"]) for one in found["differences"])))
+    environment.cell("nothing was changed", b"short", read_file(mount / "length"))
+    done = importing(volume, source, "--json", place=mount.path, ok=False)
+    found = json.loads(done.stdout)
+    environment.cell("without --replace", (1, ["length", "time"]),
+                     (done.returncode, sorted(os.path.basename(one["path"]) for one in found["failures"])))
+    environment.cell("what was lost is copied again", b"content of bytes", read_file(mount / "bytes"))
+    environment.cell("what someone wrote stays", b"short", read_file(mount / "length"))
+    for name in ("mode", "attribute"):
+        os.utime(mount / name, (1, 1))
+    found = json.loads(importing(volume, source, "--replace", "--json", place=mount.path).stdout)
+    environment.cell("with --replace", (True, []), (found["complete"], differences(source, mount.path)))
+    mount.unmount()
+
+
+def test_refused(environment):
+    """What cannot be meant, and what cannot be copied now, is said before anything is copied."""
+    source, volume = environment.new_path("source"), environment.volume()
+    os.mkdir(source)
+    write_file(source + "/file", b"content")
+    mount = environment.mount(volume)
+    os.mkdir(mount / "inside")
+    for name, words in (("a store", [volume.path, mount.path]), ("its own mount", [mount / "inside", mount.path]),
+                        ("what holds the store", [os.path.dirname(volume.path), mount.path])):
+        done = protectfs("import", *words, env=volume.environment, ok=False)
+        environment.cell(name, (2, True), (done.returncode, bool(done.stderr)))
+    mount.lock()
+    environment.cell("locked", 8, importing(volume, source, place=mount.path, ok=False).returncode)
+    mount.unmount()
+    wrong = environment.new_path("wrong")
+    write_file(wrong, b"wrong\n")
+    done = protectfs("import", "--passphrase-file", wrong, source, volume.path, env=volume.environment, ok=False)
+    environment.cell("a wrong passphrase", (3, []), (done.returncode, private_mounts(volume)))
+
+
+def test_a_full_volume_and_a_lock(environment):
+    """A lock in the middle stops it with the next step, and it continues after the unlock."""
+    source, volume = environment.new_path("source"), environment.volume()
+    os.mkdir(source)
+    for number in range(300):
+        write_file(f"{source}/file{number}", b"x" * 50_000)
+    mount = environment.mount(volume)
+    words = [harness.binary(), "import", "--class", "A:*", source, mount.path]
+    process = subprocess.Popen(words, env=volume.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: process.poll() is not None or len(os.listdir(mount.path)) > 20, what="files of the import")
+    mount.command("lock", "--grace", "0", mount.path)
+    said = process.communicate(timeout=PATIENCE)[1]
+    environment.cell("[locked]", True, process.returncode == 0 or process.returncode == 8 and "unlock" in said)
+    mount.unlock()
+    done = json.loads(importing(volume, source, "--class", "A:*", "--json", place=mount.path).stdout)
+    environment.cell("continued", (True, []), (done["complete"], differences(source, mount.path)))
+    mount.unmount()
+
+
+def other(environment, program):
+    """The store and the mount point of another encrypted file system, mounted."""
+    if shutil.which(program) is None:
+        raise harness.Skip(f"{program} is not installed")
+    store, point = environment.new_path("store"), environment.new_path("other")
+    os.mkdir(store)
+    os.mkdir(point)
+    variables = {**os.environ, "CRYFS_FRONTEND": "noninteractive", "CRYFS_NO_UPDATE_CHECK": "true", "HOME": environment.new_path("home")}
+    secret = ["-extpass", "echo passphrase"]
+    words = {
+        "gocryptfs": [["gocryptfs", "-q", *secret, "-init", "-scryptn", "10", store], ["gocryptfs", "-q", *secret, store, point]],
+        "encfs": [["encfs", "--standard", "-S", store, point]],
+        "securefs": [["securefs", "create", "--pass", "passphrase", store], ["securefs", "mount", "-b", "--pass", "passphrase", store, point]],
+        "cryfs": [["cryfs", store, point]],
+    }[program]
+    for one in words:
+        run(*one, input="passphrase\n", env=variables)
+    wait_until(lambda: os.path.ismount(point), what=program)
+    return store, point
+
+
+def from_other(environment, program):
+    store, point = other(environment, program)
+    try:
+        os.makedirs(point + "/directory")
+        write_file(point + "/file", harness.pattern(200_000))
+        write_file(point + "/directory/empty", b"")
+        os.symlink("file", point + "/link")
+        os.utime(point + "/file", ns=(10**18, 10**18 + 987_654_321))
+        volume = environment.volume()
+        done = json.loads(importing(volume, point, "--json").stdout)
+        environment.cell("complete", (True, [], []), (done["complete"], done["differences"], done["failures"]))
+        mount = environment.mount(volume)
+        environment.cell("bytes", [], differences(point, mount.path))
+        refused = importing(volume, store, place=mount.path, ok=False)
+        environment.cell("its store is refused", (2, True), (refused.returncode, program in refused.stderr))
+        mount.unmount()
+    finally:
+        run("fusermount3", "-u", "-z", point, ok=False)
+
+
+def test_gocryptfs(environment):
+    from_other(environment, "gocryptfs")
+
+
+def test_encfs(environment):
+    from_other(environment, "encfs")
+
+
+def test_securefs(environment):
+    from_other(environment, "securefs")
+
+
+def test_cryfs(environment):
+    from_other(environment, "cryfs")
