@@ -154,7 +154,7 @@ package struct MountOption: Sendable {
         [
             "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail", "_netdev",
             "default_permissions", "lazytime", "nolazytime", "async", "quiet", "noiversion", "silent", "loud",
-        ].map { ignored($0) } + [ignored("comment", value: "TEXT")]
+        ].map { ignored($0) } + ["comment", "fsname", "subtype"].map { ignored($0, value: "TEXT") }
 
     private static func number(_ name: String, _ text: String) throws(MountOptionError) -> UInt32 {
         guard let number = UInt32(text), number != UInt32.max else {

@@ -114,6 +114,12 @@ package enum StagingName {
     }
 }
 
+/// The names of files that a command of protectfs makes on a mount until they are complete.
+package enum UnfinishedName {
+    /// The beginning of those of `import`; random hexadecimal digits follow.
+    package static let importPrefix: StaticString = ".protectfs-import-"
+}
+
 /// Lengths of names, in bytes.
 package enum NameLimits {
     /// The longest name of a directory entry.

@@ -18,7 +18,8 @@ def test_install(bed):
     said = bed.run("dpkg -L protectfs")[1].split()
     for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
                  "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
-                 "/lib/systemd/system/protectfs-lock.service", "/usr/share/zsh/vendor-completions/_protectfs"):
+                 "/lib/systemd/system/protectfs-lock.service", "/usr/share/zsh/vendor-completions/_protectfs",
+                 "/usr/share/SiriKali/backends/protectfs.json"):
         assert path in said, path
     assert bed.run("ldd /usr/bin/protectfs | grep -i swift", ok=False)[0] != 0, "Swift's libraries are loaded"
     bed.run(f"useradd --create-home --shell /bin/bash {USER}")

@@ -106,7 +106,7 @@ private enum ImportCommand {
         }
     }
 
-    /// Refuses a source and a target of which one lies in the other.
+    /// Refuses a source that lies in the volume or in its store, or contains one of them.
     private static func refuseOverlap(
         _ path: HostPath, _ source: HostDirectory, _ place: ImportPlace, _ target: HostDirectory
     ) throws(CommandFailure) {

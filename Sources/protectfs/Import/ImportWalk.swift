@@ -29,7 +29,7 @@ final class ImportWalk {
     }
 
     /// The beginning of temporary names.
-    static let temporary = ".protectfs-import-"
+    static let temporary = "\(UnfinishedName.importPrefix)"
     /// Bytes that are read and written at a time.
     static let pieceSize = 1 << 20
 

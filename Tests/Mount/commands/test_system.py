@@ -14,6 +14,7 @@ INSTALLED = {
     "usr/local/share/bash-completion/completions/protectfs": 0o644,
     "usr/local/share/zsh/site-functions/_protectfs": 0o644,
     "usr/local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
+    "usr/local/share/SiriKali/backends/protectfs.json": 0o644,
     "sbin/mount.fuse.protectfs": 0o755,
     "sbin/umount.fuse.protectfs": 0o755,
     "usr/local/lib/systemd/user/protectfs@.service": 0o644,
@@ -103,7 +104,7 @@ def test_install_elsewhere(environment):
     environment.cell("[home: files]", {
         ".local/bin/protectfs": 0o755, ".local/share/man/man1/protectfs.1": 0o644,
         ".local/share/bash-completion/completions/protectfs": 0o644, ".local/share/zsh/site-functions/_protectfs": 0o644,
-        ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644,
+        ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644, ".local/share/SiriKali/backends/protectfs.json": 0o644,
         ".local/share/systemd/user/protectfs@.service": 0o644}, files(home))
     script_of_user(home, "uninstall")
     environment.cell("[home: uninstalled]", {}, files(home))
