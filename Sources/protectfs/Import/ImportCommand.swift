@@ -106,7 +106,7 @@ private enum ImportCommand {
         }
     }
 
-    /// Refuses a source that lies in the volume or in its store, or contains one of them.
+    /// Refuses a source that the volume contains, or that contains the volume.
     private static func refuseOverlap(
         _ path: HostPath, _ source: HostDirectory, _ place: ImportPlace, _ target: HostDirectory
     ) throws(CommandFailure) {
