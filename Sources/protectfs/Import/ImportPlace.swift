@@ -21,7 +21,8 @@ final class ImportPlace {
     /// options.
     init(_ path: HostPath, _ arguments: Arguments) throws(CommandFailure) {
         volume = path
-        if let mount = try? MountLookup.containing(path).mount {
+        // A store may lie on a mount, too.
+        if !MountLookup.isVolume(path), let mount = try? MountLookup.containing(path).mount {
             (entry, directory, privatePlace) = (mount, path, nil)
             try Self.requireUnlocked(mount)
             return

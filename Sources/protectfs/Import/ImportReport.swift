@@ -79,7 +79,7 @@ final class ImportReport {
             text += "The import is incomplete: see the messages above, and give the same command again.\n"
         } else {
             text += """
-                Everything in \(source) is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
+                Everything in \(source)\(skipped.isEmpty ? "" : ", but for what was left out,") is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
                 delete its store. Plain files can stay readable on the disk after they are deleted, in free space, in
                 snapshots and in backups; fstrim(8) or overwriting free space helps on some disks, and only erasing the whole
                 disk on all.

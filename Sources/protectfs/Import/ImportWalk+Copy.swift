@@ -13,9 +13,6 @@ extension ImportWalk {
     func copy() throws(CommandFailure) {
         try begin("copying")
         try copyContents(source, target, [])
-        do throws(Errno) { try takeMetadata(of: source, to: target, try source.status()) } catch {
-            report.fail([], Self.reason(error))
-        }
         try attempt([]) { () throws(Errno) in try target.synchronizeStore() }
     }
 
@@ -160,6 +157,7 @@ extension ImportWalk {
             while offset < range.upperBound {
                 let length = min(UInt64(Self.pieceSize), range.upperBound - offset)
                 let count = try Self.read(from, at: offset, into: &piece, Int(length))
+                guard !isInterrupted else { throw .EINTR }
                 // It has become shorter, which is noticed afterwards.
                 guard count > 0 else { return }
                 try Self.write(piece, count, to: to, at: offset)
@@ -231,7 +229,12 @@ extension ImportWalk {
             }
         }
         if status.kind != .symlink { try to.setMode(status.mode & 0o7777) }
-        for (name, value) in try attributes(of: from) {
+        let wanted = try attributes(of: from)
+        // A new object inherits the default ACL of its directory.
+        for name in try attributes(of: to).keys where Self.isACL(name) && wanted[name] == nil {
+            try to.removeAttribute(name)
+        }
+        for (name, value) in wanted {
             do throws(Errno) { try to.setAttribute(name, value, mode: .set) } catch {
                 guard [Errno.EPERM, .EOPNOTSUPP, .EACCES].contains(error) else { throw error }
                 refused.insert(name)

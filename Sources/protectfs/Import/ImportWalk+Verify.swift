@@ -13,10 +13,6 @@ extension ImportWalk {
         self.mends = mends
         try begin("comparing")
         try verifyContents(source, target, [])
-        try attempt([]) { () throws(Errno) in
-            let (one, other) = (try source.status(), try target.status())
-            try compareMetadata(source, target, one, other, [])
-        }
     }
 
     private func verifyContents(
@@ -83,7 +79,10 @@ extension ImportWalk {
         if let wanted = rules.protectionClass(of: place.path) {
             let found = try to.attribute(Array("\(AttributeName.protection)".utf8))
             if found != Array(wanted.canonicalName.utf8) {
-                report.differ(place.path, "has the class \(HostPath(bytes: found)), and not \(wanted.canonicalName)")
+                report.differ(
+                    place.path,
+                    "has the class \(HostPath(bytes: found)), and not \(wanted.canonicalName); protectfs class set changes it"
+                )
             }
         }
         report.bytes += status.size
@@ -110,6 +109,7 @@ extension ImportWalk {
             if piece[..<length] != otherPiece[..<length] {
                 return start + UInt64(zip(piece, otherPiece).prefix { $0 == $1 }.count)
             }
+            guard !isInterrupted else { throw .EINTR }
             offset = start + UInt64(length)
             advance(bytes: UInt64(length))
         }
@@ -132,13 +132,15 @@ extension ImportWalk {
         _ from: BackingNode, _ to: BackingNode, _ status: Status, _ present: Status, _ path: [EntryName]
     ) throws(Errno) {
         var wrong: [String] = []
-        if status.kind != .symlink, status.mode != present.mode { wrong.append("mode") }
+        // Only root may set this bit for a group that is not one of its own.
+        let kept: UInt32 = geteuid() != 0 && status.group != present.group ? ~0o2000 : ~0
+        if status.kind != .symlink, status.mode & kept != present.mode & kept { wrong.append("mode") }
         if geteuid() == 0, status.owner != present.owner || status.group != present.group { wrong.append("owner") }
-        // The root's time moves with the volume's own files.
-        if status.modified != present.modified, !path.isEmpty { wrong.append("time of change") }
+        if status.modified != present.modified { wrong.append("time of change") }
         let (one, other) = (try attributes(of: from), try attributes(of: to))
         // The volume may have more, such as the label of a security module.
         for (name, value) in one where other[name] != value { wrong.append("attribute \(HostPath(bytes: name))") }
+        for name in other.keys where Self.isACL(name) && one[name] == nil { wrong.append("an ACL that it adds") }
         guard wrong.isEmpty else {
             return report.differ(path, "differs in \(wrong.sorted().joined(separator: ", "))")
         }

@@ -123,9 +123,13 @@ final class ImportWalk {
         )
     }
 
-    func checkInterruption() throws(CommandFailure) {
-        guard interruption.isAsked else { return }
-        throw .init(.failure, "interrupted; the same command continues")
+    /// Whether a signal has asked to end. EINTR says so.
+    var isInterrupted: Bool { interruption.isAsked }
+
+    private static let interrupted = CommandFailure(.failure, "interrupted; the same command continues")
+
+    private func checkInterruption() throws(CommandFailure) {
+        if isInterrupted { throw Self.interrupted }
     }
 
     // MARK: Objects
@@ -165,6 +169,7 @@ final class ImportWalk {
                 throw .init(.failure, "no space is left for the volume; make some, and give the same command again")
             case _ where [ENOTCONN, ECONNABORTED].contains(error.rawValue):
                 throw .init(.notMounted, "the mount has ended; give the same command again")
+            case .EINTR: throw Self.interrupted
             case .EROFS: throw .init(.failure, "the volume is mounted read-only")
             case .EACCES where !isUnlocked:
                 throw .init(.locked, "the volume was locked; unlock it, and give the same command again")
@@ -194,7 +199,12 @@ final class ImportWalk {
     /// Names of attributes that belong to a mount of protectfs, not to the object.
     private static let own = ["\(AttributeName.protection)", "\(AttributeName.ownPrefix)"].map { Array($0.utf8) }
 
-    /// The attributes of an object that are to be copied. `nil` if the source has no attributes at all.
+    /// Whether an attribute holds an ACL, which decides who may use the object.
+    static func isACL(_ name: [UInt8]) -> Bool {
+        ["\(AttributeName.accessACL)", "\(AttributeName.defaultACL)"].contains { name.elementsEqual($0.utf8) }
+    }
+
+    /// The attributes of an object that are to be copied.
     func attributes(of node: BackingNode) throws(Errno) -> [[UInt8]: [UInt8]] {
         var found: [[UInt8]: [UInt8]] = [:]
         let names: [[UInt8]]
@@ -204,8 +214,13 @@ final class ImportWalk {
         }
         for name in names where !Self.own.contains(where: name.starts) && !refused.contains(name) {
             do throws(Errno) { found[name] = try node.attribute(name) } catch {
-                // It was removed meanwhile, or this user may not read it.
-                if error != .ENODATA, error != .EPERM, error != .EACCES { throw error }
+                switch error {
+                // It was removed meanwhile.
+                case .ENODATA: continue
+                case .EPERM, .EACCES:
+                    report.lose("the attribute \(HostPath(bytes: name)), which this user cannot read")
+                default: throw error
+                }
             }
         }
         return found
