@@ -8,7 +8,7 @@ import HostSystem
 /// Counts and findings of one import. For one thread.
 final class ImportReport {
     /// An object of the source, and what is to be said of it.
-    private struct Finding {
+    private struct Finding: Hashable {
         let path: HostPath
         let text: String
     }
@@ -23,6 +23,8 @@ final class ImportReport {
     private var differences: [Finding] = []
     private var skipped: [Finding] = []
     private var unkept: [String: Int] = [:]
+    /// The second pass meets again what the first has met.
+    private var known: Set<Finding> = []
 
     /// Objects that were copied in this run.
     var copied = 0
@@ -42,25 +44,21 @@ final class ImportReport {
     var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty }
 
     /// An object could not be copied or compared.
-    func fail(_ path: [EntryName], _ text: String) { failures.append(Finding(path: whole(path), text: text)) }
+    func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
 
     /// An object was copied or was there, and differs.
-    func differ(_ path: [EntryName], _ text: String) { differences.append(Finding(path: whole(path), text: text)) }
+    func differ(_ path: [EntryName], _ text: String) { add(path, text, to: &differences) }
 
     /// An object is left out on purpose.
-    func skip(_ path: [EntryName], _ text: String) {
-        let finding = Finding(path: whole(path), text: text)
-        // The comparison meets it again.
-        guard !skipped.contains(where: { $0.path == finding.path }) else { return }
-        skipped.append(finding)
+    func skip(_ path: [EntryName], _ text: String) { add(path, text, to: &skipped) }
+
+    private func add(_ path: [EntryName], _ text: String, to list: inout [Finding]) {
+        let finding = Finding(path: path.reduce(source) { $0.appending(bytes: Array($1.bytes)) }, text: text)
+        if known.insert(finding).inserted { list.append(finding) }
     }
 
     /// Something that this user or the volume cannot keep, such as owners.
     func lose(_ what: String) { unkept[what, default: 0] += 1 }
-
-    private func whole(_ path: [EntryName]) -> HostPath {
-        path.reduce(source) { $0.appending(bytes: Array($1.bytes)) }
-    }
 
     /// Prints everything, and returns the exit code.
     func tell(_ volume: HostPath, isJSON: Bool) -> ExitCode {
