@@ -2,7 +2,10 @@
 
 import time
 
+from terminal import Terminal
+
 PASSPHRASE = "a passphrase of the test bed"
+NEW_PASSWORD = "another password of the test bed"
 USER = "ada"
 HOME = "/home/ada"
 # Seconds in which a program of the system is to end; a machine that is busy may need many.
@@ -18,6 +21,7 @@ def test_install(bed):
     said = bed.run("dpkg -L protectfs")[1].split()
     for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
                  "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
+                 "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login",
                  "/lib/systemd/system/protectfs-lock.service", "/usr/share/zsh/vendor-completions/_protectfs",
                  "/usr/share/SiriKali/backends/protectfs.json"):
         assert path in said, path
@@ -214,6 +218,95 @@ def test_other_environments(bed):
     assert '"locked"' in bed.run("protectfs status --json ~/documents", USER)[1]
     bed.run(f"protectfs status {HOME}/documents && protectfs unlock --passphrase-file {HOME}/passphrase {HOME}/documents")
     bed.run(f"{service} protectfs unmount {HOME}/documents")
+
+
+def login_state(bed):
+    """The state of the user's mount as root sees it, or nothing if there is none."""
+    said = bed.run(f"protectfs status --json {HOME}/documents", ok=False)[1]
+    return next((word for word in ("unlocked", "locked", "before-first-unlock", "sweeping") if f'"{word}"' in said), None)
+
+
+def wait_for_lock(bed):
+    """ssh ends before its session is closed."""
+    bed.wait(f"! protectfs status --json {HOME}/documents | grep -q '\"unlocked\"'", "the lock")
+
+
+def log_in(bed, command, password, user=None):
+    """A login on a terminal, with a shell that works."""
+    terminal = Terminal(bed, command, user)
+    terminal.type(password, after=r"assword: ")
+    # What is typed before the shell reads may be thrown away.
+    terminal.read_until(r"\$ $")
+    assert terminal.run("true") == 0
+    return terminal
+
+
+def locks(bed):
+    """How many locks by a command of the user the record has."""
+    fields = f"PROTECTFS_EVENT=locked PROTECTFS_REASON=command _UID=$(id -u {USER})"
+    return int(bed.run(f"journalctl --sync; journalctl -o cat --output-fields=PROTECTFS_EVENT {fields} | grep -c locked || true")[1])
+
+
+SSH = f"ssh -tt -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null {USER}@127.0.0.1"
+
+
+def test_login(bed):
+    """The PAM module: login on a terminal, ssh with a password and su unlock; the last logout locks; a new password follows."""
+    assert "pam_protectfs" not in bed.run("cat /etc/pam.d/*")[1], "enabled by the installation"
+    bed.run("pam-auth-update --enable protectfs")
+    order = bed.run("grep -o 'pam_systemd.so\\|pam_protectfs.so' /etc/pam.d/common-session")[1].split()
+    assert order == ["pam_systemd.so", "pam_protectfs.so"], order
+    assert "pam_protectfs" not in bed.run("cat /etc/pam.d/common-session-noninteractive")[1]
+    bed.run(f"echo '{USER}:{PASSPHRASE}' | chpasswd && loginctl disable-linger {USER}")
+    settings(bed, "--no-unlock\nLOGIN=yes\nFOLLOW_PASSWORD=yes")
+    bed.run(f"chown -R {USER}: {HOME}/.config; systemctl start ssh; ! findmnt {HOME}/documents")
+    before = locks(bed)
+    is_unlocked = lambda: login_state(bed) == "unlocked"
+    # A login on a terminal: the user's manager mounts, and the module unlocks.
+    with log_in(bed, f"login {USER}", PASSPHRASE) as first:
+        assert is_unlocked(), login_state(bed)
+        assert first.run("echo content >~/documents/by-login && systemctl --user is-active protectfs@documents") == 0
+        process = daemon(bed, HOME + "/documents")
+        with log_in(bed, SSH, PASSPHRASE) as second:
+            assert second.run("grep content ~/documents/by-login") == 0
+            first.leave()
+            assert is_unlocked(), "locked, with a session left"
+            # Other users of the account are no logins: they lock nothing when they end.
+            bed.run("true", USER)
+            bed.run(f"systemd-run --wait --quiet --uid={USER} --property=PAMName=cron true")
+            assert is_unlocked(), "locked by what is no login"
+            # A changed password.
+            second.type("passwd")
+            second.type(PASSPHRASE, after="urrent password: ")
+            second.type(NEW_PASSWORD, after="ew password: ")
+            second.type(NEW_PASSWORD, after="ew password: ")
+            second.read_until("updated successfully")
+            assert second.run("true") == 0
+            second.leave()
+        wait_for_lock(bed)
+    # The user's manager ends after the last session, and with it the mount.
+    bed.wait(f"! findmnt {HOME}/documents", "the end of the mount", limit=LONG)
+    assert is_gone(bed, process)
+    with log_in(bed, SSH, NEW_PASSWORD) as terminal:
+        assert is_unlocked() and terminal.run("grep content ~/documents/by-login") == 0
+        terminal.leave()
+    wait_for_lock(bed)
+    # su by somebody else. Within another session there may be no manager of the user's: then the module mounts.
+    bed.run("id bob >/dev/null 2>&1 || useradd --create-home --shell /bin/bash bob")
+    with log_in(bed, f"su - {USER}", NEW_PASSWORD, "bob") as terminal:
+        assert is_unlocked(), login_state(bed)
+        terminal.leave()
+    wait_for_lock(bed)
+    # By the module, and not by the end of the manager.
+    assert locks(bed) - before == 3, locks(bed) - before
+    # A password that is not the passphrase: one line in the log, and a login all the same.
+    bed.run(f"echo '{USER}:{PASSPHRASE}' | chpasswd")
+    with log_in(bed, f"login {USER}", PASSPHRASE) as terminal:
+        assert not is_unlocked()
+        terminal.leave()
+    assert bed.run("journalctl -t pam_protectfs | grep -c 'is not its passphrase'")[1].strip() == "1"
+    bed.run("pam-auth-update --package --remove protectfs; userdel --remove bob 2>/dev/null; systemctl stop ssh")
+    bed.wait(f"protectfs unmount {HOME}/documents; ! findmnt {HOME}/documents", "the end of the mount")
 
 
 def test_purge(bed):
