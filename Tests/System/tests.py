@@ -26,6 +26,8 @@ def test_install(bed):
                  "/usr/share/SiriKali/backends/protectfs.json"):
         assert path in said, path
     assert bed.run("ldd /usr/bin/protectfs | grep -i swift", ok=False)[0] != 0, "Swift's libraries are loaded"
+    # Its installation enables it.
+    bed.run("pam-auth-update --package --remove libpam-mount")
     bed.run(f"useradd --create-home --shell /bin/bash {USER}")
     bed.write("/root/passphrase", PASSPHRASE + "\n", 0o600)
     for number in (1, 2):
@@ -307,6 +309,29 @@ def test_login(bed):
     assert bed.run("journalctl -t pam_protectfs | grep -c 'is not its passphrase'")[1].strip() == "1"
     bed.run("pam-auth-update --package --remove protectfs; userdel --remove bob 2>/dev/null; systemctl stop ssh")
     bed.wait(f"protectfs unmount {HOME}/documents; ! findmnt {HOME}/documents", "the end of the mount")
+    # As it was, for the tests that follow.
+    bed.run(f"echo '{NEW_PASSWORD}' | protectfs passphrase change --passphrase-file=- --new-passphrase-file={HOME}/passphrase "
+            "~/.documents", USER)
+
+
+def test_login_by_pam_mount(bed):
+    """The other way: libpam-mount, with the lines that docs/login.md shows."""
+    path = "/etc/security/pam_mount.conf.xml"
+    before = bed.run(f"cat {path}")[1]
+    bed.write(path, before.replace("</pam_mount>", f"""
+<fusemount>protectfs mount --passphrase-file=- -- %(VOLUME) %(MNTPT)</fusemount>
+<fuseumount>protectfs unmount --grace=5 -- %(MNTPT)</fuseumount>
+<volume user="{USER}" fstype="fuse" noroot="1" path="{HOME}/.documents" mountpoint="{HOME}/documents" />
+</pam_mount>"""))
+    bed.run(f"pam-auth-update --enable libpam-mount && echo '{USER}:{PASSPHRASE}' | chpasswd")
+    with log_in(bed, f"login {USER}", PASSPHRASE) as terminal:
+        assert login_state(bed) == "unlocked" and terminal.run("echo content >~/documents/by-pam-mount") == 0
+        process = daemon(bed, HOME + "/documents")
+        terminal.leave()
+    bed.wait(f"! findmnt {HOME}/documents", "the end of the mount")
+    assert is_gone(bed, process)
+    bed.run("pam-auth-update --package --remove libpam-mount")
+    bed.write(path, before)
 
 
 def test_purge(bed):
