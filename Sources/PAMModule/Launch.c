@@ -46,6 +46,9 @@ static int take_turn(const struct pfs_launch *launch) {
     return order;
 }
 
+/* Closes what is above the helper's descriptors. Returns 0, or -1 with errno. */
+static long close_others(void) { return syscall(SYS_close_range, (unsigned)PFS_DONE + 1, ~0U, 0U); }
+
 /* Becomes the user, for good. Returns 0 or -errno. */
 static int become(const struct pfs_launch *launch) {
     uid_t real, effective, saved;
@@ -67,15 +70,6 @@ static _Noreturn void run_helper(const struct pfs_launch *launch, int input, int
     sigset_t none;
     int order, null, failure;
 
-    order = take_turn(launch);
-    /* This comes long after the login program has stopped to listen. */
-    if (order == -EBUSY)
-        syslog(LOG_AUTHPRIV | LOG_WARNING, "pam_protectfs: %s given up: the one before it has not ended in %d s", launch->action,
-               PFS_LONGEST_ORDER);
-    if (order < 0) give_up(done, -order);
-    /* Somebody may have logged in while this logout waited. */
-    if (strcmp(launch->action, "lock") == 0 && pfs_sessions_count(launch->uid) != 0) _exit(0);
-
     for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -85,15 +79,28 @@ static _Noreturn void run_helper(const struct pfs_launch *launch, int input, int
 
     null = open("/dev/null", O_RDWR | O_CLOEXEC);
     input = fcntl(input < 0 ? null : input, F_DUPFD, 16);
-    order = fcntl(order, F_DUPFD, 16);
     done = fcntl(done, F_DUPFD, 16);
-    if (null < 0 || input < 0 || order < 0 || done < 0) _exit(1);
+    if (null < 0 || input < 0 || done < 0) _exit(1);
     dup2(null, 1);
     dup2(null, 2);
     dup2(input, 0);
-    dup2(order, PFS_ORDER);
     dup2(done, PFS_DONE);
-    syscall(SYS_close_range, (unsigned)PFS_DONE + 1, ~0U, 0U);
+    close(PFS_ORDER);
+    /* Before the wait: a terminal or connection that stays open here would hold up the end of the session. */
+    if (close_others() != 0) give_up(PFS_DONE, errno);
+
+    order = take_turn(launch);
+    if (order == -EBUSY) {
+        /* This comes long after the login program has stopped to listen. Another of its threads may have held the log's lock. */
+        alarm(10);
+        syslog(LOG_AUTHPRIV | LOG_WARNING, "pam_protectfs: %s given up: the one before it has not ended in %d s", launch->action,
+               PFS_LONGEST_ORDER);
+    }
+    if (order < 0) give_up(PFS_DONE, -order);
+    /* Somebody may have logged in while this logout waited. */
+    if (strcmp(launch->action, "lock") == 0 && pfs_sessions_count(launch->uid) != 0) _exit(0);
+    order = fcntl(order, F_DUPFD, 16);
+    if (order < 0 || dup2(order, PFS_ORDER) < 0 || close_others() != 0) give_up(PFS_DONE, errno);
 
     failure = become(launch);
     if (failure != 0) give_up(PFS_DONE, -failure);

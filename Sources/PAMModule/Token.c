@@ -34,6 +34,10 @@ int pfs_token_is_usable(const char *bytes, size_t length) {
 
 int pfs_token_lock(struct pfs_token *token) { return mlock(token, inner_size()) == 0 ? 0 : -errno; }
 
+int pfs_token_leave_out_of_children(struct pfs_token *token) {
+    return madvise(token, inner_size(), MADV_WIPEONFORK) == 0 ? 0 : -errno;
+}
+
 void pfs_token_free(struct pfs_token *token) {
     if (token == NULL) return;
     explicit_bzero(token, sizeof *token);

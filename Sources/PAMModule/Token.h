@@ -24,6 +24,8 @@ struct pfs_token *pfs_token_new(void);
 int pfs_token_is_usable(const char *bytes, size_t length);
 /* Locks the memory again in the child of a fork, which inherits no locks. Returns 0 or -errno. */
 int pfs_token_lock(struct pfs_token *token);
+/* From now on the child of a fork finds an empty token for nobody. Returns 0 or -errno. */
+int pfs_token_leave_out_of_children(struct pfs_token *token);
 /* Wipes and frees a token; NULL is allowed. */
 void pfs_token_free(struct pfs_token *token);
 

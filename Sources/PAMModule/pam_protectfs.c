@@ -136,6 +136,11 @@ static struct pfs_token *copy_item(const struct call *call, int item) {
         return NULL;
     }
     token = pfs_token_new();
+    /* Children of the login program, which last as long as the session, get no copy. */
+    if (token != NULL && pfs_token_leave_out_of_children(token) != 0) {
+        pfs_token_free(token);
+        token = NULL;
+    }
     if (token == NULL) {
         pam_syslog(call->handle, LOG_WARNING, "no locked memory for the password: %m");
         return NULL;

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import signal
 
 import harness
@@ -158,6 +159,10 @@ def test_hangs(environment):
         environment.cell("log", ["unlock: not done after 1 s; it continues in the background"] * 2,
                          ada.said())
         environment.cell("logouts", (0, 0), (first.call("close"), second.call("close")))
+        # What waits for its turn has nothing of the login program: its terminal closes before the first program ends.
+        second.kill()
+        select.select([second.process.stdout], [], [], harness.PATIENCE)
+        environment.cell("programs at the end of the terminal", 1, len(started(ada)))
         environment.cell("log of the last", ["lock: not done after 1 s; it continues in the background"], ada.said())
         # Each waits for the end of the one before it: two logins and the last logout.
         for number in range(3):
@@ -176,7 +181,7 @@ def started(ada):
 
 
 def test_password_is_guarded(environment):
-    """Between authentication and session the password is in memory that is locked and in no core dump; then it is gone."""
+    """Between authentication and session the password is in memory that is locked, in no core dump and in no child; then it is gone."""
     with login(environment), Session() as session:
         environment.cell("before", 0, guarded(session))
         session.call("authenticate", PASSPHRASE)
@@ -188,9 +193,9 @@ def test_password_is_guarded(environment):
 
 
 def guarded(session):
-    """How many mappings of a process are locked (lo) and left out of core dumps (dd)."""
+    """How many mappings of a process are locked (lo), left out of core dumps (dd) and empty in children (wf)."""
     with open(f"/proc/{session.process.pid}/smaps", encoding="ascii", errors="replace") as file:
-        return sum({"lo", "dd"} <= set(line.split()) for line in file if line.startswith("VmFlags:"))
+        return sum({"lo", "dd", "wf"} <= set(line.split()) for line in file if line.startswith("VmFlags:"))
 
 
 def test_privileges(environment):
