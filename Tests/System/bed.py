@@ -15,7 +15,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__f
 RELEASE, MIRROR = "bookworm", "http://deb.debian.org/debian"
 # What the package depends on is there, so that it can be installed without a network.
 PACKAGES = ("systemd,systemd-sysv,dbus,libpam-systemd,polkitd,fuse3,attr,procps,libfuse3-3,libsodium23,libzxcvbn0,libssl3,"
-            "libstdc++6,openssh-server,openssh-client,libpam-mount")
+            "libstdc++6,openssh-server,openssh-client,libpam-mount,pamtester")
 BOOT_TIME = 120
 
 

@@ -301,6 +301,12 @@ def test_login(bed):
     wait_for_lock(bed)
     # By the module, and not by the end of the manager.
     assert locks(bed) - before == 3, locks(bed) - before
+    # A program that calls PAM for a service and does nothing else.
+    started = bed.run("date +%s.%N")[1].strip()
+    bed.run(f"echo '{NEW_PASSWORD}' | pamtester login {USER} authenticate open_session close_session")
+    wait_for_lock(bed)
+    said = bed.run(f"journalctl --sync; journalctl --since=@{started} -o cat --output-fields=PROTECTFS_EVENT _UID=$(id -u {USER})")[1]
+    assert "unlocked" in said.split() and "locked" in said.split(), said
     # A password that is not the passphrase: one line in the log, and a login all the same.
     bed.run(f"echo '{USER}:{PASSPHRASE}' | chpasswd")
     with log_in(bed, f"login {USER}", PASSPHRASE) as terminal:
