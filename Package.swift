@@ -34,6 +34,7 @@ let libraries: [Target] = [
     .systemLibrary(name: "CFuse3", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
     .systemLibrary(name: "CSodium", pkgConfig: "libsodium", providers: [.apt(["libsodium-dev"])]),
     .systemLibrary(name: "CZxcvbn", providers: [.apt(["libzxcvbn-dev"])]),
+    .systemLibrary(name: "CSystemd", providers: [.apt(["libsystemd-dev"])]),
     .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("crypto")]),
     .target(name: "CLinuxShim"),
     .target(name: "CConnectionGuard"),
@@ -73,6 +74,7 @@ let modules: [[Target]] = [
         ],
         tests: ["MemoryStore"]),
     module("Control", uses: ["Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
+    module("DBus", uses: ["CSystemd", "HostSystem"]),
     module("SecretStore", uses: ["SodiumKit", "VolumeFormat", "HostSystem"]),
 ]
 
@@ -81,7 +83,7 @@ let command: [Target] = [
         name: "protectfs",
         dependencies: [
             "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume",
-            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "SecretStore", "PassphraseStrength",
+            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "DBus", "SecretStore", "PassphraseStrength",
         ],
         swiftSettings: strict)
 ]
