@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <syslog.h>
@@ -63,6 +65,17 @@ void pfs_hide_argument(long index, long from) {
 void pfs_syslog(int priority, const char *line) { syslog(priority | LOG_DAEMON, "%s", line); }
 
 int pfs_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC); }
+
+int pfs_event_descriptor(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+void pfs_event_raise(int descriptor) { eventfd_write(descriptor, 1); }
+
+void pfs_event_clear(int descriptor) {
+    eventfd_t number;
+    eventfd_read(descriptor, &number);
+}
+
+int pfs_signal_descriptor(const sigset_t *set) { return signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK); }
 
 long pfs_lgetxattr(const char *path, const char *name, void *value, unsigned long size) {
     return lgetxattr(path, name, value, size);

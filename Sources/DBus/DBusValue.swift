@@ -115,5 +115,5 @@ package indirect enum DBusValue: Sendable, Hashable {
     package var entries: [Entry]? { if case .dictionary(_, _, let entries) = self { entries } else { nil } }
 
     /// The content of a dictionary's entry whose key is a text.
-    package subscript(key: String) -> DBusValue? { entries?.first { $0.key.text == key }?.value.content }
+    package subscript(key key: String) -> DBusValue? { entries?.first { $0.key.text == key }?.value.content }
 }

@@ -23,9 +23,10 @@ package struct ChildProcess: Sendable {
     ///   - environment: "NAME=value" strings; nil passes this process's environment.
     ///   - descriptors: descriptors of this process by their number in the child. All others except 0, 1 and 2 must be
     ///     close-on-exec, as those of this module are.
+    ///   - hasTerminal: false starts it in a session of its own (setsid(2)), so that it can ask nobody.
     package static func start(
         _ program: HostPath, _ arguments: [[UInt8]], environment: [[UInt8]]? = nil,
-        descriptors: [(child: Int32, own: Int32)] = []
+        descriptors: [(child: Int32, own: Int32)] = [], hasTerminal: Bool = true
     ) throws(SystemError) -> ChildProcess {
         var actions = unsafe posix_spawn_file_actions_t()
         unsafe posix_spawn_file_actions_init(&actions)
@@ -45,8 +46,8 @@ package struct ChildProcess: Sendable {
         var none = sigset_t()
         unsafe sigemptyset(&none)
         unsafe posix_spawnattr_setsigmask(&attributes, &none)
-        // POSIX_SPAWN_SETSIGMASK 0x08 (spawn.h).
-        unsafe posix_spawnattr_setflags(&attributes, 0x08)
+        // POSIX_SPAWN_SETSIGMASK 0x08, POSIX_SPAWN_SETSID 0x80 (spawn.h).
+        unsafe posix_spawnattr_setflags(&attributes, hasTerminal ? 0x08 : 0x88)
         var pid: Int32 = 0
         let code = unsafe withArgumentVector(arguments) { argv in
             unsafe program.withCString { path in

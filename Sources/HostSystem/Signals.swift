@@ -17,6 +17,16 @@ package struct SignalSet: Sendable {
         unsafe pthread_sigmask(SIG_BLOCK, &set, nil)
     }
 
+    /// A descriptor that is ready while a signal of the set is pending. `wait` takes the signal.
+    package func descriptor() throws(SystemError) -> Descriptor {
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        for number in numbers { unsafe sigaddset(&set, number) }
+        let result = unsafe pfs_signal_descriptor(&set)
+        guard result >= 0 else { throw .last("signalfd") }
+        return Descriptor(taking: result)
+    }
+
     /// Waits for the next signal of the set; nil if `timeout` (in seconds) passes first.
     package func wait(timeout: Int? = nil) -> Int32? {
         var set = sigset_t()

@@ -22,7 +22,8 @@ def test_install(bed):
     for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
                  "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login",
-                 "/lib/systemd/system/protectfs-lock.service", "/usr/share/zsh/vendor-completions/_protectfs",
+                 "/usr/lib/systemd/user/protectfs-agent.service", "/lib/systemd/system/protectfs-lock.service",
+                 "/usr/share/zsh/vendor-completions/_protectfs",
                  "/usr/share/SiriKali/backends/protectfs.json"):
         assert path in said, path
     assert bed.run("ldd /usr/bin/protectfs | grep -i swift", ok=False)[0] != 0, "Swift's libraries are loaded"
@@ -176,27 +177,98 @@ def test_user_unit_stops(bed):
     bed.run("systemctl --user stop protectfs@documents; systemctl --user disable protectfs@documents", USER)
 
 
+def can_sleep(bed):
+    """Has the bed what the kernel of a machine that can sleep shows; a container has none of its own."""
+    if bed.run("test -e /run/sys/power/state", ok=False)[0] == 0:
+        return
+    bed.run("mkdir -p /run/sys && mount -t tmpfs sys /run/sys && mount --make-private /run/sys && cd /sys && for name in $(ls | grep -vx power); do "
+            "mkdir /run/sys/$name && mount --rbind /sys/$name /run/sys/$name; done; "
+            "mkdir -p /run/sys/power && mount -t tmpfs power /run/sys/power && cd /run/sys/power && echo 'freeze mem' >state && "
+            "echo '[s2idle] deep' >mem_sleep && mount --rbind /run/sys /sys")
+
+
+def suspend(bed):
+    """Sends the machine to sleep. Returns what `status` said just before it slept, when the machine is awake again."""
+    bed.write("/usr/lib/systemd/system-sleep/look", "#!/bin/sh\n[ \"$1\" != pre ] || protectfs status --all --json >/root/asleep\n",
+              0o755)
+    bed.run("rm -f /root/asleep; echo 'freeze mem' >/sys/power/state; systemctl suspend")
+    bed.wait("test -s /root/asleep && grep -q '^mem$\\|^freeze$' /sys/power/state", "the sleep")
+    said = open(bed.root + "/root/asleep", encoding="utf-8").read()
+    bed.wait("! systemctl is-active --quiet suspend.target sleep.target systemd-suspend.service", "the end of the sleep")
+    bed.run("rm /usr/lib/systemd/system-sleep/look")
+    return said
+
+
 def test_suspend(bed):
     """The machine sleeps after every mount is locked: also one whose path has a space, and one of a user."""
     bed.run("systemctl enable protectfs-lock.service && mkdir -p '/srv/a point' && "
             "protectfs mount --passphrase-file /root/passphrase /srv/volume1 '/srv/a point'")
     bed.run("protectfs mount --passphrase-file ~/passphrase ~/.documents ~/documents", USER)
-    # What the kernel of a machine that can sleep shows; a container has none of its own.
-    bed.run("mkdir -p /run/sys && mount -t tmpfs sys /run/sys && mount --make-private /run/sys && cd /sys && for name in $(ls | grep -vx power); do "
-            "mkdir /run/sys/$name && mount --rbind /sys/$name /run/sys/$name; done; "
-            "mkdir -p /run/sys/power && mount -t tmpfs power /run/sys/power && cd /run/sys/power && echo 'freeze mem' >state && "
-            "echo '[s2idle] deep' >mem_sleep && mount --rbind /run/sys /sys")
-    bed.write("/usr/lib/systemd/system-sleep/look", "#!/bin/sh\n[ \"$1\" != pre ] || protectfs status --all --json >/root/asleep\n",
-              0o755)
-    bed.run("rm -f /root/asleep; systemctl suspend")
-    bed.wait("test -s /root/asleep && grep -q '^mem$\\|^freeze$' /sys/power/state", "the sleep")
-    said = open(bed.root + "/root/asleep", encoding="utf-8").read()
+    can_sleep(bed)
+    said = suspend(bed)
     assert said.count('"locked"') >= 2 and '"unlocked"' not in said, said
-    bed.wait("! systemctl is-active --quiet suspend.target sleep.target systemd-suspend.service", "the end of the sleep")
     assert bed.run("systemctl show -P Result protectfs-lock.service")[1].strip() == "success"
-    bed.run("systemctl disable protectfs-lock.service; rm /usr/lib/systemd/system-sleep/look; "
+    bed.run("systemctl disable protectfs-lock.service; "
             "protectfs unmount '/srv/a point'")
     bed.run("protectfs unmount ~/documents", USER)
+
+
+def test_agent(bed):
+    """The agent of a user: a lock of the session, an unlock, sleep with and without protectfs-lock, logout, and its own end."""
+    can_sleep(bed)
+    place = f"{HOME}/documents"
+    status = f"protectfs status --json {place}"
+    # One session that stays, as those of the commands come and go.
+    bed.run(f"systemd-run --quiet --unit=login su - {USER} -c 'exec sleep 100000'")
+    bed.wait(f"test -n \"$(loginctl show-user {USER} -P Sessions)\"", "the session")
+    session = bed.run(f"loginctl show-user {USER} -P Sessions")[1].split()[0]
+    bed.write(HOME + "/.config/protectfs/config", f"agent.unlock = {place}: command cat {HOME}/passphrase\n")
+    bed.run(f"chown -R {USER}: {HOME}/.config")
+    bed.run("systemctl --user enable --now protectfs-agent && systemctl --user is-active protectfs-agent && "
+            "protectfs mount --passphrase-file ~/passphrase ~/.documents ~/documents && "
+            "setfattr -n user.protection -v complete ~/documents && echo before >~/documents/held", USER)
+    assert "delay" in bed.run("systemd-inhibit --list --no-legend | grep protectfs")[1]
+    bed.run("systemd-run --user --unit=holder sh -c 'exec 9>>~/documents/held; echo after >&9; exec sleep 1000'", USER)
+    bed.wait(f"grep -q after {HOME}/documents/held", "the program that holds a file", USER)
+
+    def lock():
+        said = bed.run(f"start=$(date +%s%N); loginctl lock-session {session}; until {status} | grep -q '\"locked\"'; do :; done; "
+                       "echo $((($(date +%s%N) - start) / 1000000))", limit=LONG)
+        return int(said[1].split()[-1])
+
+    def unlock():
+        bed.run(f"loginctl unlock-session {session}")
+        bed.wait(f"{status} | grep -q '\"unlocked\"'", "the unlock")
+
+    took = []
+    for _ in range(3):
+        took.append(lock())
+        unlock()
+    print(f"        a lock of the session locked after {took} ms, with a file open")
+    assert min(took) < 1000, took
+    # Sleep, by the agent alone, then beside the machine's unit.
+    for unit in ("disable", "enable"):
+        bed.run(f"systemctl {unit} protectfs-lock.service")
+        said = suspend(bed)
+        assert '"locked"' in said and '"unlocked"' not in said, said
+        bed.wait("systemd-inhibit --list --no-legend | grep -q protectfs", "the next delay")
+        unlock()
+    assert bed.run("systemctl show -P Result protectfs-lock.service; systemctl disable protectfs-lock.service")[1].startswith("success")
+    # logind and the bus are restarted.
+    bed.run("systemctl restart systemd-logind")
+    bed.wait("systemd-inhibit --list --no-legend | grep -q protectfs", "the delay after a restart of logind")
+    lock()
+    unlock()
+    # Logout: programs of the session go on, among them the mount's daemon, and the user lingers.
+    bed.run(f"loginctl enable-linger {USER}; systemctl stop login; ")
+    bed.wait(f"{status} | grep -q '\"locked\"'", "the lock at logout")
+    process = daemon(bed, place)
+    assert bed.run(f"test -d /proc/{process}", ok=False)[0] == 0, "the daemon has ended"
+    # The agent's end locks too.
+    bed.run("protectfs unlock --passphrase-file ~/passphrase ~/documents; systemctl --user stop protectfs-agent", USER)
+    assert '"locked"' in bed.run(status)[1]
+    bed.run("systemctl --user disable protectfs-agent; systemctl --user stop holder; rm ~/.config/protectfs/config; "
+            "protectfs unmount ~/documents", USER)
 
 
 def test_security(bed):

@@ -24,6 +24,12 @@ void pfs_hide_argument(long index, long from);
 void pfs_syslog(int priority, const char *line);
 /* pipe2(ends, O_CLOEXEC). */
 int pfs_pipe(int ends[2]);
+/* eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), and reading and writing its number. */
+int pfs_event_descriptor(void);
+void pfs_event_raise(int descriptor);
+void pfs_event_clear(int descriptor);
+/* signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK): for poll(2), as sigtimedwait(2) takes the signal. */
+int pfs_signal_descriptor(const sigset_t *set);
 
 /* lgetxattr, lsetxattr, lremovexattr(2). */
 long pfs_lgetxattr(const char *path, const char *name, void *value, unsigned long size);

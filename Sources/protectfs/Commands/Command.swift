@@ -72,7 +72,7 @@ struct Command: Sendable {
     static let all: [Command] = [
         .initialise, .info, .erase,
         .mount, .unmount, .status,
-        .unlock, .lock, .wait, .watch,
+        .unlock, .lock, .wait, .watch, .agent,
         .classGet, .classSet, .classList,
         .secretSet, .secretGet, .secretList, .secretDelete,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,

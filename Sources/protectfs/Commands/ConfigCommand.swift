@@ -15,7 +15,9 @@ extension Command {
         examples: [.init("protectfs config", "Show each setting and the file that it is from.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let policy = try Policy.read()
-            let inForce = policy.settings.filter { $0.key.isRule || policy.setting($0.key)?.place == $0.place }
+            let inForce = policy.settings.filter {
+                $0.key.isRule || policy.setting($0.key, at: $0.mountPoint)?.place == $0.place
+            }
             if arguments.has("json") {
                 let settings = ConfigurationKey.allCases.flatMap { key in inForce.filter { $0.key == key } }
                 let files = ConfigurationFile.all.map { file in
@@ -34,7 +36,7 @@ extension Command {
             var table = Table("KEY", "VALUE", "LINE", "FILE")
             for key in ConfigurationKey.allCases {
                 for setting in inForce where setting.key == key {
-                    table.add(key.rawValue, "\(setting.value)", "\(setting.line.number)", setting.file.description)
+                    table.add(key.rawValue, setting.text, "\(setting.line.number)", setting.file.description)
                 }
             }
             Output.print("\n" + table.text)
@@ -44,6 +46,7 @@ extension Command {
     private static func json(_ setting: Setting) -> JSONValue {
         .fields([
             ("key", .string(setting.key.rawValue)), ("value", .string("\(setting.value)")),
+            ("mountPoint", setting.mountPoint.map { .path($0) } ?? .null),
             ("rule", .bool(setting.key.isRule)), ("file", .location(setting.file)),
             ("line", .integer(Int64(setting.line.number))),
         ])

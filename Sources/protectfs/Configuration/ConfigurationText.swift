@@ -12,6 +12,9 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     case defaultClass = "mount.default_class"
     case idle = "mount.idle"
     case grace = "lock.grace"
+    case agentLock = "agent.lock"
+    case agentIdle = "agent.idle"
+    case agentUnlock = "agent.unlock"
     case onlyCipher = "only.cipher"
     case leastCost = "least.cost"
     case leastClass = "least.default_class"
@@ -23,10 +26,13 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
     /// Whether it limits what others may choose.
     var isRule: Bool {
         switch self {
-        case .cipher, .cost, .defaultClass, .idle, .grace: false
+        case .cipher, .cost, .defaultClass, .idle, .grace, .agentLock, .agentIdle, .agentUnlock: false
         case .onlyCipher, .leastCost, .leastClass, .mostIdle, .mostGrace, .requiredSlot, .noPortable: true
         }
     }
+
+    /// Whether a value may be for one mount: `MOUNTPOINT: VALUE`.
+    var isPerMount: Bool { [.agentLock, .agentIdle, .agentUnlock].contains(self) }
 
     /// The default whose values a rule limits. Nil for a default, and for a rule about something else.
     var limits: ConfigurationKey? {
@@ -46,7 +52,9 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         case .cipher, .onlyCipher: CipherSuite(name: text).map { .cipher($0) }
         case .cost, .leastCost: Argon2Parameters(configured: text).map { .cost($0) }
         case .defaultClass, .leastClass: ProtectionClass(name: text).map { .protectionClass($0) }
-        case .idle: DurationText.seconds(text).map { .seconds($0) }
+        case .idle, .agentIdle: DurationText.seconds(text).map { .seconds($0) }
+        case .agentLock: AgentEvent.set(text).map { .events($0) }
+        case .agentUnlock: AgentUnlock(text).map { .unlocking($0) }
         case .mostIdle: DurationText.seconds(text).flatMap { $0 == 0 ? nil : .seconds($0) }
         case .grace, .mostGrace: DurationText.seconds(text).flatMap { $0 > Self.longestGrace ? nil : .seconds($0) }
         case .requiredSlot: RequiredSlot(rawValue: text).map { .slot($0) }
@@ -63,7 +71,10 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         case .cost, .leastCost:
             "such as \"3 passes 256 MiB\", with 3 to 16 passes and 64 to 4096 MiB"
         case .defaultClass, .leastClass: ProtectionClass.allCases.map(\.canonicalName).joined(last: "or")
-        case .idle: "a duration such as 300, 90s, 10m or 2h; 0 is never"
+        case .agentLock:
+            "none, or one or more of \(AgentEvent.allCases.map(\.rawValue).joined(last: "and")) with spaces between them"
+        case .agentUnlock: "no, yes, or the word command and a command that prints the passphrase"
+        case .idle, .agentIdle: "a duration such as 300, 90s, 10m or 2h; 0 is never"
         case .mostIdle: "a duration such as 300, 90s, 10m or 2h"
         case .grace, .mostGrace: "a duration of at most \(Self.longestGrace) s"
         case .requiredSlot: RequiredSlot.allCases.map(\.rawValue).joined(last: "or")
@@ -92,6 +103,8 @@ enum ConfigurationValue: Equatable, Sendable, CustomStringConvertible {
     case protectionClass(ProtectionClass)
     case seconds(UInt64)
     case slot(RequiredSlot)
+    case events(Set<AgentEvent>)
+    case unlocking(AgentUnlock)
     case yes
 
     /// The value as a configuration file may have it.
@@ -102,6 +115,8 @@ enum ConfigurationValue: Equatable, Sendable, CustomStringConvertible {
         case .protectionClass(let one): one.canonicalName
         case .seconds(let seconds): "\(seconds)s"
         case .slot(let slot): slot.rawValue
+        case .events(let events): AgentEvent.text(events)
+        case .unlocking(let way): way.description
         case .yes: "yes"
         }
     }
@@ -143,6 +158,8 @@ enum ConfigurationText {
         let number: Int
         let key: ConfigurationKey
         let value: ConfigurationValue
+        /// The mount that it is for; nil for all.
+        var mountPoint: HostPath?
     }
 
     /// Parses lines of the form `KEY = VALUE`. What follows a `#` is a comment.
@@ -155,7 +172,8 @@ enum ConfigurationText {
         for (index, text) in texts.enumerated() {
             let number = index + 1
             guard let line = try parse(text, number) else { continue }
-            if line.key != .requiredSlot, let first = lines.first(where: { $0.key == line.key }) {
+            let first = lines.first { $0.key == line.key && $0.mountPoint == line.mountPoint }
+            if line.key != .requiredSlot, let first {
                 throw .init(line: number, message: "\(line.key.rawValue) is already in line \(first.number)")
             }
             lines.append(line)
@@ -176,8 +194,24 @@ enum ConfigurationText {
             let suggestion = NearMiss.suggestion(for: name, among: ConfigurationKey.allCases.map(\.rawValue))
             throw .init(line: number, message: "unknown key \"\(HostPath(name))\"\(suggestion)")
         }
-        guard let value = key.value(text) else { throw .init(line: number, message: key.refusal(text)) }
-        return Line(number: number, key: key, value: value)
+        let (mountPoint, rest) = key.isPerMount ? divided(text) : (nil, text)
+        guard let value = key.value(rest) else { throw .init(line: number, message: key.refusal(rest)) }
+        return Line(number: number, key: key, value: value, mountPoint: mountPoint)
+    }
+
+    /// Divides `MOUNTPOINT: VALUE`. A mount point begins with `/` or `~/`, and ends at the first colon before a space.
+    private static func divided(_ text: String) -> (HostPath?, String) {
+        guard text.hasPrefix("/") || text.hasPrefix("~/") else { return (nil, text) }
+        let bytes = Array(text.utf8)
+        let colon = bytes.indices.dropLast().first {
+            bytes[$0] == UInt8(ascii: ":") && bytes[$0 + 1] == UInt8(ascii: " ")
+        }
+        guard let colon else { return (nil, text) }
+        let path = bytes[..<colon]
+        let isInHome = path.first == UInt8(ascii: "~")
+        let whole = isInHome ? SystemPaths.home.bytes + path.dropFirst() : Array(path)
+        let value = trimmed(bytes[(colon + 1)...])
+        return (MountLookup.simplified(HostPath(bytes: whole)), String(decoding: value, as: UTF8.self))
     }
 
     /// Without white space at both ends.

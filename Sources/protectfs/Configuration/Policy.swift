@@ -19,8 +19,12 @@ struct Setting: Sendable {
     var key: ConfigurationKey { line.key }
     /// Its value.
     var value: ConfigurationValue { line.value }
+    /// The mount that it is for; nil for all.
+    var mountPoint: HostPath? { line.mountPoint }
     /// Its place in words.
     var place: String { "\(file), line \(line.number)" }
+    /// Its value, after the mount that it is for.
+    var text: String { mountPoint.map { "\($0): \(value)" } ?? "\(value)" }
     /// The line as a rule in words.
     var rule: String { "\(place), has the rule \(key.rawValue) = \(value)" }
 
@@ -59,8 +63,11 @@ struct Policy: Sendable {
         return policy
     }
 
-    /// The default in force. Nil if the built-in one is.
-    func setting(_ key: ConfigurationKey) -> Setting? { settings.first { $0.key == key } }
+    /// The default in force, for all mounts or, of some keys, for one. Nil if the built-in one is.
+    func setting(_ key: ConfigurationKey, at mountPoint: HostPath? = nil) -> Setting? {
+        let own = mountPoint.flatMap { point in settings.first { $0.key == key && $0.mountPoint == point } }
+        return own ?? settings.first { $0.key == key && $0.mountPoint == nil }
+    }
 
     /// The rules that limit a default.
     private func rules(limiting key: ConfigurationKey) -> [Setting] { settings.filter { $0.key.limits == key } }

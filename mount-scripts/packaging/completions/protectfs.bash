@@ -1,6 +1,6 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch class secret passphrase recovery keybag import fsck inspect path speed config doctor help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret passphrase recovery keybag import fsck inspect path speed config doctor help version"
 _protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none"
 
@@ -42,6 +42,7 @@ _protectfs_command() {
     "lock") options="--grace --all --reason --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
+    "agent") options="" operands="" ;;
     "class get") options="--json" operands="path…" ;;
     "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none,inherit path…" ;;
     "class list") options="--recursive --json" operands="path…" ;;

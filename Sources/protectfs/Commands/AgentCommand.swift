@@ -1,0 +1,25 @@
+// `protectfs agent`.
+
+import HostSystem
+
+extension Command {
+    static let agent = Command(
+        "agent", .locking, [], "Locks your mounts when the session is locked, before sleep, and at logout.",
+        details: """
+            The agent runs in the foreground until a signal ends it. The user unit protectfs-agent starts it:
+            systemctl --user enable --now protectfs-agent.
+
+            It locks your mounts when logind locks one of your sessions, when the screen saver of the desktop begins, before the
+            machine sleeps, and when your last session or the agent ends. The sleep waits until they are locked. If open files were
+            cut off, the desktop shows a notification. It works while there is no desktop or no logind, and connects when they come.
+
+            The keys agent.lock, agent.idle and agent.unlock of the configuration files choose the events, for all mounts or for
+            one; see protectfs config. The files are read for each event.
+            """,
+        examples: [.init("systemctl --user enable --now protectfs-agent", "Start the agent now and at each login.")],
+        usesKeys: false,
+        run: { (arguments) throws(CommandFailure) in
+            let policy = try Policy.read()
+            do throws(SystemError) { return try Agent(policy).run() } catch { throw ErrorMessages.system(error) }
+        })
+}
