@@ -68,6 +68,15 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
     /// The names between the slashes.
     package var components: [[UInt8]] { bytes.split(separator: UInt8(ascii: "/")).map { Array($0) } }
 
+    /// An absolute path without `.`, `..` (by text) and doubled slashes.
+    package var simplified: HostPath {
+        var names: [[UInt8]] = []
+        for name in components where !name.elementsEqual(".".utf8) {
+            if name.elementsEqual("..".utf8) { _ = names.popLast() } else { names.append(name) }
+        }
+        return HostPath("/").appending(bytes: HostPath(components: names).bytes)
+    }
+
     /// All components but the last: "/" for an entry of the root, "." for a name without a slash.
     package var parent: HostPath {
         var end = bytes.count

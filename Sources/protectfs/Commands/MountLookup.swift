@@ -142,7 +142,7 @@ enum MountLookup {
     /// The absolute forms that a path can have in the table: first its text, then with its parent resolved.
     static func candidates(_ path: HostPath) throws(CommandFailure) -> [HostPath] {
         do throws(SystemError) {
-            let absolute = simplified(try path.absolute())
+            let absolute = try path.absolute().simplified
             var result = [absolute]
             if let parent = try? absolute.parent.resolved() {
                 result.append(parent.appending(bytes: absolute.lastComponent.bytes))
@@ -152,16 +152,6 @@ enum MountLookup {
         } catch {
             throw ErrorMessages.system(error)
         }
-    }
-
-    /// Without `.`, `..` (by text) and doubled slashes.
-    static func simplified(_ path: HostPath) -> HostPath {
-        var parts: [ArraySlice<UInt8>] = []
-        for part in path.bytes.split(separator: UInt8(ascii: "/")) {
-            if part.elementsEqual(".".utf8) { continue }
-            if part.elementsEqual("..".utf8) { _ = parts.popLast() } else { parts.append(part) }
-        }
-        return HostPath(bytes: [UInt8(ascii: "/")] + parts.joined(separator: [UInt8(ascii: "/")]))
     }
 
     /// Whether the mount's daemon has died. The kernel then answers uncached requests with ENOTCONN.

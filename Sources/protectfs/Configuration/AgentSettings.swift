@@ -1,7 +1,5 @@
 // What the configuration files say to `protectfs agent`: which events lock a mount, and whether it is unlocked again.
 
-import HostSystem
-
 /// Something that happens to a login and can lock a mount.
 enum AgentEvent: String, CaseIterable, Hashable, Sendable {
     /// The session is locked (logind).
@@ -55,25 +53,5 @@ enum AgentUnlock: Equatable, Sendable, CustomStringConvertible {
         case .yes: "yes"
         case .command(let text): "command \(text)"
         }
-    }
-}
-
-extension Policy {
-    /// The events that lock a mount.
-    func events(at mountPoint: HostPath) -> Set<AgentEvent> {
-        if case .events(let events)? = setting(.agentLock, at: mountPoint)?.value { return events }
-        return Set(AgentEvent.allCases)
-    }
-
-    /// The seconds without input after which a mount locks; nil for never.
-    func idleSeconds(at mountPoint: HostPath) -> UInt64? {
-        guard case .seconds(let seconds)? = setting(.agentIdle, at: mountPoint)?.value else { return nil }
-        return seconds == 0 ? nil : seconds
-    }
-
-    /// How a mount is unlocked after the session is.
-    func unlocking(at mountPoint: HostPath) -> AgentUnlock {
-        if case .unlocking(let way)? = setting(.agentUnlock, at: mountPoint)?.value { return way }
-        return .no
     }
 }

@@ -160,6 +160,9 @@ enum ConfigurationText {
         let value: ConfigurationValue
         /// The mount that it is for; nil for all.
         var mountPoint: HostPath?
+
+        /// What it says, as a configuration file may have it.
+        var text: String { mountPoint.map { "\($0): \(value)" } ?? "\(value)" }
     }
 
     /// Parses lines of the form `KEY = VALUE`. What follows a `#` is a comment.
@@ -211,7 +214,7 @@ enum ConfigurationText {
         let isInHome = path.first == UInt8(ascii: "~")
         let whole = isInHome ? SystemPaths.home.bytes + path.dropFirst() : Array(path)
         let value = trimmed(bytes[(colon + 1)...])
-        return (MountLookup.simplified(HostPath(bytes: whole)), String(decoding: value, as: UTF8.self))
+        return (HostPath(bytes: whole).simplified, String(decoding: value, as: UTF8.self))
     }
 
     /// Without white space at both ends.

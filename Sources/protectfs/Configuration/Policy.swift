@@ -24,7 +24,7 @@ struct Setting: Sendable {
     /// Its place in words.
     var place: String { "\(file), line \(line.number)" }
     /// Its value, after the mount that it is for.
-    var text: String { mountPoint.map { "\($0): \(value)" } ?? "\(value)" }
+    var text: String { line.text }
     /// The line as a rule in words.
     var rule: String { "\(place), has the rule \(key.rawValue) = \(value)" }
 

@@ -59,7 +59,7 @@ final class RunningMount: Sendable {
         // A record that cannot be read is reported when it is first used.
         try? volume.readUsualClass()
         point = try MountPoint(request.mountPoint)
-        do throws(SystemError) { source = MountLookup.simplified(try request.volume.absolute()) } catch {
+        do throws(SystemError) { source = try request.volume.absolute().simplified } catch {
             throw ErrorMessages.system(error)
         }
         frontend = Frontend(
