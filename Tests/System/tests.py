@@ -218,10 +218,12 @@ def test_agent(bed):
     can_sleep(bed)
     place = f"{HOME}/documents"
     status = f"protectfs status --json {place}"
-    # One session that stays, as those of the commands come and go.
-    bed.run(f"systemd-run --quiet --unit=login su - {USER} -c 'exec sleep 100000'")
-    bed.wait(f"test -n \"$(loginctl show-user {USER} -P Sessions)\"", "the session")
-    session = bed.run(f"loginctl show-user {USER} -P Sessions")[1].split()[0]
+    # One session on a terminal stays; without one, logind counts a session as a background job.
+    bed.run(f"systemd-run --quiet --unit=login script -qc \"su - {USER} -c 'exec sleep 100000'\" /dev/null")
+    find = (f"for one in $(loginctl show-user {USER} -P Sessions); do "
+            "if [ \"$(loginctl show-session $one -P Class -P State | tr '\\n' ' ')\" = 'user active ' ]; then echo $one; fi; done")
+    bed.wait(f"test -n \"$({find})\"", "the session")
+    session = bed.run(find)[1].split()[0]
     bed.write(HOME + "/.config/protectfs/config", f"agent.unlock = {place}: command cat {HOME}/passphrase\n")
     bed.run(f"chown -R {USER}: {HOME}/.config")
     bed.run("systemctl --user enable --now protectfs-agent && systemctl --user is-active protectfs-agent && "
