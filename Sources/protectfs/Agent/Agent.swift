@@ -56,8 +56,8 @@ final class Agent {
                 }
             }
             if let idleAt, monotonicNanoseconds() >= idleAt { self.idleAt = locker.lock(idleSince: idleSince) }
-            if let sleepAt, locker.isDone || monotonicNanoseconds() >= sleepAt {
-                if !locker.isDone { Output.error("not every mount was locked before the sleep") }
+            if let sleepAt, locker.isReadyForSleep || monotonicNanoseconds() >= sleepAt {
+                if !locker.isReadyForSleep { Output.error("not every mount was locked before the sleep") }
                 self.sleepAt = nil
                 logind?.letSleep()
             }

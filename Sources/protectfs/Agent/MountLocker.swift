@@ -30,10 +30,24 @@ final class MountLocker: Sendable {
         }
     }
 
+    /// Something to do with a mount. Each kind has a thread of its own, so a lock before sleep waits for no other.
+    private struct Job: Hashable {
+        enum Kind {
+            /// A lock with the usual grace of the mount.
+            case lock
+            /// A lock with a short one.
+            case lockSoon
+            case unlock
+        }
+
+        let key: Key
+        let kind: Kind
+    }
+
     private struct State {
         var policy: Policy
-        /// The threads that run for a mount.
-        var locking: [Key: Int] = [:]
+        /// What runs now, and what runs once more after it, as it was asked for again meanwhile.
+        var running: [Job: (@Sendable () -> Void)?] = [:]
         /// Counts locks. An unlock that began before the last one must not last.
         var locks: UInt64 = 0
         /// The mounts that this agent has locked, and may unlock.
@@ -48,8 +62,6 @@ final class MountLocker: Sendable {
     let progress: Wakeup
     private let tell: @Sendable (Notice) -> Void
 
-    /// As many threads as may wait for one mount: one for a lock with a long grace, one for a lock before sleep.
-    private static let mostThreads = 2
     /// How long programs get before the machine sleeps: less than logind waits (`InhibitDelayMaxSec`).
     private static let graceBeforeSleep = 2.0
 
@@ -114,22 +126,25 @@ final class MountLocker: Sendable {
     }
 
     private func lock(_ entry: MountEntry, _ request: LockRequest, _ reason: String) {
+        let job = Job(key: Key(entry), kind: request.grace == nil ? .lock : .lockSoon)
+        run(job) { [self] in lockAndWait(entry, request, reason) }
+    }
+
+    private func lockAndWait(_ entry: MountEntry, _ request: LockRequest, _ reason: String) {
         let key = Key(entry)
-        run(key, "lock") { [self] in
-            let path = entry.mountPoint
-            do throws(CommandFailure) {
-                let client = try DaemonConnection.connect(entry, path)
-                let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(request) }
-                if report.wasLocked { return }
-                _ = state.withLock { $0.locked.insert(key) }
-                Output.note("\(path): locked (\(reason)), \(report.milliseconds) ms\(Self.cutOff(report))")
-                if report.cutOff > 0 || report.state == .sweeping { tell(Self.notice(path, report)) }
-            } catch {
-                // It may have ended meanwhile.
-                guard MountLookup.own().contains(where: { Key($0) == key }) else { return }
-                Output.error(error.message)
-                tell(Notice(summary: "\(path) could not be locked", text: error.message, isUrgent: true))
-            }
+        let path = entry.mountPoint
+        do throws(CommandFailure) {
+            let client = try DaemonConnection.connect(entry, path)
+            let report = try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(request) }
+            if report.wasLocked { return }
+            _ = state.withLock { $0.locked.insert(key) }
+            Output.note("\(path): locked (\(reason)), \(report.milliseconds) ms\(Self.cutOff(report))")
+            if report.cutOff > 0 || report.state == .sweeping { tell(Self.notice(path, report)) }
+        } catch {
+            // It may have ended meanwhile.
+            guard MountLookup.own().contains(where: { Key($0) == key }) else { return }
+            Output.error(error.message)
+            tell(Notice(summary: "\(path) could not be locked", text: error.message, isUrgent: true))
         }
     }
 
@@ -170,7 +185,7 @@ final class MountLocker: Sendable {
         case .command(let text): words += ["--passphrase-command", text]
         }
         let arguments = words.map { Array($0.utf8) } + [Array("--".utf8), entry.mountPoint.bytes]
-        run(Key(entry), "unlock") { [self] in
+        run(Job(key: Key(entry), kind: .unlock)) { [self] in
             do throws(SystemError) {
                 // Without a terminal and input, it asks nobody. What it cannot do, it says on standard error.
                 let nothing = try Descriptor(opening: HostPath("/dev/null"), O_RDWR)
@@ -182,38 +197,45 @@ final class MountLocker: Sendable {
             }
             // The session has been locked again meanwhile: the unlock may have come after that lock.
             if state.withLock({ $0.locks != locks }) {
-                lock(entry, LockRequest(grace: 0), "locked again meanwhile")
+                lockAndWait(entry, LockRequest(grace: 0), "locked again meanwhile")
             }
         }
     }
 
     // MARK: threads
 
-    private func run(_ key: Key, _ name: String, _ work: @escaping @Sendable () -> Void) {
+    private func run(_ job: Job, _ work: @escaping @Sendable () -> Void) {
         let isFree = state.withLock { state in
-            guard state.locking[key, default: 0] < Self.mostThreads else { return false }
-            state.locking[key, default: 0] += 1
-            return true
+            let isFree = state.running[job] == nil
+            state.running.updateValue(isFree ? nil : work, forKey: job)
+            return isFree
         }
         guard isFree else { return }
         let whole: @Sendable () -> Void = { [self] in
-            work()
-            state.withLock { state in
-                let count = state.locking[key, default: 1] - 1
-                state.locking[key] = count == 0 ? nil : count
+            var next: (@Sendable () -> Void)? = work
+            while let work = next {
+                work()
+                next = state.withLock { state in
+                    guard let waiting = state.running[job] ?? nil else {
+                        state.running[job] = nil
+                        return nil
+                    }
+                    state.running.updateValue(nil, forKey: job)
+                    return waiting
+                }
             }
             hasEnded.broadcast()
             progress.raise()
         }
         // Waiting is better than leaving a mount open.
-        if BackgroundThread(name: name, whole) == nil { whole() }
+        if BackgroundThread(name: job.kind == .unlock ? "unlock" : "lock", whole) == nil { whole() }
     }
 
-    /// Whether all that has been asked for is done.
-    var isDone: Bool { state.withLock { $0.locking.isEmpty } }
+    /// Whether a sleep may begin. A lock with a longer grace has nothing left to do when the one before sleep is done.
+    var isReadyForSleep: Bool { state.withLock { $0.running.keys.allSatisfy { $0.kind == .lock } } }
 
     /// Waits until everything is done, or the deadline has come.
     func waitForEnd(until deadline: UInt64) -> Bool {
-        state.wait(on: hasEnded, until: deadline) { $0.locking.isEmpty ? true : nil } ?? false
+        state.wait(on: hasEnded, until: deadline) { $0.running.isEmpty ? true : nil } ?? false
     }
 }

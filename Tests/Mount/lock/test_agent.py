@@ -3,7 +3,8 @@
 import os
 import time
 
-from desktop import LOGIND, SESSION, Workplace, is_locked
+from control_socket import ask, connect, receive
+from desktop import LOGIND, MOCK, SESSION, Workplace, is_locked
 from harness import Watch, make_file, protectfs, wait_until
 
 SAVER = "org.freedesktop.ScreenSaver"
@@ -122,6 +123,38 @@ def test_sleep_and_logind(environment):
         wait_until(lambda: inhibitors() == held, what="the delay after a restart of logind")
         signal_of("c1", "Lock")
         locked(environment, "after a restart of logind", other)
+
+
+def test_sleep_after_other_locks(environment):
+    """Sleep has its own short grace, though other events have asked for a lock that waits long for a program."""
+    with Workplace(environment) as place:
+        place.sessions(c1="active")
+        place.configure("lock.grace = 240\n")
+        mount = environment.mount()
+        logind = place.logind()
+        logind.add(SESSION + "c1", LOGIND[0] + ".Session", {"LockedHint": False})
+        gnome = place.mock(place.user, GNOME, "/org/gnome/ScreenSaver", "-t", "gnome_screensaver")
+        place.agent()
+        program = connect(mount)
+        assert ask(program, {"request": "subscribe", "wait": True})["ok"]
+        # A desktop that locks the screen says so in three ways.
+        logind.signal(LOGIND[0] + ".Session", "Lock", "", [], path=SESSION + "c1")
+        logind.call(MOCK, "UpdateProperties", LOGIND[0] + ".Session", {"LockedHint": True}, path=SESSION + "c1")
+        gnome.call(GNOME, "SetActive", True)
+        environment.cell("the program is asked to wait", ("willLock", 240), announced(program))
+        for _ in range(20):
+            logind.signal(LOGIND[0] + ".Session", "Lock", "", [], path=SESSION + "c1")
+        logind.signal(LOGIND[0] + ".Manager", "PrepareForSleep", "b", [True])
+        environment.cell("then less, before the sleep", ("willLock", 2), announced(program))
+        wait_until(lambda: is_locked(mount), what="the lock before the sleep")
+        environment.cell("locked before the sleep", True, is_locked(mount))
+        program.close()
+
+
+def announced(program):
+    """The next event of the control socket, and how long it lets a program wait."""
+    event = receive(program)
+    return event["event"], event["grace"]
 
 
 def test_idle(environment):
