@@ -58,6 +58,9 @@ package struct ControlClient: ~Copyable {
     /// The process at the other end, if the kernel says which one it is.
     package var process: Int32? { channel.peer.flatMap { $0.process > 0 ? $0.process : nil } }
 
+    /// What to wait for with poll(2) before `nextEvent`, which then finds an event or the end of the mount.
+    package var pollEntry: PollEntry { PollEntry(channel.number) }
+
     /// The state of the mount.
     package func status() throws(ControlError) -> StatusReport {
         guard let report = StatusReport(try ask(["request": "status"], seconds: 30)) else { throw .protocolViolation }

@@ -3,12 +3,14 @@
 import SodiumKit
 package import VolumeFormat
 
-/// The two kinds of password. They have different identifying attributes.
+/// The kinds of item. They have different identifying attributes.
 package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
     /// A password for an account of a service.
     case generic = 1
     /// A password for an account of a server.
     case internet = 2
+    /// An item of a desktop program, with attributes of the program's choice. Two items may have the same.
+    case desktop = 3
 
     /// The identifying attributes. No two items of the kind have the same values for all of them; a missing attribute
     /// counts as a value.
@@ -16,6 +18,7 @@ package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
         switch self {
         case .generic: ["account", "service", "group"]
         case .internet: ["account", "domain", "server", "protocol", "authentication", "port", "path", "group"]
+        case .desktop: [DesktopAttribute.identifier]
         }
     }
 
@@ -24,7 +27,26 @@ package enum SecretKind: UInt8, Sendable, Hashable, CaseIterable {
         switch self {
         case .generic: "generic"
         case .internet: "internet"
+        case .desktop: "desktop"
         }
+    }
+}
+
+/// The attributes of desktop items that the store and the Secret Service use themselves. Programs choose all other names.
+package enum DesktopAttribute {
+    /// What all of these names begin with.
+    package static let prefix = "org.freedesktop.Secret.Item."
+    /// A random text, which tells items apart. It stays the same when the program's attributes change.
+    package static let identifier = prefix + "Id"
+    /// The item's name for people.
+    package static let label = prefix + "Label"
+    /// The media type of the secret; absent for plain text.
+    package static let contentType = prefix + "ContentType"
+
+    /// A new identifier.
+    package static func newIdentifier() -> SecretAttribute {
+        let bytes: InlineArray<16, UInt8> = randomInlineBytes()
+        return .text(Hexadecimal.text(bytes.indices.map { bytes[$0] }))
     }
 }
 
@@ -64,7 +86,7 @@ package struct SecretItem: Sendable, Hashable {
     /// When the store last changed the item, in nanoseconds since 1970.
     package internal(set) var modified: Int64 = 0
     /// The name of the file that it was read from; empty if it is not stored yet.
-    var file = ""
+    package internal(set) var file = ""
 
     /// Makes an item to store or to find.
     package init(_ kind: SecretKind, _ attributes: [String: SecretAttribute], class protectionClass: ProtectionClass) {
@@ -74,7 +96,7 @@ package struct SecretItem: Sendable, Hashable {
     }
 
     /// The file name, which is derived from the identifying attributes. Different identities have different names.
-    var name: String {
+    package var name: String {
         var bytes = [kind.rawValue]
         for name in kind.identifying { SecretRecord.write(attributes[name], to: &bytes) }
         let digest = hash256(Self.domain.utf8Span.span, bytes.span)

@@ -65,6 +65,15 @@ package struct SecretStore: Sendable {
         return result
     }
 
+    /// The item with a file name that `SecretItem.file` or `name` gave; nil if there is none or its attributes cannot be
+    /// decoded. Works in every state of the volume.
+    package func item(named name: String) throws(SecretError) -> SecretItem? {
+        guard SecretItem.isName(name), try isThere(), case .item(let item) = try read(HostPath(name)) else {
+            return nil
+        }
+        return item
+    }
+
     /// An item's secret, in locked memory.
     package func secret(of item: SecretItem) throws(SecretError) -> SecretBytes {
         let file = try open(item)
@@ -167,6 +176,11 @@ package struct SecretStore: Sendable {
 }
 
 extension SecretItem {
+    /// Whether a text has the form of a file name: 64 hexadecimal digits.
+    package static func isName(_ text: String) -> Bool {
+        text.utf8.count == 64 && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
     /// The account for sorting.
     fileprivate var account: String {
         if case .text(let text) = attributes["account"] { return text }

@@ -74,7 +74,7 @@ struct Command: Sendable {
         .mount, .unmount, .status,
         .unlock, .lock, .wait, .watch, .agent,
         .classGet, .classSet, .classList,
-        .secretSet, .secretGet, .secretList, .secretDelete,
+        .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
         .keybagExport, .keybagImport,
         .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,

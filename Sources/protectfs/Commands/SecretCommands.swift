@@ -118,7 +118,8 @@ enum SecretCommands {
         } else if !found.items.isEmpty {
             var table = Table("CLASS", "KIND", "ACCOUNT", "CHANGED", "ATTRIBUTES")
             for item in found.items {
-                let others = item.attributes.filter { $0.key != "account" }.sorted { $0.key < $1.key }
+                let hidden = ["account", DesktopAttribute.identifier]
+                let others = item.attributes.filter { !hidden.contains($0.key) }.sorted { $0.key < $1.key }
                 table.add(
                     "\(item.protectionClass.letter) \(item.protectionClass.shortName)", item.kind.name,
                     item.attributes["account"].map(text) ?? "–", WallClock.local(item.modified / 1_000_000_000),
@@ -168,9 +169,12 @@ enum SecretCommands {
             }
             let name = String(text[..<equals])
             let value = String(text[text.index(after: equals)...])
-            let isName = name.utf8.allSatisfy { (0x61...0x7A).contains($0 | 0x20) || (0x30...0x39).contains($0) }
-            guard !name.isEmpty, name.utf8.count <= 64, isName else {
-                throw .init(.usage, "--attribute: \"\(HostPath(name))\" is not a name; use letters and digits")
+            // Desktop programs have names such as xdg:schema.
+            let isName = name.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7F }
+            guard !name.isEmpty, name.utf8.count <= 255, isName else {
+                throw .init(
+                    .usage,
+                    "--attribute: \"\(HostPath(name))\" is not a name; use 1 to 255 bytes without spaces")
             }
             guard found[name] == nil, !absent.contains(name) else {
                 throw .init(.usage, "--attribute: \(name) is given twice")

@@ -8,7 +8,7 @@ _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen
 _protectfs_subcommands() {
     case $1 in
     class) subcommands="get set list" ;;
-    secret) subcommands="set get list delete" ;;
+    secret) subcommands="set get list delete service" ;;
     passphrase) subcommands="change add remove list" ;;
     recovery) subcommands="new use" ;;
     keybag) subcommands="export import" ;;
@@ -50,6 +50,7 @@ _protectfs_command() {
     "secret get") options="--attribute --internet" operands="mountPoint text" ;;
     "secret list") options="--attribute --internet --json" operands="mountPoint text" ;;
     "secret delete") options="--attribute --internet --all" operands="mountPoint text" ;;
+    "secret service") options="--class --passphrase-command" operands="mountPoint" ;;
     "passphrase change") options="--slot --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "passphrase add") options="--portable --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
