@@ -22,6 +22,7 @@ def test_install(bed):
     said = bed.run("dpkg -L protectfs")[1].split()
     for path in ("/usr/bin/protectfs", "/usr/share/man/man1/protectfs.1.gz", "/sbin/mount.fuse.protectfs",
                  "/sbin/umount.fuse.protectfs", "/usr/lib/systemd/user/protectfs@.service",
+                 "/usr/lib/systemd/user/protectfs-secrets@.service",
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login",
                  "/usr/lib/systemd/user/protectfs-agent.service", "/lib/systemd/system/protectfs-lock.service",
                  "/usr/share/zsh/vendor-completions/_protectfs",
