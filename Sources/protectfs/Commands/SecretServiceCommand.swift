@@ -25,7 +25,7 @@ extension Command {
         examples: [
             .init("protectfs secret service ~/documents", "Keep the passwords of desktop programs in a volume."),
             .init(
-                "protectfs secret service --passphrase-command 'systemd-ask-password Passphrase:' ~/documents",
+                "protectfs secret service --passphrase-command 'zenity --password' ~/documents",
                 "Ask for the passphrase when a program needs one."),
         ],
         run: { (arguments) throws(CommandFailure) in
