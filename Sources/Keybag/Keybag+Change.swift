@@ -56,18 +56,23 @@ extension Keybag {
     /// Removes the passphrase of slot `id`.
     ///
     /// - Parameter newer: whether to remove a slot of a newer version too, whatever opens it.
-    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `newerSlot`, `lastPassphrase`.
+    /// - Throws: `noSuchSlot`, `notAPassphraseSlot`, `newerSlot`, `lastPassphrase`, `lastPortableSlot`.
     package func removingPassphrase(
         ofSlot id: UInt32, newer: Bool = false, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> Keybag {
-        let index = try passphraseIndex(id, newer: newer)
-        if layout.slots[index].known != nil, layout.slots.count(where: Self.isPassphrase) == 1 {
-            throw .lastPassphrase
-        }
-        return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
-            editor.layout.slots.remove(at: index)
-            try editor.raiseSerial()
-        }
+        try removing(slotAt: try passphraseIndex(id, newer: newer), keys: keys)
+    }
+
+    /// Removes slot `id`, unless it is the device's, the only passphrase, or the only slot that opens without the device key.
+    ///
+    /// - Parameter newer: whether to remove a slot of a newer version too, whatever opens it.
+    /// - Throws: `noSuchSlot`, `deviceSlot`, `newerSlot`, `lastPassphrase`, `lastPortableSlot`.
+    package func removingSlot(
+        _ id: UInt32, newer: Bool = false, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> Keybag {
+        let index = try slotIndex(id, newer: newer)
+        guard layout.slots[index].known?.kind != .device else { throw .deviceSlot(id) }
+        return try removing(slotAt: index, keys: keys)
     }
 
     /// Makes a new recovery code. The old one stops working.
@@ -148,16 +153,31 @@ extension Keybag {
         }
     }
 
-    private func passphraseIndex(_ id: UInt32, newer: Bool = false) throws(KeybagError) -> Int {
-        guard let index = layout.slots.firstIndex(where: { $0.slotID == id }) else { throw .noSuchSlot(id) }
-        switch layout.slots[index] {
-        case .known(let slot): guard slot.kind == .passphrase else { throw .notAPassphraseSlot(id) }
-        case .newer: guard newer else { throw .newerSlot(id) }
+    private func removing(slotAt index: Int, keys: borrowing VolumeKeys) throws(KeybagError) -> Keybag {
+        // Nobody knows what opens a newer slot, so it does not count as a way in.
+        if let removed = layout.slots[index].known {
+            let others = layout.slots.indices.compactMap { $0 == index ? nil : layout.slots[$0].known }
+            let isLast = !others.contains { $0.kind == removed.kind }
+            if removed.kind == .passphrase, isLast { throw .lastPassphrase }
+            if removed.isPortable, !others.contains(where: \.isPortable) { throw .lastPortableSlot }
         }
+        return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
+            editor.layout.slots.remove(at: index)
+            try editor.raiseSerial()
+        }
+    }
+
+    private func passphraseIndex(_ id: UInt32, newer: Bool = false) throws(KeybagError) -> Int {
+        let index = try slotIndex(id, newer: newer)
+        if let slot = layout.slots[index].known, slot.kind != .passphrase { throw .notAPassphraseSlot(id) }
         return index
     }
 
-    private static func isPassphrase(_ slot: KeybagSlot) -> Bool { slot.known?.kind == .passphrase }
+    private func slotIndex(_ id: UInt32, newer: Bool) throws(KeybagError) -> Int {
+        guard let index = layout.slots.firstIndex(where: { $0.slotID == id }) else { throw .noSuchSlot(id) }
+        guard newer || layout.slots[index].known != nil else { throw .newerSlot(id) }
+        return index
+    }
 
     /// A changed copy. A keybag that does not verify is never signed again.
     private func edited(

@@ -48,12 +48,16 @@ package enum KeybagError: Error, Equatable, Sendable {
     case noSuchSlot(UInt32)
     /// The slot is not a passphrase slot.
     case notAPassphraseSlot(UInt32)
+    /// The slot is the device key's, which is not removed alone.
+    case deviceSlot(UInt32)
     /// A newer version made the slot.
     case newerSlot(UInt32)
     /// The label of a slot is empty, too long or has control characters.
     case unusableLabel
     /// Removing it would leave the volume without any passphrase.
     case lastPassphrase
+    /// Removing it would leave no slot that opens the volume without the device key.
+    case lastPortableSlot
     /// There is no room for another slot.
     case full
     /// The keybag already has the highest slot number or serial, so it cannot be changed in this way.

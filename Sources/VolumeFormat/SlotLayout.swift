@@ -84,6 +84,9 @@ package struct SlotLayout: Sendable {
     /// Bytes of the slot.
     package var length: Int { Self.fixedLength + extensions.length + bundle.count }
 
+    /// Whether it opens every key without the device key.
+    package var isPortable: Bool { kind != .device && !isBoundToDevice }
+
     /// Entries of the bundle.
     package var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
 

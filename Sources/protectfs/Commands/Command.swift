@@ -75,6 +75,7 @@ struct Command: Sendable {
         .unlock, .lock, .wait, .watch, .agent,
         .classGet, .classSet, .classList,
         .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
+        .slotAdd, .slotRemove, .slotList, .slotTest,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
         .keybagExport, .keybagImport,
         .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,

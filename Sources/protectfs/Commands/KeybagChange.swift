@@ -12,7 +12,7 @@ extension Option {
     static let keybag = credentials + [deviceKey, previousKeybag, acceptKeybag]
 }
 
-/// The work of `passphrase` and `recovery`.
+/// The work of `slot`, `passphrase` and `recovery`.
 enum KeybagCommands {
     /// A volume that a credential has opened, and the device key if it is here.
     final class Opened {

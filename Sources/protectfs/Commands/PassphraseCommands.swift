@@ -33,13 +33,10 @@ extension Command {
     static let passphraseRemove = Command(
         "passphrase remove", .keys, [.volume], "Removes a passphrase; the last one cannot be removed.",
         requires: "--slot=NUMBER",
-        details: """
-            A slot that a newer version of protectfs made is removed only with --newer. This version does not know what opens
-            it, and cannot make it again.
-            """,
+        details: Option.newerSlotDetails,
         options: [
             Option("slot", value: .slot, help: "the number of the passphrase, as passphrase list shows it"),
-            Option("newer", help: "remove the slot also if a newer version made it"),
+            .newerSlot,
         ] + Option.keybag,
         examples: [.init("protectfs passphrase remove --slot 3 ~/.documents", "Remove the passphrase in slot 3.")],
         run: KeybagCommands.remove)
@@ -99,7 +96,8 @@ extension KeybagCommands {
         return label
     }
 
-    private static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
+    /// The number that `--slot` gives.
+    static func slotNumber(_ arguments: Arguments) throws(CommandFailure) -> UInt32? {
         guard let text = try arguments.text("slot") else { return nil }
         guard let number = UInt32(text) else { throw .init(.usage, "--slot: \"\(HostPath(text))\" is not a number") }
         return number
@@ -119,8 +117,17 @@ extension KeybagCommands {
     }
 
     static func add(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        try addPassphrase(arguments, .passphraseAdd, label: "passphrase add")
+    }
+
+    /// Adds a passphrase.
+    ///
+    /// - Parameter standard: the slot's name if none is given.
+    static func addPassphrase(
+        _ arguments: Arguments, _ reason: Record.Reason, label standard: String
+    ) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
-        let label = try label(arguments) ?? "passphrase add"
+        let label = try label(arguments) ?? standard
         let opened = try open(arguments, path)
         let isPortable = arguments.has("portable") || !opened.access.bag.hasDeviceKey
         try opened.policy.checkPortable(isPortable)
@@ -139,18 +146,19 @@ extension KeybagCommands {
                     passphrase, cost: cost, label: label, keys: opened.keys)
             }
         }
-        let code = try replace(opened, by: next, .passphraseAdd, "the passphrase is not added")
+        let code = try replace(opened, by: next, reason, "the passphrase is not added")
         let count = next.slots.count { $0.kind == .passphrase }
         return Output.done(
             "the passphrase is added",
-            "Added a\(isPortable ? " portable" : "") passphrase; the volume now has \(count).\n",
-            code)
+            arguments.has("json")
+                ? describeAdded(to: opened.access.bag, in: next)
+                : "Added a\(isPortable ? " portable" : "") passphrase; the volume now has \(count).\n", code)
     }
 
     static func remove(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         guard let slot = try slotNumber(arguments) else {
-            throw .init(.usage, "--slot is missing; protectfs passphrase list shows the numbers")
+            throw missingSlot
         }
         let opened = try open(arguments, path)
         let next = try edit(path) { () throws(KeybagError) in
@@ -161,6 +169,11 @@ extension KeybagCommands {
         return Output.done(
             "the passphrase is removed",
             "Removed the passphrase in slot \(slot). Older copies of the volume still open with it.\n", code)
+    }
+
+    /// A command that removes needs a number.
+    static var missingSlot: CommandFailure {
+        .init(.usage, "--slot is missing; protectfs passphrase list shows the numbers")
     }
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {

@@ -36,9 +36,18 @@ extension Command {
 
 extension KeybagCommands {
     static func newRecovery(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        try newRecovery(arguments, .recoveryNew, label: "recovery new")
+    }
+
+    /// Makes a new recovery code.
+    ///
+    /// - Parameter standard: the slot's name if none is given.
+    static func newRecovery(
+        _ arguments: Arguments, _ reason: Record.Reason, label standard: String
+    ) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
-        let label = try label(arguments) ?? "recovery new"
+        let label = try label(arguments) ?? standard
         let opened = try open(arguments, path)
         let made = try edit(path) { () throws(KeybagError) in
             try opened.access.bag.renewingRecoveryCode(label: label, keys: opened.keys)
@@ -50,7 +59,7 @@ extension KeybagCommands {
                 ? "{\"recoveryCode\":\"" : "New recovery code (write it down, it is not shown again):\n\n    ",
             secret: made.recoveryCode, isJSON ? "\"}\n" : "\n\n", kept: "the old one still works")
         let code = try replace(
-            opened, by: made.bag, .recoveryNew,
+            opened, by: made.bag, reason,
             "the recovery code that was shown is not valid; the old one still works")
         return Output.done(
             "the new recovery code is valid, and the old one no longer works",

@@ -176,6 +176,11 @@ enum ErrorMessages {
         case .noSuchSlot(let slot): .init(.usage, "no such slot: \(slot); protectfs passphrase list shows the slots")
         case .notAPassphraseSlot(let slot):
             .init(.usage, "slot \(slot) does not hold a passphrase; protectfs passphrase list shows the slots")
+        case .deviceSlot(let slot):
+            .init(
+                .usage,
+                "slot \(slot) is the device key's, which mounting needs; recovery use replaces it, and erase destroys it"
+            )
         case .newerSlot(let slot):
             .init(
                 .unsupported,
@@ -186,7 +191,12 @@ enum ErrorMessages {
                 .usage,
                 "a label must have 1 to \(SlotLabel.maximumLength) bytes of UTF-8 text without control characters")
         case .lastPassphrase: .init(.usage, "this is the only passphrase; add another one first")
-        case .full: .init(.failure, "\(volume): the keybag has no room for another passphrase; remove one first")
+        case .lastPortableSlot:
+            .init(
+                .usage,
+                "nothing else opens the volume without the device key; add a recovery code or a portable passphrase first"
+            )
+        case .full: .init(.failure, "\(volume): the keybag has no room for another slot; remove one first")
         case .numbersUsedUp:
             .init(
                 .failure,

@@ -66,6 +66,8 @@ enum Record {
         case detached
         case unmount
         case initialise = "init"
+        case slotAdd = "slot-add"
+        case slotRemove = "slot-remove"
         case passphraseChange = "passphrase-change"
         case passphraseAdd = "passphrase-add"
         case passphraseRemove = "passphrase-remove"

@@ -205,8 +205,8 @@ extension SecretService {
     /// Makes an item, or replaces the one with the same attributes if the client asks for that.
     private func create(_ call: DBusMessage) throws(DBusError) -> ServicePath {
         let properties = try call.argument()
-        let label = properties[Self.itemInterface + ".Label"]?.text ?? ""
-        let given = properties[Self.itemInterface + ".Attributes"] ?? .attributes([:])
+        let label = properties[key: Self.itemInterface + ".Label"]?.text ?? ""
+        let given = properties[key: Self.itemInterface + ".Attributes"] ?? .attributes([:])
         guard let texts = given.attributes else { throw .invalidArguments("attributes are text") }
         var made: SecretItem?
         try ServiceSecret.read(call) { (secret, contentType) throws(DBusError) in
