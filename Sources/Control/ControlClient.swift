@@ -83,19 +83,16 @@ package struct ControlClient: ~Copyable {
 
     /// Unlocks the volume. Waits for the delay that earlier wrong passphrases cause.
     package func unlock(_ credential: borrowing Credential) throws(ControlError) -> UnlockOutcome {
-        let answer: JSONValue
-        switch credential {
-        case .passphrase(let secret): answer = try unlock("passphrase", secret)
-        case .recoveryCode(let secret): answer = try unlock("recoveryCode", secret)
-        }
+        let form = credential.form
+        let answer = try credential.withSecret { secret throws(ControlError) in try unlock(form, secret) }
         guard let outcome = UnlockOutcome(word: answer["outcome"]?.text) else { throw .protocolViolation }
         return outcome
     }
 
-    private func unlock(_ kind: String, _ secret: borrowing SecretBytes) throws(ControlError) -> JSONValue {
+    private func unlock(_ form: Credential.Form, _ secret: borrowing SecretBytes) throws(ControlError) -> JSONValue {
         guard secret.byteCount > 0, secret.byteCount <= Credential.maximumLength else { throw .unusableSecret }
         let request: JSONValue = [
-            "request": "unlock", "kind": .string(kind), "length": .integer(Int64(secret.byteCount)),
+            "request": "unlock", "kind": .string(form.rawValue), "length": .integer(Int64(secret.byteCount)),
         ]
         return try secret.withBytes { bytes throws(ControlError) in
             try ask(request, secret: bytes, seconds: nil)

@@ -116,7 +116,7 @@ extension ControlServer {
     /// The secret follows its request as raw bytes and is read directly into locked memory. It is never part of the
     /// JSON.
     private func unlock(_ request: JSONValue, _ channel: Channel) throws(ControlFailure) -> UnlockOutcome {
-        guard let kind = request["kind"]?.text, kind == "passphrase" || kind == "recoveryCode",
+        guard let kind = request["kind"]?.text, let form = Credential.Form(rawValue: kind),
             let length = request["length"]?.integer, length >= 1, length <= Int64(Credential.maximumLength)
         else {
             // Without the length, the secret's bytes would be read as a request.
@@ -139,8 +139,7 @@ extension ControlServer {
             channel.shutDown()
             throw ControlFailure(code: "incomplete", message: "the secret did not come in time")
         }
-        return try handler.unlock(
-            kind == "passphrase" ? .passphrase(secret) : .recoveryCode(secret), by: channel.peer?.user)
+        return try handler.unlock(Credential(form, secret), by: channel.peer?.user)
     }
 
     private static func classRequest(_ request: JSONValue) throws(ControlFailure) -> ClassRequest {

@@ -32,6 +32,17 @@ extension Keybag {
         try adding(passphrase, bound: false, device: Span<UInt8>(), cost: cost, label: label, keys: keys)
     }
 
+    /// Adds a recipient: the private key of `publicKey` opens the volume, on any machine.
+    ///
+    /// - Throws: `unusableRecipient`, and the errors of adding.
+    package func addingRecipient(
+        _ publicKey: InlineArray<32, UInt8>, label: String? = nil, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> Keybag {
+        try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
+            try editor.addRecipient(publicKey, label: label, keys: keys)
+        }
+    }
+
     /// Replaces the passphrase of slot `id`, which stays portable or bound as it was.
     ///
     /// - Parameter label: the new name of the slot; nil keeps its name, and an empty one removes it.

@@ -114,7 +114,25 @@ extension Keybag {
                 if let keys { return keys }
             }
             throw .wrongRecoveryCode
+        case .recipientKey(let text):
+            let key = try text.withBytes { text throws(KeybagError) in try RecipientKey.privateKey(from: text) }
+            return try keys(recipient: key, device: device)
         }
+    }
+
+    private func keys(recipient key: borrowing SecretKey, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
+        let publicKey = X25519.publicKey(of: key)
+        for slot in slots(of: .recipient) {
+            guard let recipient = slot.recipient, haveSameBytes(recipient.publicKey, publicKey) else { continue }
+            guard let material = try recipient.open(key, slot: slot, volumeID: volumeID) else {
+                throw .malformedBundle(slot: slot.slotID)
+            }
+            let keys = try material.withBytes { bytes throws(KeybagError) in
+                try openFull(slot, material: bytes, device: device)
+            }
+            if let keys { return keys }
+        }
+        throw .wrongRecipientKey
     }
 
     private func keys(

@@ -100,6 +100,8 @@ package struct Keybag: Sendable {
         package let cost: Argon2Parameters?
         /// Its name, and the date of making.
         package let label: SlotLabel
+        /// The text of its recipient's public key. Nil if it has none.
+        package let recipient: String?
     }
 
     /// The slots, in the order in which they are tried.
@@ -110,11 +112,11 @@ package struct Keybag: Sendable {
                 SlotSummary(
                     id: slot.slotID, kind: slot.kind, kindNumber: slot.kind.rawValue, isBound: slot.isBoundToDevice,
                     cost: slot.derivation == .none ? nil : Argon2Parameters(passes: slot.passes, memory: slot.memory),
-                    label: slot.label)
+                    label: slot.label, recipient: slot.recipient.map { RecipientKey.text(ofPublicKey: $0.publicKey) })
             case .newer(let slot):
                 SlotSummary(
                     id: slot.slotID, kind: nil, kindNumber: slot.kind, isBound: slot.isBoundToDevice, cost: nil,
-                    label: slot.label)
+                    label: slot.label, recipient: nil)
             }
         }
     }

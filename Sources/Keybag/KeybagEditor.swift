@@ -97,6 +97,19 @@ struct KeybagEditor {
         return try secretMemory { () throws(SodiumError) in try RecoverySecret.text(of: secret) }
     }
 
+    /// Adds a recipient. Nothing secret of theirs is needed.
+    mutating func addRecipient(
+        _ publicKey: InlineArray<32, UInt8>, label: String?, keys: borrowing VolumeKeys
+    ) throws(KeybagError) {
+        var slot = try Self.emptySlot(.recipient, id: try newSlotID(), label: label)
+        let material = try secretMemory { () throws(SodiumError) in try SecretKey.random() }
+        slot.recipient = try .sealing(material, to: publicKey, slot: slot, volumeID: layout.volumeID)
+        try material.withBytes { bytes throws(KeybagError) in
+            try seal(&slot, keys.bundle, material: bytes, device: Span<UInt8>())
+        }
+        try append(slot)
+    }
+
     private func seal(
         _ slot: inout SlotLayout, _ bundle: borrowing KeyBundle, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) {

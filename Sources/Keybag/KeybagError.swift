@@ -37,6 +37,12 @@ package enum KeybagError: Error, Equatable, Sendable {
     case recoveryCodeTypo
     /// The recovery code is well-formed but does not belong to this volume.
     case wrongRecoveryCode
+    /// The text is not a recipient's key: it has another form, or its checksum does not match.
+    case recipientKeyTypo
+    /// No slot is encrypted to this recipient.
+    case wrongRecipientKey
+    /// Nothing can be encrypted to the public key.
+    case unusableRecipient
     /// An empty passphrase, or one above 4 KiB.
     case unusablePassphrase
     /// The costs of a slot's password hash are outside the accepted limits, or exceed this machine's memory.

@@ -3,15 +3,21 @@
 import SodiumKit
 import VolumeFormat
 
-/// Seals and opens slots. `material` is the device key, Argon2's output or the recovery code's 16 bytes. `device` is the device
-/// key for a slot that is bound to it, and is ignored for others.
+extension SlotLayout {
+    /// What the slot's secret depends on beside its material.
+    borrowing func secretContext(_ volumeID: VolumeID) -> InlineArray<37, UInt8> {
+        AssociatedData.slotContext(volume: volumeID, slotID: slotID, kind: kind.rawValue, salt: salt)
+    }
+}
+
+/// Seals and opens slots. `material` is the device key, Argon2's output, the recovery code's 16 bytes, or what is encrypted to a
+/// recipient. `device` is the device key for a slot that is bound to it, and is ignored for others.
 enum SlotCipher {
     /// S, the secret from which one slot's keys are derived. Wiped with its owner, at once after use.
     private static func secret(
         of slot: borrowing SlotLayout, volumeID: VolumeID, material: Span<UInt8>, device: Span<UInt8>
     ) throws(SodiumError) -> SecretKey {
-        let context = AssociatedData.slotContext(
-            volume: volumeID, slotID: slot.slotID, kind: slot.kind.rawValue, salt: slot.salt)
+        let context = slot.secretContext(volumeID)
         var whole = try SecretBytes(byteCount: 37 + (slot.isBoundToDevice ? SecretKey.byteCount : 0))
         whole.withMutableBytes { bytes in
             bytes.copy(context.span, to: 0)

@@ -144,6 +144,17 @@ package enum AssociatedData {
         }
     }
 
+    /// HPKE's info for the material of a recipient's slot: text ‖ UUID ‖ public key.
+    package static func recipientInfo(
+        volume: VolumeID, publicKey: InlineArray<32, UInt8>
+    ) -> InlineArray<69, UInt8> {
+        filled { bytes in
+            bytes.copyText("protectfs1/recipient\0", to: 0)
+            volume.store(into: &bytes, at: 21)
+            bytes.copy(publicKey.span, to: 37)
+        }
+    }
+
     /// The beginning of a bundle's associated data, before the slot's own bytes: text ‖ UUID.
     package static func slotPrefix(volume: VolumeID) -> InlineArray<32, UInt8> {
         filled { bytes in

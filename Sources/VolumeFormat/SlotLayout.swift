@@ -10,6 +10,8 @@ package struct SlotLayout: Sendable {
         case passphrase = 2
         /// The recovery code.
         case recovery = 3
+        /// A recipient's private key.
+        case recipient = 6
     }
 
     /// The way from the credential to key material.
@@ -123,7 +125,11 @@ package struct SlotLayout: Sendable {
             bundle: slot.extracting(bundleStart..<length).copiedBytes())
         mustBeUnderstood = slot[3] & Self.mustBeUnderstood != 0
         extensions = try TypeLengthValues(
-            parsing: slot.extracting(Self.fixedLength..<bundleStart), known: SlotLabel.knownTypes)
+            parsing: slot.extracting(Self.fixedLength..<bundleStart), known: Self.knownTypes)
+        // Another form of recipient is a newer version's.
+        guard kind != .recipient || (derivation == .none && recipient != nil) else {
+            throw .unsupported("slot recipient")
+        }
     }
 
     /// The range of the slot at `offset`, of any version: it begins with its length.

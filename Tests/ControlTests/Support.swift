@@ -56,6 +56,7 @@ final class TestHandler: ControlHandler {
             guard right else { throw ControlFailure(code: "wrongPassphrase") }
             return .first
         case .recoveryCode: return .again
+        case .recipientKey: return .alreadyUnlocked
         }
     }
 

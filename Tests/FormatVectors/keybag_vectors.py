@@ -2,11 +2,13 @@
 
 from common import CODE, DEVICE_KEY, NEWER, PASSPHRASE, RECOVERY, REFUSE, p
 from secondreader.keybag import A, B, C, D, INACTIVE, M, U, BundleEntry, Keybag, sign_keybag
-from secondreader.signing import (add_entries, changed, join_keybag, make_slot, raise_generation, remake_keybag,
+from secondreader.signing import (add_entries, changed, join_keybag, make_recipient_slot, make_slot, raise_generation, remake_keybag,
                                   reseal_slot)
 from secondreader.writer import make_keybag, rnd
 
 SECRETS = ({1: DEVICE_KEY, 2: PASSPHRASE, 3: RECOVERY}, DEVICE_KEY)
+RECIPIENT = rnd("recipient", 32)
+PUBLIC = p.x25519_public(RECIPIENT)
 BOTH = {"device_key": DEVICE_KEY.hex(), "passphrase": PASSPHRASE.hex()}
 
 
@@ -145,6 +147,39 @@ def slots(entries):
         entries.add(comment, bad, REFUSE)
 
 
+def recipients(entries):
+    """Slots of kind 6, and what is wrong or newer of them."""
+    uuid, old = entries.keys.uuid, [one.data for one in entries.slots]
+    full = entries.slots[2].open(uuid, RECOVERY)
+    code = {"recovery_code": CODE}
+    secret = {"recipient_key": p.recipient_text(RECIPIENT, p.PRIVATE_TEXT)}
+    device = {**secret, "device_key": DEVICE_KEY.hex()}
+    stranger = {"recipient_key": p.recipient_text(rnd("stranger", 32), p.PRIVATE_TEXT)}
+    slot = make_recipient_slot(uuid, 9, PUBLIC, full, "recipient", p.make_tlvs([(1, b"escrow")]))
+    other = make_recipient_slot(uuid, 10, p.x25519_public(rnd("another", 32)), full, "recipient")
+    entries.remade("a recipient alone", slots=old + [slot], secret=secret)
+    entries.remade("a recipient and the device key", slots=old + [slot], secret=device)
+    entries.remade("the second of two recipients", slots=old + [other, slot], secret=secret)
+    entries.remade("a recipient of another slot only", REFUSE, slots=old + [other], secret=secret)
+    entries.remade("a stranger's key", REFUSE, slots=old + [slot], secret=stranger)
+    wrong = secret["recipient_key"][:-1] + ("A" if secret["recipient_key"][-1] != "A" else "B")
+    entries.remade("a recipient's key with a wrong checksum", REFUSE, slots=old + [slot], secret={"recipient_key": wrong})
+    moved = make_recipient_slot(uuid, 9, PUBLIC, full, "recipient", other=p.x25519_public(rnd("another", 32)))
+    entries.remade("encrypted to another key than the slot names", REFUSE, slots=old + [moved], secret=secret)
+    at = slot.index(p.le(3, 2) + p.le(112, 4))
+    for comment, place in (("public key", at + 6), ("encapsulated key", at + 38), ("material", at + 70), ("tag", at + 117),
+                           ("salt", 32), ("slot ID", 4)):
+        entries.remade("a recipient's slot, both MACs made anew: one bit of its %s" % comment, REFUSE,
+                       slots=old + [changed(slot, {place: bytes([slot[place] ^ 1])})], secret=secret)
+    short = make_slot(uuid, 11, 6, 0, b"recipient", full, ext=p.make_tlvs([(3, PUBLIC + bytes(79))]), seed="new")
+    entries.remade("newer: a recipient of 111 bytes; the code", slots=old + [short], secret=code)
+    entries.remade("newer: a recipient of 111 bytes; the key", REFUSE, slots=old + [short], secret=secret)
+    hashed = make_slot(uuid, 11, 6, 0, b"recipient", full, ext=p.make_tlvs([(3, PUBLIC + bytes(80))]), argon=True, seed="new")
+    entries.remade("newer: a recipient with a password hash", slots=old + [hashed], secret=code)
+    twice = make_recipient_slot(uuid, 9, PUBLIC, full, "recipient", p.make_tlvs([(3, b"")]))
+    entries.remade("two recipients in one slot", REFUSE, slots=old + [twice], secret=code)
+
+
 def bundles(entries):
     """Bundles with more keys, and with fewer."""
     data, keys = entries.data, entries.keys
@@ -200,6 +235,9 @@ def slot_lists(entries):
         result.append({"comment": comment, "keybag": data.hex(), "expect": read_slots(data)})
 
     add("as made", entries.data)
+    full = entries.slots[2].open(uuid, RECOVERY)
+    recipient = make_recipient_slot(uuid, 9, PUBLIC, full, "recipient", p.make_tlvs([(1, b"escrow")]))
+    add("a recipient", remake_keybag(entries.data, entries.keys, slots=old + [recipient]))
     add("a newer slot with a label", remake_keybag(entries.data, entries.keys, slots=old + [new]))
     for comment, label in (("too long", b"x" * 65), ("of the longest length", b"x" * 64), ("empty", b""),
                            ("no UTF-8", b"\xff"), ("with a line end", b"a\nb"), ("with DEL", b"\x7f"), ("with a C1 control", b"\xc2\x9b")):
@@ -222,6 +260,7 @@ def make(suite):
     headers(entries)
     if suite == 1:
         slots(entries)
+        recipients(entries)
         bundles(entries)
     return entries.result, entries.keys, slot_lists(entries) if suite == 1 else []
 
@@ -229,7 +268,9 @@ def make(suite):
 def read(entry):
     bag = Keybag(bytes.fromhex(entry["keybag"]))
     device = bytes.fromhex(entry["device_key"]) if "device_key" in entry else None
-    if "passphrase" in entry or "recovery_code" in entry:
+    if "recipient_key" in entry:
+        keys = bag.unlock(device_key=device, recipient=entry["recipient_key"])
+    elif "passphrase" in entry or "recovery_code" in entry:
         phrase = bytes.fromhex(entry["passphrase"]) if "passphrase" in entry else None
         keys = bag.unlock(phrase, entry.get("recovery_code"), device)
     else:

@@ -31,6 +31,13 @@ import VolumeFormat
             let secret = try RecoverySecret.parse(text.span)
             return secret.withBytes { hex($0.copiedBytes()) }
         }
+        check("recipient_key") { vector in
+            let text = vector.ascii("text")
+            if vector.text("form") == "public" {
+                return hex(try RecipientKey.publicKey(from: text.span).span.copiedBytes())
+            }
+            return try RecipientKey.privateKey(from: text.span).withBytes { hex($0.copiedBytes()) }
+        }
     }
 
     @Test func primitives() {
@@ -118,6 +125,8 @@ import VolumeFormat
             credential = .passphrase(try SecretBytes(copying: vector.hex("passphrase").span))
         } else if vector.has("recovery_code") {
             credential = .recoveryCode(try SecretBytes(copying: vector.ascii("recovery_code").span))
+        } else if vector.has("recipient_key") {
+            credential = .recipientKey(try SecretBytes(copying: vector.ascii("recipient_key").span))
         }
         guard let credential = credential.take() else {
             return text(try bag.open(deviceKey: try key(device ?? [])).bundle, bag.generations)

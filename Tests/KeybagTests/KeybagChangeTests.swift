@@ -35,6 +35,53 @@ import VolumeFormat
         #expect(again.slots.last?.isBound == true)
     }
 
+    @Test func recipients() throws {
+        let device = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        let pair = try RecipientKey.Pair()
+        let other = try RecipientKey.Pair()
+        let publicKey = try RecipientKey.publicKey(from: Array(pair.publicText.utf8).span)
+        let two = try new.bag.addingRecipient(publicKey, label: "escrow", keys: new.keys)
+        let slot = try #require(two.slots.last)
+        #expect(slot.kind == .recipient && slot.recipient == pair.publicText && !slot.isBound)
+        let credential = Credential.recipientKey(try pair.privateText.copy())
+        #expect(try two.unlock(credential).slot == slot.id)
+        #expect(try two.unlock(credential, deviceKey: device).slot == slot.id)
+        let stranger = Credential.recipientKey(try other.privateText.copy())
+        #expect(keybagError { () throws(KeybagError) in _ = try two.unlock(stranger) } == .wrongRecipientKey)
+        let code = Credential.recipientKey(try secret("not a key"))
+        #expect(keybagError { () throws(KeybagError) in _ = try two.unlock(code) } == .recipientKeyTypo)
+        let low = InlineArray<32, UInt8>(repeating: 0)
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try two.addingRecipient(low, keys: new.keys) }
+                == .unusableRecipient)
+        // It survives other changes, and what it opens can make them.
+        let three = try two.addingPortablePassphrase(try secret("two"), cost: cheap, keys: two.unlock(credential))
+        #expect(try three.unlock(credential).slot == slot.id)
+        let removed = try three.removingSlot(slot.id, keys: new.keys)
+        #expect(keybagError { () throws(KeybagError) in _ = try removed.unlock(credential) } == .wrongRecipientKey)
+    }
+
+    @Test func lastSlotsStay() throws {
+        let device = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        func error(_ bag: Keybag, _ index: Int) -> KeybagError? {
+            let id = bag.slots[index].id
+            return keybagError { () throws(KeybagError) in _ = try bag.removingSlot(id, keys: new.keys) }
+        }
+        #expect(error(new.bag, 0) == .deviceSlot(new.bag.slots[0].id))
+        #expect(error(new.bag, 1) == .lastPassphrase)
+        #expect(error(new.bag, 2) == .lastPortableSlot)
+        let two = try new.bag.addingPortablePassphrase(try secret("two"), cost: cheap, keys: new.keys)
+        let three = try two.removingSlot(two.slots[2].id, keys: new.keys)
+        #expect(three.slots.map(\.kind) == [.device, .passphrase, .passphrase])
+        #expect(error(three, 2) == .lastPortableSlot)
+        let portable = three.slots[2].id
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try three.removingPassphrase(ofSlot: portable, keys: new.keys) }
+                == .lastPortableSlot)
+    }
+
     @Test func refusals() throws {
         let device = try SecretKey.random()
         let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)

@@ -19,6 +19,7 @@ final class TamperKeybag: Sendable {
 
     private let device: Lock<SecretKey>
     private let recovery: Lock<SecretBytes>
+    private let recipient: Lock<SecretBytes>
     private let now: Version
     private let older: Version
     private let foreign: Version
@@ -27,11 +28,12 @@ final class TamperKeybag: Sendable {
 
     init() throws {
         let own = try Self.make(label: "a label")
-        // The labels differ, as the dates of making do or do not.
+        // Every label differs, because the dates of making do or do not.
         let other = try Self.make(label: "another")
         (now, older, foreign) = (own.now, own.older, other.now)
         device = Lock(try own.device.copy())
         recovery = Lock(try own.recovery.copy())
+        recipient = Lock(try own.recipient.copy())
     }
 
     private struct Made: ~Copyable {
@@ -39,6 +41,7 @@ final class TamperKeybag: Sendable {
         let older: Version
         let device: SecretKey
         let recovery: SecretBytes
+        let recipient: SecretBytes
     }
 
     private static func secret(_ text: String) throws(SodiumError) -> SecretBytes {
@@ -58,8 +61,12 @@ final class TamperKeybag: Sendable {
         layout.compatibleFeatures = 1
         layout.serial += 1
         let changed = try Keybag(signing: layout, new.keys)
-        let bound = try changed.addingPassphrase(secret("q"), boundTo: device, cost: cost, label: "b", keys: new.keys)
-        let bag = try bound.addingPortablePassphrase(secret("r"), cost: cost, label: "c", keys: new.keys)
+        let bound = try changed.addingPassphrase(
+            secret("q"), boundTo: device, cost: cost, label: label + ", b", keys: new.keys)
+        let portable = try bound.addingPortablePassphrase(secret("r"), cost: cost, label: label + ", c", keys: new.keys)
+        let pair = try RecipientKey.Pair()
+        let publicKey = try RecipientKey.publicKey(from: Array(pair.publicText.utf8).span)
+        let bag = try portable.addingRecipient(publicKey, label: label + ", d", keys: new.keys)
         var state = StateFile(pinning: bag, toleratesEverything: false)
         state.layout.openEpochs = [7]
         state.layout.openLocks = [.init(number: 5, done: 2)]
@@ -67,10 +74,11 @@ final class TamperKeybag: Sendable {
             now: Version(bag: bag, state: state.serialized()),
             older: Version(
                 bag: older, state: StateFile(pinning: older, toleratesEverything: true).serialized()),
-            device: try device.copy(), recovery: try new.recoveryCode.copy())
+            device: try device.copy(), recovery: try new.recoveryCode.copy(), recipient: try pair.privateText.copy())
     }
 
-    /// Whether anything opens this keybag: the device key and a passphrase, or the recovery code without the device key.
+    /// Whether anything opens this keybag: the device key and a passphrase, or the recovery code or the
+    /// recipient's key without the device key.
     private func opens(_ bytes: [UInt8], state: [UInt8]?) -> Bool {
         guard let bag = try? Keybag(parsing: bytes) else { return false }
         let pinned = state.flatMap { try? StateFile(parsing: $0) }
@@ -82,9 +90,14 @@ final class TamperKeybag: Sendable {
             return (try? bag.unlock(.passphrase(text), deviceKey: device)) != nil
         }
         if withDevice { return true }
-        return recovery.withLock { code -> Bool in
+        let withCode = recovery.withLock { code -> Bool in
             guard let text = try? code.copy() else { return false }
             return (try? bag.unlock(.recoveryCode(text))) != nil
+        }
+        if withCode { return true }
+        return recipient.withLock { key -> Bool in
+            guard let text = try? key.copy() else { return false }
+            return (try? bag.unlock(.recipientKey(text))) != nil
         }
     }
 
@@ -93,7 +106,9 @@ final class TamperKeybag: Sendable {
         var rows: [TamperRow] = []
         let fields = now.bag.layout.fields
         let whole = LayoutField("*all of it*", 0..<now.bag.bytes.count)
-        let names = ["device key", "passphrase", "recovery code", "passphrase, bound", "passphrase, portable"]
+        let names = [
+            "device key", "passphrase", "recovery code", "passphrase, bound", "passphrase, portable", "recipient",
+        ]
         for field in fields + [whole] {
             var kind = "Keybag"
             var name = field.name

@@ -38,6 +38,8 @@ struct Value: Sendable {
     static let seconds = Value(name: "SECONDS", kind: .text)
     /// The number of a passphrase.
     static let slot = Value(name: "NUMBER", kind: .text)
+    /// A public key, or a file with one.
+    static let recipient = Value(name: "PUBLICKEY|FILE", kind: .path)
     /// The name of a slot.
     static let label = Value(name: "NAME", kind: .text)
     /// A protection class.
@@ -116,6 +118,10 @@ struct Option: Sendable {
         "recovery-file", value: .file, mountWord: .unlocking,
         help:
             "read a recovery code from the first line of FILE, in place of a passphrase; - is standard input")
+    /// A file with a recipient's private key.
+    static let recipientKey = Option(
+        "recipient-key", value: .file, mountWord: .unlocking,
+        help: "read the private key of a recipient, as recipient new makes it, from FILE, in place of a passphrase")
     /// A file with a new passphrase.
     static let newPassphraseFile = Option(
         "new-passphrase-file", value: .file,
@@ -131,7 +137,7 @@ struct Option: Sendable {
         "label", value: .label, standard: "this command's name",
         help: "set the name in lists, which anyone with a copy of the volume can read")
     /// The options that unlock an existing volume.
-    static let credentials = [passphraseFile, passphraseCommand, recoveryFile]
+    static let credentials = [passphraseFile, passphraseCommand, recoveryFile, recipientKey]
     /// The options that set a new passphrase.
     static let newPassphrase = [newPassphraseFile, newPassphraseCommand, weakPassphrase]
     /// A keybag older than the one seen before.

@@ -75,7 +75,7 @@ struct Command: Sendable {
         .unlock, .lock, .wait, .watch, .agent,
         .classGet, .classSet, .classList,
         .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
-        .slotAdd, .slotRemove, .slotList, .slotTest,
+        .slotAdd, .slotRemove, .slotList, .slotTest, .recipientNew, .recipientShow,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
         .keybagExport, .keybagImport,
         .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,

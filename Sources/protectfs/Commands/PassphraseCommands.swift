@@ -58,7 +58,7 @@ extension KeybagCommands {
             switch credential {
             case .passphrase(let passphrase):
                 if slot == nil { slot = try slotNumber(openedBy: passphrase, deviceKey.key, access) }
-            case .recoveryCode:
+            default:
                 let slots = access.bag.slots.filter { $0.kind == .passphrase }
                 if slot == nil, slots.count == 1 { slot = slots[0].id }
             }
@@ -215,6 +215,7 @@ extension KeybagCommands {
             ("boundToDeviceKey", .bool(slot.isBound)),
             ("passes", slot.cost.map { .integer(Int64($0.passes)) } ?? .null),
             ("memory", slot.cost.map { .integer(Int64(clamping: $0.memory)) } ?? .null),
+            ("recipient", .optional(slot.recipient)),
         ])
     }
 
@@ -240,6 +241,7 @@ extension KeybagCommands {
         case .device: "device key"
         case .passphrase: "passphrase"
         case .recovery: "recovery code"
+        case .recipient: "recipient"
         }
     }
 }

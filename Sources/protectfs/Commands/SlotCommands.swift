@@ -1,6 +1,7 @@
 // `protectfs slot add`, `remove`, `list` and `test`: one family for everything that opens a volume.
 
 import Control
+import HostSystem
 import Keybag
 import VolumeFormat
 
@@ -16,22 +17,30 @@ extension Option {
 
 extension Command {
     static let slotAdd = Command(
-        "slot add", .keys, [.volume], "Adds a passphrase, or with --recovery a new recovery code.",
+        "slot add", .keys, [.volume],
+        "Adds a passphrase, a recovery code (--recovery) or a recipient (--recipient).",
         details: """
             A volume has one recovery code at most, so the old one stops working when a new one is added.
+
+            A recipient opens the volume with a private key, on any machine and without the device key. Only its public key is
+            needed to add it.
             """,
         options: [
             Option("portable", help: "make a passphrase that works without the device key"),
             Option("recovery", help: "make a recovery code in place of a passphrase, and show it once"),
+            Option(
+                "recipient", value: .recipient,
+                help: "add the owner of a public key, given as text or as a file with it, in place of a passphrase"),
             .label, .json,
         ] + Option.keybag + Option.newPassphrase,
         examples: [
             .init("protectfs slot add --label office ~/.documents", "Add a passphrase, named in lists."),
-            .init("protectfs slot add --recovery ~/.documents", "Show a new recovery code, once."),
+            .init("protectfs slot add --recipient escrow.pub ~/.documents", "Let the owner of a key open it."),
         ], run: KeybagCommands.addSlot)
 
     static let slotRemove = Command(
-        "slot remove", .keys, [.volume], "Removes a passphrase or the recovery code.", requires: "--slot=NUMBER",
+        "slot remove", .keys, [.volume], "Removes a passphrase, the recovery code or a recipient.",
+        requires: "--slot=NUMBER",
         details: """
             The last passphrase stays, and so does the last slot that opens the volume without the device key. The device
             key's own slot is not removed.
@@ -49,7 +58,7 @@ extension Command {
         run: KeybagCommands.list)
 
     static let slotTest = Command(
-        "slot test", .keys, [.volume], "Says which slot a passphrase or recovery code opens, without mounting.",
+        "slot test", .keys, [.volume], "Says which slot a credential opens, without mounting.",
         details: "Nothing is changed. If no slot opens, the exit code is 3.",
         options: [.json] + Option.keybag,
         examples: [
@@ -63,12 +72,34 @@ extension Command {
 extension KeybagCommands {
     static func addSlot(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let label = Command.slotAdd.name
-        guard arguments.has("recovery") else { return try addPassphrase(arguments, .slotAdd, label: label) }
-        let others = ["portable"] + Option.newPassphrase.map(\.name)
-        if let other = others.first(where: arguments.has) {
-            throw .init(.usage, "--recovery and --\(other) cannot be used together")
+        guard let kind = ["recovery", "recipient"].first(where: arguments.has) else {
+            return try addPassphrase(arguments, .slotAdd, label: label)
         }
+        let others = ["recovery", "recipient", "portable"] + Option.newPassphrase.map(\.name)
+        if let other = others.first(where: { $0 != kind && arguments.has($0) }) {
+            throw .init(.usage, "--\(kind) and --\(other) cannot be used together")
+        }
+        if let recipient = arguments.path("recipient") { return try addRecipient(arguments, recipient) }
         return try newRecovery(arguments, .slotAdd, label: label)
+    }
+
+    private static func addRecipient(
+        _ arguments: Arguments, _ recipient: HostPath
+    ) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        let label = try label(arguments) ?? Command.slotAdd.name
+        // A wrong key is told before any prompt.
+        let publicKey = try RecipientKeyFile.publicKey(recipient)
+        let opened = try open(arguments, path)
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.addingRecipient(publicKey, label: label, keys: opened.keys)
+        }
+        let code = try replace(opened, by: next, .slotAdd, "the recipient is not added")
+        return Output.done(
+            "the recipient is added",
+            arguments.has("json")
+                ? describeAdded(to: opened.access.bag, in: next)
+                : "Added \(RecipientKey.text(ofPublicKey: publicKey)); its private key opens the volume.\n", code)
     }
 
     static func removeSlot(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {

@@ -177,7 +177,8 @@ extension RequiredSlot {
             case .device: found.insert(.device)
             case .passphrase: found.formUnion(slot.isBound ? [.passphrase] : [.passphrase, .portable])
             case .recovery: found.insert(.recovery)
-            case nil: break
+            // No rule can demand one, because init makes none.
+            case .recipient, nil: break
             }
         }
         return found

@@ -13,10 +13,13 @@ enum CredentialInput {
 
     /// The credential for an existing volume, from the source in the options or the terminal.
     static func credential(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> Credential {
-        let given = ["passphrase-file", "passphrase-command", "recovery-file"].filter { arguments.has($0) }
+        let given = Option.credentials.map(\.name).filter { arguments.has($0) }
         if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
         if let path = arguments.path("recovery-file") {
             return .recoveryCode(try line(ofFile: path, option: "recovery-file"))
+        }
+        if let path = arguments.path("recipient-key") {
+            return .recipientKey(try line(ofFile: path, option: "recipient-key"))
         }
         if let path = arguments.path("passphrase-file") {
             return .passphrase(try line(ofFile: path, option: "passphrase-file"))
@@ -34,7 +37,7 @@ enum CredentialInput {
     static func retrying<Result>(
         _ arguments: Arguments, _ body: () throws(CommandFailure) -> Result
     ) throws(CommandFailure) -> Result {
-        let isTyped = !["passphrase-file", "passphrase-command", "recovery-file"].contains { arguments.has($0) }
+        let isTyped = !Option.credentials.map(\.name).contains { arguments.has($0) }
         for _ in 1..<attempts where isTyped {
             do throws(CommandFailure) { return try body() } catch {
                 guard error.code == .authentication, ErrorMessages.mistyped.contains(where: error.message.contains)
@@ -152,12 +155,13 @@ enum CredentialInput {
     }
 
     /// A file of a secret; `-` is the standard input.
-    private static func opened(_ path: HostPath, _ option: String) throws -> Descriptor {
+    private static func opened(_ path: HostPath, _ source: String) throws -> Descriptor {
         guard path == standardInput else { return try Descriptor(opening: path, O_RDONLY | O_NOCTTY) }
         guard !Terminal.isTerminal(0) else {
             throw CommandFailure(
                 .usage,
-                "--\(option) -: standard input is a terminal, which would show the secret; leave the option out")
+                "\(source): standard input is a terminal, which would show the secret; use a file, or leave the option out"
+            )
         }
         return try Descriptor(duplicating: 0)
     }
@@ -175,9 +179,13 @@ enum CredentialInput {
         return count - 1
     }
 
-    private static func line(ofFile path: HostPath, option: String) throws(CommandFailure) -> SecretBytes {
+    /// The first line of a file.
+    ///
+    /// - Parameter option: the option that names the file. Nil if an operand does.
+    static func line(ofFile path: HostPath, option: String?) throws(CommandFailure) -> SecretBytes {
+        let source = (option.map { "--\($0) " } ?? "") + path.description
         do {
-            let file = try opened(path, option)
+            let file = try opened(path, source)
             let status = try file.status()
             if status.st_mode & S_IFMT == S_IFDIR {
                 throw SystemError(code: EISDIR, call: "read", subject: path.description)
@@ -185,17 +193,17 @@ enum CredentialInput {
             if status.st_mode & S_IFMT == S_IFREG, status.st_size > largestFile {
                 throw CommandFailure(
                     .authentication,
-                    "--\(option) \(path): too large for a passphrase file (\(status.st_size) bytes); the first line must be the passphrase"
+                    "\(source): too large for a file with a secret (\(status.st_size) bytes); the first line must be the secret"
                 )
             }
-            return try fill(source: "--\(option) \(path)") { span throws(SystemError) in
+            return try fill(source: source) { span throws(SystemError) in
                 try lineWithoutReturn(from: file, into: &span)
             }
         } catch let error as CommandFailure {
             throw error
         } catch {
             let reason = (error as? SystemError)?.reason ?? "cannot be read"
-            throw .init(.authentication, "--\(option) \(path): \(reason)")
+            throw .init(.authentication, "\(source): \(reason)")
         }
     }
 

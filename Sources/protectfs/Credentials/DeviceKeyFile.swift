@@ -88,19 +88,28 @@ enum DeviceKeyFile {
     static func write(_ key: borrowing SecretKey, to path: HostPath) throws(CommandFailure) {
         do throws(SystemError) {
             try makeDirectories(path.parent)
-            let file = try Descriptor(opening: path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
-            do throws(SystemError) {
+            try create(path) { file throws(SystemError) in
                 try key.withBytes { (bytes) throws(SystemError) in try file.write(bytes) }
-                guard fsync(file.number) == 0 else { throw .last("fsync", path.description) }
-            } catch {
-                remove(path)
-                throw error
             }
-            let directory = try Descriptor(opening: path.parent, O_RDONLY | O_DIRECTORY)
-            _ = fsync(directory.number)
         } catch {
             throw .init(.failure, "device key \(path): \(error.reason)")
         }
+    }
+
+    /// Makes a file of mode 0600 whose contents `write` writes, and makes it durable. If that fails, no file is left.
+    static func create(
+        _ path: HostPath, _ write: (borrowing Descriptor) throws(SystemError) -> Void
+    ) throws(SystemError) {
+        let file = try Descriptor(opening: path, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+        do throws(SystemError) {
+            try write(file)
+            guard fsync(file.number) == 0 else { throw .last("fsync", path.description) }
+        } catch {
+            remove(path)
+            throw error
+        }
+        let directory = try Descriptor(opening: path.parent, O_RDONLY | O_DIRECTORY)
+        _ = fsync(directory.number)
     }
 
     /// Every copy of the volume would include a device key that is inside it.

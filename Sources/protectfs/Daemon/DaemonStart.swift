@@ -69,8 +69,18 @@ struct StartSecrets: ~Copyable {
     private enum Kind {
         static let deviceKey = "k"
         static let noDeviceKey = "-"
-        static let passphrase = "p"
-        static let recoveryCode = "r"
+
+        static func of(_ form: Credential.Form) -> String {
+            switch form {
+            case .passphrase: "p"
+            case .recoveryCode: "r"
+            case .recipientKey: "i"
+            }
+        }
+
+        static func form(_ kind: String) -> Credential.Form? {
+            [.passphrase, .recoveryCode, .recipientKey].first { of($0) == kind }
+        }
     }
 
     private let pipe = Descriptor(taking: DaemonReport.secretNumber)
@@ -87,12 +97,11 @@ struct StartSecrets: ~Copyable {
         }
         switch credential {
         case .none: break
-        case .some(.passphrase(let secret)):
-            try pipe.write(Kind.passphrase)
-            try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
-        case .some(.recoveryCode(let secret)):
-            try pipe.write(Kind.recoveryCode)
-            try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
+        case .some(let credential):
+            try pipe.write(Kind.of(credential.form))
+            try credential.withSecret { secret throws(SystemError) in
+                try secret.withBytes { bytes throws(SystemError) in try pipe.write(bytes) }
+            }
         }
     }
 
@@ -114,7 +123,7 @@ struct StartSecrets: ~Copyable {
 
     /// The credential. Nil if none was sent.
     consuming func credential() throws(CommandFailure) -> Credential? {
-        guard let kind = try kind() else { return nil }
+        guard let kind = try kind(), let form = Kind.form(kind) else { return nil }
         var secret: SecretBytes
         do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {
             throw ErrorMessages.memory(error)
@@ -128,7 +137,7 @@ struct StartSecrets: ~Copyable {
             throw ErrorMessages.system(error)
         }
         secret.shorten(to: count)
-        return kind == Kind.passphrase ? .passphrase(secret) : .recoveryCode(secret)
+        return Credential(form, secret)
     }
 
     private func kind() throws(CommandFailure) -> String? {

@@ -78,7 +78,7 @@ struct MountRequest {
         }
         traces = arguments.has("trace")
         if noUnlock,
-            let option = ["passphrase-file", "passphrase-command", "recovery-file"].first(where: arguments.has)
+            let option = Option.credentials.map(\.name).first(where: arguments.has)
         {
             throw .init(.usage, "--no-unlock and --\(option) cannot be used together")
         }

@@ -161,6 +161,18 @@ enum ErrorMessages {
                 .authentication,
                 "\(wrongCode); give the one that was valid when this keybag was written (protectfs passphrase list \(volume.word) shows when each was made)"
             )
+        case .recipientKeyTypo:
+            .init(
+                .authentication,
+                "not a recipient's key, or damaged: it must be one line as protectfs recipient new and recipient show print it"
+            )
+        case .wrongRecipientKey:
+            .init(
+                .authentication,
+                "no slot of the volume is for this recipient; protectfs slot list --json \(volume.word) shows the public keys, and protectfs recipient show FILE that of a file"
+            )
+        case .unusableRecipient:
+            .init(.usage, "nothing can be encrypted to this public key; use one that protectfs recipient new has made")
         case .unusablePassphrase:
             .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
         case .passwordHashRefused(let passes, let memory):

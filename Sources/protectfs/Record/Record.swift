@@ -121,6 +121,7 @@ enum Record {
             case .device: RequiredSlot.device.rawValue
             case .passphrase: RequiredSlot.passphrase.rawValue
             case .recovery: RequiredSlot.recovery.rawValue
+            case .recipient: "recipient"
             case nil: "newer"
             }
         }
@@ -214,6 +215,7 @@ extension Credential {
         switch self {
         case .passphrase: .passphrase
         case .recoveryCode: .recovery
+        case .recipientKey: .recipient
         }
     }
 }

@@ -12,6 +12,7 @@ func fuzz(_ bytes: Span<UInt8>) {
         if case .newer(let slot) = slot { _ = slot.label }
         guard let slot = slot.known else { continue }
         check(slot.entryCount >= 0, "a slot has a negative number of entries")
+        check((slot.kind == .recipient) == (slot.recipient != nil), "only a recipient's slot has a recipient")
         let data = slot.associatedData(volume: keybag.volumeID)
         check(!data.isEmpty, "a slot has no associated data")
         for index in 0..<slot.entryCount {
@@ -22,7 +23,10 @@ func fuzz(_ bytes: Span<UInt8>) {
 
 func seeds() -> [[UInt8]] {
     var result: [[UInt8]] = []
-    for kinds in [[SlotLayout.Kind.device], [.device, .passphrase, .recovery], [.passphrase, .passphrase]] {
+    let lists: [[SlotLayout.Kind]] = [
+        [.device], [.device, .passphrase, .recovery, .recipient], [.passphrase, .passphrase],
+    ]
+    for kinds in lists {
         var keybag = KeybagLayout(
             suite: .aes256GCM, hasNoDeviceKey: !kinds.contains(.device),
             volumeID: VolumeID(InlineArray(repeating: 7)), publicKey: InlineArray(repeating: 9))
@@ -37,6 +41,10 @@ func seeds() -> [[UInt8]] {
                 commitment: InlineArray(repeating: 2), nonce: InlineArray(repeating: 3),
                 bundle: pattern(entries * BundleEntry.length + SlotLayout.tagLength))
             slot.label = SlotLabel(name: isPassphrase ? "label" : nil, seconds: 1 << 31)
+            if kind == .recipient {
+                slot.recipient = SlotRecipient(
+                    publicKey: InlineArray(repeating: 4), sealed: pattern(SlotRecipient.sealedLength))
+            }
             keybag.slots.append(.known(slot))
         }
         keybag.extensions[KeybagLayout.writerType] = Array("protectfs 9".utf8)

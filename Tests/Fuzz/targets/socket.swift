@@ -15,6 +15,7 @@ private final class Handler: ControlHandler {
         switch consume credential {
         case .passphrase(let secret): check(secret.byteCount <= Credential.maximumLength, "a secret is too long")
         case .recoveryCode(let secret): check(secret.byteCount > 0, "a secret is empty")
+        case .recipientKey(let secret): check(secret.byteCount > 0, "a private key is empty")
         }
         return .again
     }

@@ -114,7 +114,7 @@ def test_slots(environment):
 
 def test_a_slot_that_must_be_understood(environment):
     bag = Bag(environment)
-    bag.remake(slots=bag.slots() + [b"\x08\0\x06\x80" + bag.primitives.le(91, 4)], tlvs=[(1, WRITER.encode())])
+    bag.remake(slots=bag.slots() + [b"\x08\0\x07\x80" + bag.primitives.le(91, 4)], tlvs=[(1, WRITER.encode())])
     message = refused(environment, bag.volume, UNSUPPORTED, "--no-unlock")
     assert "newer version" in message and WRITER in message, message
 

@@ -1,6 +1,7 @@
 """The family slot: adding, removing, listing and testing what opens a volume."""
 
 import json
+import os
 
 import harness
 import reader
@@ -91,3 +92,99 @@ def test_last_slots_stay(environment):
         environment.cell(f"{command} remove of the portable passphrase: refused", (USAGE, True), (
             done.returncode, "without the device key" in done.stderr))
     mount(environment, volume, "--device-key", "none", "--passphrase-file", file).unmount()
+
+
+def new_recipient(environment):
+    """A private key's file, and the text of its public key."""
+    file = environment.new_path("recipient")
+    return file, harness.protectfs("recipient", "new", file).stdout.strip()
+
+
+def add_recipient(volume, public, *words, ok=True):
+    return change(volume, "slot", "add", "--json", "--recipient", public, *words, "--passphrase-file",
+                  volume.passphrase_file, ok=ok)
+
+
+def text_of(public):
+    """The text of any public key, with a right checksum."""
+    primitives = reader.load().primitives
+    return primitives.recipient_text(public, primitives.PUBLIC_TEXT)
+
+
+def test_recipient_files(environment):
+    file, public = new_recipient(environment)
+    text = harness.read_file(file).decode()
+    environment.cell("the private key is in the file's first line", (0o600, True, True), (
+        os.stat(file).st_mode & 0o7777, text.startswith("protectfs-private-1-"), public.startswith("protectfs-public-1-")))
+    environment.cell("shown again", public, harness.protectfs("recipient", "show", file).stdout.strip())
+    shown = json.loads(harness.protectfs("recipient", "show", "--json", file).stdout)
+    environment.cell("as JSON", {"publicKey": public}, shown)
+    again = harness.protectfs("recipient", "new", file, ok=False)
+    environment.cell("never overwritten", (1, True, text), (
+        again.returncode, "exists" in again.stderr, harness.read_file(file).decode()))
+    middle = len("protectfs-private-1-") + 20
+    for label, bad in (("one character changed", text[:middle] + ("A" if text[middle] != "A" else "B") + text[middle + 1:]),
+                       ("cut off", text[:40] + "\n"), ("another file", "hello\n"), ("empty", "")):
+        wrong = environment.new_path("wrong")
+        harness.write_file(wrong, bad.encode())
+        done = harness.protectfs("recipient", "show", wrong, ok=False)
+        environment.cell(f"{label}: refused", (AUTHENTICATION, True, False), (
+            done.returncode, wrong in done.stderr, text[middle:middle + 8] in done.stderr))
+
+
+def test_recipient(environment):
+    """An escrow key opens the volume wherever a passphrase does, without the device key."""
+    volume = environment.volume()
+    file, public = new_recipient(environment)
+    slot = json.loads(add_recipient(volume, public, "--label", "escrow").stdout)
+    environment.cell("added", ("recipient", 6, "escrow", False, public), (
+        slot["kind"], slot["kindNumber"], slot["label"], slot["boundToDeviceKey"], slot["recipient"]))
+    environment.cell("tested", slot, tested(volume, "--recipient-key", file))
+    key = ["--recipient-key", file]
+    place = environment.mount(volume)
+    with open(place / "secret", "wb") as made:
+        made.write(b"for the heirs")
+    harness.set_class(place / "secret", "A")
+    place.lock()
+    environment.cell("locked", "EACCES", harness.outcome(harness.read_file, place / "secret"))
+    place.command("unlock", *key, place.path)
+    environment.cell("a running mount is unlocked", b"for the heirs", harness.read_file(place / "secret"))
+    place.unmount()
+    other = harness.Volume(volume.path, environment.new_path("elsewhere"), volume.code_file, volume.passphrase_file)
+    os.mkdir(other.data)
+    second = mount(environment, other, "--device-key", "none", *key)
+    environment.cell("mounted on another machine", b"for the heirs", harness.read_file(second / "secret"))
+    second.unmount()
+    environment.cell("fsck", 0, harness.protectfs("fsck", *key, volume.path, env=volume.environment).returncode)
+    read = harness.run(os.path.join(harness.REPOSITORY, "Tests", "SecondReader", "read-volume"), *key, volume.path, "secret")
+    environment.cell("the second reader opens it too", "for the heirs", read.stdout)
+    fresh = secret_file(volume, "fresh", "cargo plum violet ankle")
+    change(volume, "slot", "add", *key, "--new-passphrase-file", fresh)
+    mount(environment, volume, "--passphrase-file", fresh).unmount()
+    both = change(volume, "slot", "test", *key, "--passphrase-file", fresh, ok=False)
+    environment.cell("not beside a passphrase", (USAGE, True), (both.returncode, "cannot be used together" in both.stderr))
+    change(volume, "slot", "remove", "--slot", slot["slot"], *key)
+    done = change(volume, "slot", "test", *key, ok=False)
+    environment.cell("removed", (AUTHENTICATION, True), (done.returncode, "for this recipient" in done.stderr))
+
+
+def test_recipients_are_refused(environment):
+    volume = environment.volume()
+    file, public = new_recipient(environment)
+    stranger, _ = new_recipient(environment)
+    before = harness.read_file(reader.keybag_file(volume))
+    low = text_of(b"\0" * 32)
+    for label, given, code in (("a damaged public key", public[:-1] + ("A" if public[-1] != "A" else "B"), AUTHENTICATION),
+                               ("no such file", environment.new_path("none"), AUTHENTICATION),
+                               ("a key of low order", low, USAGE)):
+        done = add_recipient(volume, given, ok=False)
+        environment.cell(f"{label}: refused", (code, ""), (done.returncode, done.stdout))
+    done = add_recipient(volume, public, "--portable", ok=False)
+    environment.cell("not a passphrase too", USAGE, done.returncode)
+    environment.cell("unchanged", True, before == harness.read_file(reader.keybag_file(volume)))
+    handed = secret_file(volume, "escrow.pub", public)
+    for label, given in (("the file of a public key", handed), ("the file of a private key", file)):
+        added = json.loads(add_recipient(volume, given).stdout)
+        environment.cell(label, public, added["recipient"])
+    done = mount(environment, volume, "--recipient-key", stranger, ok=False).result
+    environment.cell("a stranger", (AUTHENTICATION, True), (done.returncode, "for this recipient" in done.stderr))

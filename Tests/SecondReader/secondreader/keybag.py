@@ -2,15 +2,15 @@
 
 import uuid as uuidlib
 
-from .primitives import (Newer, Refused, argon2id, equal, hpke_open, kdf, le, mac, recovery_secret, split_tlvs, tlvs,
-                         u16, u32, u64, writer_name, x25519_public, xchacha_open)
+from .primitives import (Newer, Refused, argon2id, equal, hpke_open, kdf, le, mac, PRIVATE_TEXT, recipient_key,
+                         recovery_secret, split_tlvs, tlvs, u16, u32, u64, writer_name, x25519_public, xchacha_open)
 
 A, B, C, D, INACTIVE, M, U, SPARE = 1, 2, 3, 4, 7, 16, 17, 18
 CLASS_NAMES = {A: "complete", B: "completeUnlessOpen", C: "completeUntilFirstUserAuthentication", D: "none"}
 #: The keys of a new volume, in the order of its bundles.
 ALL_KEYS = (A, B, C, D, INACTIVE, M, U, SPARE)
 BIND_DEVICE, MUST_UNDERSTAND = 1, 0x80
-LABEL, DATE = 1, 2
+LABEL, DATE, RECIPIENT = 1, 2, 3
 #: The characters that a label has not: those of control, and those that end a line, turn its direction or are invisible.
 UNSHOWN = ((0, 0x1f), (0x7f, 0x9f), (0x61c, 0x61c), (0x200b, 0x200b), (0x200e, 0x200f), (0x2028, 0x202e),
            (0x2060, 0x206f), (0xfeff, 0xfeff))
@@ -65,7 +65,7 @@ class Slot:
             self._read_label(slot)
 
     def _parse(self, slot):
-        if self.kind not in (1, 2, 3) or self.flags & ~(BIND_DEVICE | MUST_UNDERSTAND):
+        if self.kind not in (1, 2, 3, 6) or self.flags & ~(BIND_DEVICE | MUST_UNDERSTAND):
             raise Newer("slot: kind or flags")
         if self.length > 8 and slot[8] > 1:
             raise Newer("slot: KDF")
@@ -79,7 +79,11 @@ class Slot:
         self.bundle_offset, self.entries = 104 + u16(slot, 10), slot[9]
         if self.length != self.bundle_offset + 40 * self.entries + 16:
             raise Refused("slot: length")
-        tlvs(slot[104:self.bundle_offset], (LABEL, DATE))
+        found = dict(tlvs(slot[104:self.bundle_offset], (LABEL, DATE, RECIPIENT))[::-1])
+        #: The recipient's public key, and the material that is encrypted to it.
+        self.recipient = found.get(RECIPIENT, b"")
+        if self.kind == 6 and (self.kdf or len(self.recipient) != 32 + 80):
+            raise Newer("slot: recipient")
         self._read_label(slot)
 
     def _read_label(self, slot):
@@ -109,6 +113,13 @@ class Slot:
             context += device_key
         secret = kdf(material, "slot", context)
         return secret if equal(kdf(secret, "slot-commit"), self.data[48:80]) else None
+
+    def recipient_material(self, volume, private):
+        """The material of a recipient's slot; None when it is another one's, or the slot is newer."""
+        if self.newer or self.recipient[:32] != x25519_public(private):
+            return None
+        info = b"protectfs1/recipient\0" + volume + self.recipient[:32]
+        return hpke_open(private, info, volume + le(self.id, 4) + bytes([self.kind]) + self.salt, self.recipient[32:])
 
     def open(self, volume, material, device_key=None):
         """The bundle's entries; None when the credential is another one, or the slot is newer."""
@@ -195,12 +206,20 @@ class Keybag:
                     return keys
         raise Refused("the device key opens no slot")
 
-    def unlock(self, passphrase=None, recovery_code=None, device_key=None):
-        """Every key; passphrase in bytes, recovery code as text."""
+    def unlock(self, passphrase=None, recovery_code=None, device_key=None, recipient=None):
+        """Every key; passphrase in bytes, recovery code and a recipient's private key as text."""
         device = self.open(device_key) if device_key is not None else None
-        kind, material = (2, passphrase) if passphrase is not None else (3, recovery_secret(recovery_code))
+        private = None
+        if recipient is not None:
+            kind, private = 6, recipient_key(recipient, PRIVATE_TEXT)
+        else:
+            kind, material = (2, passphrase) if passphrase is not None else (3, recovery_secret(recovery_code))
         for slot in self.slots:
-            entries = slot.open(self.uuid, material, device_key) if slot.kind == kind else None
+            if slot.kind != kind:
+                continue
+            if private is not None:
+                material = slot.recipient_material(self.uuid, private)
+            entries = slot.open(self.uuid, material, device_key) if material is not None else None
             if entries is None:
                 continue
             keys = self._checked(entries, ALL_KEYS)

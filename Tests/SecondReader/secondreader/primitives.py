@@ -197,6 +197,26 @@ def hpke_open(private, info, aad, sealed):
         raise Refused("authentication failed") from error
 
 
+# The keys of recipients.
+
+#: The text of a key: its beginning, and what its checksum begins with.
+PUBLIC_TEXT = "protectfs-public-1-", b"protectfs1/recipient-public\0"
+PRIVATE_TEXT = "protectfs-private-1-", b"protectfs1/recipient-private\0"
+
+
+def recipient_text(key, form):
+    return form[0] + b64(key + hash256(form[1] + key)[:4]).decode()
+
+
+def recipient_key(text, form):
+    if not text.startswith(form[0]) or len(text) != len(form[0]) + 48:
+        raise Refused("not a recipient's key")
+    whole = unb64(text[len(form[0]):].encode())
+    if hash256(form[1] + whole[:32])[:4] != whole[32:]:
+        raise Refused("recipient's key: checksum")
+    return whole[:32]
+
+
 # The recovery code.
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

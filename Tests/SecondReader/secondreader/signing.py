@@ -32,6 +32,15 @@ def make_slot(uuid, number, kind, flags, material, entries, device_key=None, arg
     return seal_slot(uuid, secret, changed(head, changes), entries)
 
 
+def make_recipient_slot(uuid, number, public, entries, seed, ext=b"", other=None):
+    """A slot for a recipient; with `other`, its material is encrypted to this key in place of the one that it names."""
+    material, ephemeral = (p.mac(seed.encode(), b"%s %d" % (label, number), 32) for label in (b"material", b"ephemeral"))
+    salt = p.mac(seed.encode(), b"salt %d" % number, 16)
+    sealed = p.hpke_seal(other or public, ephemeral, b"protectfs1/recipient\0" + uuid + public,
+                         uuid + p.le(number, 4) + b"\6" + salt, material)
+    return make_slot(uuid, number, 6, 0, material, entries, ext=ext + p.make_tlvs([(3, public + sealed)]), seed=seed)
+
+
 def seal_slot(uuid, secret, head, entries):
     """The slot from its bytes before the bundle and the bundle's entries; its lengths as these say."""
     return head + p.xchacha_seal(p.kdf(secret, "slot-wrap"), head[80:104], b"protectfs1/slot\0" + uuid + head,

@@ -63,14 +63,14 @@ class Volume:
         self.late_newer = False
 
     @classmethod
-    def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None):
+    def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None, recipient=None):
         """Opens the keybag of `root`; `state` is the state file's bytes."""
         with open(os.path.join(root, ".protectfs.keybag"), "rb") as file:
             bag = Keybag(file.read(LARGEST + 1))
-        if passphrase is None and recovery_code is None:
+        if passphrase is None and recovery_code is None and recipient is None:
             keys = bag.open(device_key)
         else:
-            keys = bag.unlock(passphrase, recovery_code, device_key)
+            keys = bag.unlock(passphrase, recovery_code, device_key, recipient)
         state = State(state) if state is not None else None
         if state and (state.uuid != bag.uuid or state.pinned and (state.serial > bag.serial or state.pk != bag.pk)):
             raise Refused("the keybag is not the one that was seen last")

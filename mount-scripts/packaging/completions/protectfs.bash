@@ -19,7 +19,7 @@ _protectfs_subcommands() {
 _protectfs_option() {
     case $1 in
     --cipher) kind=words:aes-256-gcm,xchacha20-poly1305 ;;
-    --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --file | --accept-names-from) kind=path ;;
+    --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --recipient-key | --file | --recipient | --accept-names-from) kind=path ;;
     --label | --grace | --timeout | --attribute | -a | --slot | --into | --accept-name) kind=text ;;
     --passphrase-command | --new-passphrase-command) kind=command ;;
     --option | -o) kind=mountOptions ;;
@@ -35,10 +35,10 @@ _protectfs_command() {
     "init") options="--cipher --device-key --portable --label --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "info") options="--json --device-key --previous-keybag" operands="directory" ;;
     "erase") options="--json --yes --device-key" operands="directory" ;;
-    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
+    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
     "unmount") options="--force --grace" operands="mountPoint" ;;
     "status") options="--all --json" operands="mountPoint" ;;
-    "unlock") options="--passphrase-file --passphrase-command --recovery-file" operands="mountPoint" ;;
+    "unlock") options="--passphrase-file --passphrase-command --recovery-file --recipient-key" operands="mountPoint" ;;
     "lock") options="--grace --all --reason --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
@@ -55,13 +55,13 @@ _protectfs_command() {
     "passphrase add") options="--portable --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "passphrase list") options="--json" operands="directory" ;;
-    "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
-    "keybag import") options="--passphrase-file --passphrase-command --recovery-file --device-key --accept-keybag" operands="directory path" ;;
-    "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag" operands="directory directory" ;;
-    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="directory" ;;
-    "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --accept-keybag --previous-keybag" operands="path" ;;
+    "keybag import") options="--passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --accept-keybag" operands="directory path" ;;
+    "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag" operands="directory directory" ;;
+    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag --previous-keybag" operands="directory" ;;
+    "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
     "config") options="--json" operands="" ;;
