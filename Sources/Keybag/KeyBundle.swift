@@ -61,6 +61,25 @@ struct KeyBundle: ~Copyable, Sendable {
         return KeyBundle(chosen.map { entries[$0] }, copy)
     }
 
+    /// The same entries and `added`, in other locked memory. Those of `type` and the added ones get random keys.
+    func renewed(_ type: BundleEntry.KeyType, adding added: [BundleEntry]) throws(SodiumError) -> KeyBundle {
+        let all = entries + added
+        var copy = try SecretBytes(byteCount: all.count * BundleEntry.length)
+        bytes.withBytes { bytes in
+            copy.withMutableBytes { raw in
+                randomBytes(into: &raw)
+                for (index, entry) in all.enumerated() {
+                    if index < entries.count, entry.type != type {
+                        raw.copy(bytes.extracting(Self.range(index)), to: index * BundleEntry.length)
+                    } else {
+                        entry.store(into: &raw, at: index * BundleEntry.length)
+                    }
+                }
+            }
+        }
+        return KeyBundle(all, copy)
+    }
+
     /// A copy in other locked memory.
     func copy() throws(SodiumError) -> KeyBundle { KeyBundle(entries, try bytes.copy()) }
 

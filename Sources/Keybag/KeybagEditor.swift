@@ -86,10 +86,24 @@ struct KeybagEditor {
         }
     }
 
-    /// Adds a recovery code and gives its text.
+    /// Adds a new recovery code and gives its text.
     mutating func addRecovery(label: String?, keys: borrowing VolumeKeys) throws(KeybagError) -> SecretBytes {
-        var slot = try Self.emptySlot(.recovery, id: try newSlotID(), label: label)
         let secret = try secretMemory { () throws(SodiumError) in try RecoverySecret.random() }
+        return try addRecovery(secret, label: label, keys: keys)
+    }
+
+    /// Adds a slot for a recovery code that was shown before, and gives its text.
+    mutating func addRecovery(
+        text: borrowing SecretBytes, label: String?, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> SecretBytes {
+        let secret = try text.withBytes { bytes throws(KeybagError) in try RecoverySecret.parse(bytes) }
+        return try addRecovery(secret, label: label, keys: keys)
+    }
+
+    private mutating func addRecovery(
+        _ secret: borrowing SecretBytes, label: String?, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> SecretBytes {
+        var slot = try Self.emptySlot(.recovery, id: try newSlotID(), label: label)
         try secret.withBytes { bytes throws(KeybagError) in
             try seal(&slot, keys.bundle, material: bytes, device: Span<UInt8>())
         }

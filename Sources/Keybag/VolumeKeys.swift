@@ -21,6 +21,20 @@ package struct DeviceKeys: ~Copyable, Sendable {
     func key(_ type: BundleEntry.KeyType) throws(SodiumError) -> SecretKey { try bundle.needed(type, generations) }
 }
 
+/// A class key of a generation that the keybag does not name for new wraps.
+package struct FormerKey: Hashable, Sendable {
+    /// The number of the class.
+    package let number: UInt8
+    /// The key's generation.
+    package let generation: UInt16
+
+    /// Names a key.
+    package init(number: UInt8, generation: UInt16) {
+        self.number = number
+        self.generation = generation
+    }
+}
+
 /// Every key of a volume, verified against both MACs of its keybag.
 package struct VolumeKeys: ~Copyable, Sendable {
     /// The volume that they belong to.
@@ -29,7 +43,8 @@ package struct VolumeKeys: ~Copyable, Sendable {
     package let slot: UInt32?
     /// Every key, of all generations.
     let bundle: KeyBundle
-    private let generations: [UInt16]
+    /// The generations that new wraps use, by class number.
+    let generations: [UInt16]
 
     /// The keys of a decrypted bundle. Nil if the bytes are not one.
     static func parse(
@@ -57,6 +72,47 @@ package struct VolumeKeys: ~Copyable, Sendable {
 
     /// A copy of the key of `type` that is in use.
     func key(_ type: BundleEntry.KeyType) throws(SodiumError) -> SecretKey { try bundle.needed(type, generations) }
+
+    /// The keys of classes that new wraps do not use any more, of all that this program knows.
+    package var formerKeys: Set<FormerKey> {
+        Set(
+            bundle.entries.compactMap { entry in
+                guard Self.rotatedTypes.contains(entry.type),
+                    entry.generation != entry.type.generation(in: generations)
+                else { return nil }
+                return FormerKey(number: entry.type.number, generation: entry.generation)
+            })
+    }
+
+    private static let rotatedTypes =
+        ProtectionClass.allCases.map { BundleEntry.KeyType.classKey($0) } + [.reservedClass]
+
+    /// The same keys, a new U, and new keys of the next generation for `classes` and the reserved class.
+    func rotated(_ classes: [ProtectionClass]) throws(KeybagError) -> VolumeKeys {
+        var generations = generations
+        var added: [BundleEntry] = []
+        for type in classes.map({ BundleEntry.KeyType.classKey($0) }) + [.reservedClass] {
+            let present = bundle.entries.filter { $0.type == type }
+            let highest = present.map(\.generation).max() ?? 0
+            guard highest < UInt16.max else { throw .numbersUsedUp }
+            let flags = present.first { $0.generation == type.generation(in: generations) }?.flags ?? 0
+            generations[Int(type.number)] = highest + 1
+            added.append(BundleEntry(type: type, flags: flags, generation: highest + 1))
+        }
+        let renewed = try secretMemory { () throws(SodiumError) in
+            try bundle.renewed(.unlockAuthentication, adding: added)
+        }
+        return VolumeKeys(volumeID: volumeID, slot: slot, bundle: renewed, generations: generations)
+    }
+
+    /// The same without the keys of `former`. Those in use stay.
+    func dropping(_ former: Set<FormerKey>) throws(KeybagError) -> VolumeKeys {
+        let dropped = former.intersection(formerKeys)
+        let rest = try secretMemory { () throws(SodiumError) in
+            try bundle.filtered { !dropped.contains(FormerKey(number: $0.type.number, generation: $0.generation)) }
+        }
+        return VolumeKeys(volumeID: volumeID, slot: slot, bundle: rest, generations: generations)
+    }
 
     /// The entries of the device's slot. Nil if D or M is not among them.
     func deviceBundle() throws(SodiumError) -> KeyBundle? {

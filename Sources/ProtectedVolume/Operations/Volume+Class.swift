@@ -217,13 +217,14 @@ extension Volume {
     /// If the new class is stronger, the old inode takes it first, so that it also applies to handles that are open
     /// already.
     ///
-    /// - Parameter progress: gets the number of bytes done. If it returns false, the change ends with EINTR and changes
-    ///   nothing.
+    /// - Parameters:
+    ///   - explicit: marks the class as chosen by someone. False leaves the mark as it is.
+    ///   - progress: gets the number of bytes done. If it returns false, the change ends with EINTR and changes nothing.
     /// - Returns: whether the file has a new inode.
     /// - Throws: EBUSY while the file is open for writing, EMLINK if it is not empty and has several names.
     @discardableResult
     package func reencrypt(
-        _ node: Node, to wanted: ProtectionClass, progress: (UInt64) -> Bool = { _ in true }
+        _ node: Node, to wanted: ProtectionClass, explicit: Bool = true, progress: (UInt64) -> Bool = { _ in true }
     ) throws(VolumeError) -> Bool {
         try requireWritable()
         guard node.kind == .file else { throw .notSupported }
@@ -231,7 +232,7 @@ extension Volume {
         return try withContent(node, writable: false) { (content) throws(VolumeError) in
             let (writers, opens) = node.state.withLock { ($0.writableHandles, $0.writableOpens) }
             guard writers == 0 else { throw .refused(.EBUSY) }
-            if try content.renewIfEmpty(class: wanted, explicit: true) {
+            if try content.renewIfEmpty(class: wanted, explicit: explicit) {
                 node.remember(class: content.protectionClass)
                 return false
             }
@@ -241,7 +242,7 @@ extension Volume {
                 let temporary = BackingName.temporary()
                 let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
-                    try content.reencrypt(into: made, class: wanted, explicit: true) { done in
+                    try content.reencrypt(into: made, class: wanted, explicit: explicit) { done in
                         // A handle is open for writing, so the copy may be outdated.
                         progress(done) && node.state.withLock { $0.writableOpens } == opens
                     }

@@ -77,7 +77,7 @@ struct Command: Sendable {
         .secretSet, .secretGet, .secretList, .secretDelete, .secretService,
         .slotAdd, .slotRemove, .slotList, .slotTest, .recipientNew, .recipientShow,
         .passphraseChange, .passphraseAdd, .passphraseRemove, .passphraseList, .recoveryNew, .recoveryUse,
-        .keybagExport, .keybagImport,
+        .keysRotate, .keybagExport, .keybagImport,
         .importTree, .check, .inspect, .path, .speed, .configuration, .doctor,
         .help, .version,
     ]

@@ -178,7 +178,8 @@ enum Fsck {
         )
     }
 
-    private static func claim(_ access: FoundVolume, _ isReadOnly: Bool) throws(CommandFailure) {
+    /// Claims the volume's directory until `access` is gone. Of no effect if it has claimed it.
+    static func claim(_ access: FoundVolume, _ isReadOnly: Bool) throws(CommandFailure) {
         var options = VolumeOptions()
         options.isReadOnly = isReadOnly
         try EndingMount.waiting(for: access.path) { () throws(CommandFailure) in
@@ -192,7 +193,8 @@ enum Fsck {
         }
     }
 
-    private static func busy(_ path: HostPath) -> CommandFailure {
+    /// The failure of a command that needs a volume which is mounted.
+    static func busy(_ path: HostPath) -> CommandFailure {
         guard let mount = MountLookup.of(volume: path).first else { return EndingMount.inUse(path) }
         return .init(
             .busy,

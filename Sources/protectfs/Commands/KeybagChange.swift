@@ -84,13 +84,21 @@ enum KeybagCommands {
     static func replace(
         _ opened: Opened, by next: Keybag, _ reason: Record.Reason, _ undone: String
     ) throws(CommandFailure) -> ExitCode {
+        try replace(opened.access, opened.policy, by: next, reason, undone)
+    }
+
+    /// The same for a keybag that this command has written before.
+    /// - Parameter changesPublicKey: whether class B has a new key.
+    static func replace(
+        _ access: CheckedVolume, _ policy: Policy, by next: Keybag, _ reason: Record.Reason,
+        changesPublicKey: Bool = false, _ undone: String
+    ) throws(CommandFailure) -> ExitCode {
         do throws(CommandFailure) {
-            try opened.policy.checkSlots(
-                RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: opened.access.bag))
-            let code = try opened.access.replaceKeybag(by: next)
+            try policy.checkSlots(RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: access.bag))
+            let code = try access.replaceKeybag(by: next, changesPublicKey: changesPublicKey)
             Record.write(
                 .keysChanged, next.volumeID,
-                [.ownUser, .reason(reason), .result(code)] + Record.slots(from: opened.access.bag, to: next))
+                [.ownUser, .reason(reason), .result(code)] + Record.slots(from: access.bag, to: next))
             return code
         } catch {
             throw .init(error.code, "\(error.message); \(undone)")

@@ -73,6 +73,7 @@ enum Record {
         case passphraseRemove = "passphrase-remove"
         case recoveryNew = "recovery-new"
         case recoveryUse = "recovery-use"
+        case keysRotate = "keys-rotate"
         case keybagImport = "keybag-import"
         case erase
     }

@@ -141,9 +141,10 @@ struct CheckedVolume {
 
     /// Replaces the keybag by `next`, pins it, and destroys the previous one.
     ///
+    /// - Parameter changesPublicKey: whether class B has a new key, so that the pinned one gives way.
     /// - Throws: if the keybag is unchanged.
     /// - Returns: success, or failure if the keybag is replaced but a later step failed. That failure has been reported.
-    func replaceKeybag(by next: Keybag) throws(CommandFailure) -> ExitCode {
+    func replaceKeybag(by next: Keybag, changesPublicKey: Bool = false) throws(CommandFailure) -> ExitCode {
         let left: Errno?
         do throws(Errno) {
             left = try KeybagFile.replace(.init(bag.bytes, isPrevious: isPrevious), with: next.bytes, in: directory)
@@ -156,7 +157,8 @@ struct CheckedVolume {
             code = .failure
         }
         do throws(CommandFailure) {
-            try LocalState.pin(FoundVolume(found, holding: next), accept: outcome == .accepted)
+            try LocalState.pin(
+                FoundVolume(found, holding: next), accept: outcome == .accepted || changesPublicKey)
         } catch {
             Output.fail(
                 .init(.failure, "the keybag is changed, but this machine could not record it: \(error.message)"))

@@ -11,6 +11,7 @@ _protectfs_subcommands() {
     secret) subcommands="set get list delete service" ;;
     passphrase) subcommands="change add remove list" ;;
     recovery) subcommands="new use" ;;
+    keys) subcommands="rotate" ;;
     keybag) subcommands="export import" ;;
     esac
 }
@@ -57,6 +58,7 @@ _protectfs_command() {
     "passphrase list") options="--json" operands="directory" ;;
     "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "keys rotate") options="--class --rate --drop-slots --passphrase-file --passphrase-command --device-key --accept-keybag" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
     "keybag import") options="--passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --accept-keybag" operands="directory path" ;;
     "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag" operands="directory directory" ;;
