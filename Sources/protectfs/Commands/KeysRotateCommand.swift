@@ -13,23 +13,26 @@ extension Command {
     static let keysRotate = Command(
         "keys rotate", .keys, [.volume], "Makes new class keys, and writes every file anew under them.",
         details: """
-            Afterwards an older copy of the keybag, with its passphrase, recovery code or device key, opens no file of the volume
-            as it is then. It still reads names, attributes and symbolic links, because their key cannot be changed; for another one
-            make a new volume and import the old one. Copies of the files that were made before stay readable with it.
+            Afterwards an older copy of the keybag, with its passphrase, recovery code or device key, opens no file of
+            the volume as it is then. It still reads names, attributes and symbolic links, because their key cannot be
+            changed; for another one make a new volume and import the old one. Copies of the files that were made
+            before stay readable with it.
 
-            The volume must not be mounted. The passphrase that is given and the device key stay valid. A new recovery code is
-            shown, and the old one stops working. Other slots, whose secrets are not known, are removed: this must be allowed with
-            --drop-slots. Add them again afterwards.
+            The volume must not be mounted. The passphrase that is given and the device key stay valid. A new recovery
+            code is shown, and the old one stops working. Other slots, whose secrets are not known, are removed: this
+            must be allowed with --drop-slots. Add them again afterwards.
 
-            You can interrupt it at any time, use the volume, and run it again: it goes on with the files that are left, and
-            shows another recovery code at its end. Former keys leave the keybag when no file in the store needs them. Files with
-            several names, files that are damaged and files in \(ReservedName.lostAndFound) are not written anew; they keep the
-            former key in the keybag, and are named.
+            You can interrupt it at any time, use the volume, and run it again: it goes on with the files that are
+            left, and shows another recovery code at its end. Former keys leave the keybag when no file in the store
+            needs them. Files with several names, files that are damaged and files in \(ReservedName.lostAndFound) are
+            not written anew; they keep the former key in the keybag, and are named.
 
-            If class completeUnlessOpen gets a new key, other machines that know the volume ask for --accept-keybag once.
+            If class completeUnlessOpen gets a new key, other machines that know the volume ask for --accept-keybag
+            once.
             """,
         options: [
-            Option("class", value: .protectionClass, standard: "all classes", help: "change the key of this class only"),
+            Option(
+                "class", value: .protectionClass, standard: "all classes", help: "change the key of this class only"),
             Option("rate", value: Value(name: "MIB", kind: .text), help: "write at most MIB MiB each second"),
             Option("drop-slots", help: "remove the slots whose secrets are not given"),
             .passphraseFile, .passphraseCommand, .deviceKey, .acceptKeybag,
@@ -60,6 +63,11 @@ enum KeysRotate {
         try Fsck.claim(opened.access.found, false)
         try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(opened.access.found) }
         guard let passphrase else { preconditionFailure("the credential is a passphrase") }
+        if opened.access.bag.hasDeviceKey,
+            let failure = opened.deviceKey.missing("and its slot must get the new keys")
+        {
+            throw failure
+        }
         let dropped = opened.access.bag.slotsWithoutSecret(opened.keys)
         if !dropped.isEmpty, !arguments.has("drop-slots") { throw refusal(path, dropped) }
         guard opened.keys.formerKeys.isEmpty else {
