@@ -25,9 +25,11 @@ def test_install(bed):
                  "/usr/lib/systemd/user/protectfs-secrets@.service",
                  "/usr/share/pam-configs/protectfs", "/usr/libexec/protectfs-login",
                  "/usr/lib/systemd/user/protectfs-agent.service", "/lib/systemd/system/protectfs-lock.service",
-                 "/usr/share/zsh/vendor-completions/_protectfs",
-                 "/usr/share/SiriKali/backends/protectfs.json"):
+                 "/usr/share/zsh/vendor-completions/_protectfs", "/usr/share/SiriKali/backends/protectfs.json",
+                 "/usr/bin/protectfs-tray", "/usr/share/nautilus-python/extensions/protectfs_nautilus.py"):
         assert path in said, path
+    # The tray starts only for those who want it.
+    assert not [path for path in said if "autostart" in path]
     assert bed.run("ldd /usr/bin/protectfs | grep -i swift", ok=False)[0] != 0, "Swift's libraries are loaded"
     # Its installation enables it.
     bed.run("pam-auth-update --package --remove libpam-mount")
