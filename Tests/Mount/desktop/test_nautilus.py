@@ -155,7 +155,8 @@ def test_menus(environment):
     extension.wait(lambda: mount.state() == "locked", "the lock")
     extension.wait(lambda: extension.look(files[0]) == ["protectfs-complete", "protectfs-locked"], "the padlock")
     environment.cell("of the mount", ["protectfs-locked"], extension.look(File(mount.path)))
-    environment.cell("no class is set while locked", False, extension.items(*files)["Protectfs::none"].get_property("sensitive"))
+    choice = extension.items(*files)["Protectfs::none"]
+    environment.cell("no class is set while locked", False, choice.get_property("sensitive"))
     environment.cell("to unlock", ["Protectfs::unlock"], list(extension.background(File(mount.path))))
 
 
@@ -181,7 +182,8 @@ def test_costs(environment):
     environment.cell("few calls", True, len(extension.calls) <= many // extension.module.BATCH + 2)
     for number in range(2 * extension.module.KNOWN):
         extension.look(File(mount / f"none{number}"))
-    environment.cell("bounded", True, max(len(extension.provider.known), len(extension.provider.waiting)) <= extension.module.KNOWN)
+    longest = max(len(extension.provider.known), len(extension.provider.waiting))
+    environment.cell("bounded", True, longest <= extension.module.KNOWN)
 
     with stopped(mount):
         # What waited for the mount would wait for ever.

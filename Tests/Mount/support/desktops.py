@@ -75,7 +75,8 @@ class Desktop:
 
     def start(self, *words, **more):
         options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **more}
-        child = subprocess.Popen(words, **options)
+        # None of them outlives a test that is killed.
+        child = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *words], **options)
         self.children.append(child)
         return child
 
@@ -133,7 +134,9 @@ class Panel:
         """(number, text, whether it can be clicked) of every row; lines have no text."""
         menu = self.property("Menu")
         children = self.call(menu, MENU, "GetLayout", "(iias)", 0, -1, [])[1][2]
-        return [(number, values.get("label"), values.get("enabled", False)) for number, values, _ in children]
+        # One underscore would mark the key of the row.
+        return [(number, values["label"].replace("__", "_") if "label" in values else None, values.get("enabled", False))
+                for number, values, _ in children]
 
     def of(self, mount):
         """The texts of a mount's rows with their numbers, and its state: ({text: number}, state)."""
