@@ -145,6 +145,15 @@ def test_menus(environment):
     environment.cell("set", ["complete"] * 3, [harness.get_class(mount / name) for name in names])
     environment.cell("the column", {"protectfs_class": "complete"}, files[0].attributes)
 
+    # Nautilus looks once after a change, perhaps just after an answer.
+    before = files[0].invalid
+    harness.set_class(mount / names[0], "B")
+    extension.look(files[0])
+    extension.wait(lambda: files[0].invalid > before, "a change from elsewhere")
+    environment.cell("a change from elsewhere", ["protectfs-completeUnlessOpen"], extension.look(files[0]))
+    harness.set_class(mount / names[0], "A")
+    extension.look(files[0])
+
     folder = File(mount / "folder", is_folder=True)
     extension.look(folder)
     environment.cell("of a folder", "Class of New Files", extension.items(folder)["Protectfs::class"].get_property("label"))

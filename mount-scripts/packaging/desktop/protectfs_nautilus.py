@@ -46,6 +46,7 @@ class ProtectfsProvider(GObject.GObject, Nautilus.InfoProvider, Nautilus.MenuPro
         super().__init__()
         self.known = collections.OrderedDict()
         self.waiting = collections.OrderedDict()
+        self.later = set()
         self.is_asking = False
         self.mounts = desktop.Mounts(self.changed)
         self.unlocking = desktop.Unlocking()
@@ -73,6 +74,8 @@ class ProtectfsProvider(GObject.GObject, Nautilus.InfoProvider, Nautilus.MenuPro
             self.show(file, known.answer, mount)
             if time.monotonic() - known.asked > FRESH:
                 self.ask(path)
+            else:
+                self.ask_later(path)
         return Nautilus.OperationResult.COMPLETE
 
     def show(self, file, answer, mount):
@@ -102,6 +105,19 @@ class ProtectfsProvider(GObject.GObject, Nautilus.InfoProvider, Nautilus.MenuPro
             self.is_asking = True
             # The other files of the same folder come in a moment.
             GLib.timeout_add(30, self.ask_now)
+
+    def ask_later(self, path):
+        """The file may have changed just after the last answer; an answer that is the same ends this."""
+        if not self.later:
+            GLib.timeout_add_seconds(FRESH, self.ask_those)
+        if len(self.later) < KNOWN:
+            self.later.add(path)
+
+    def ask_those(self):
+        paths, self.later = self.later, set()
+        for path in paths:
+            self.ask(path)
+        return False
 
     def ask_now(self):
         paths = []
