@@ -8,7 +8,19 @@ import stat
 from harness import CLASSES, REPOSITORY, Skip, binary, get_class, mount_table, run, wait_until, write_file
 
 INSTALL = os.path.join(REPOSITORY, "mount-scripts", "install")
+# The window for desktops, below the prefix.
+WINDOW = {
+    "bin/protectfs-tray": 0o755,
+    "share/man/man1/protectfs-tray.1": 0o644,
+    "share/applications/protectfs-tray.desktop": 0o644,
+    "share/nautilus-python/extensions/protectfs_nautilus.py": 0o644,
+    **{f"share/protectfs/desktop/{name}.py": 0o644 for name in ("ask_passphrase", "protectfs_desktop", "tray_menu")},
+    **{f"share/icons/hicolor/scalable/apps/protectfs-{name}.svg": 0o644 for name in ("locked", "unlocked")},
+    **{f"share/icons/hicolor/scalable/emblems/emblem-protectfs-{name}.svg": 0o644
+       for name in ("locked", "unlocked", "other", *CLASSES.values())},
+}
 INSTALLED = {
+    **{f"usr/local/{path}": mode for path, mode in WINDOW.items()},
     "usr/local/bin/protectfs": 0o755,
     "usr/local/share/man/man1/protectfs.1": 0o644,
     "usr/local/share/bash-completion/completions/protectfs": 0o644,
@@ -106,6 +118,7 @@ def test_install_elsewhere(environment):
     done = script_of_user(home, "--no-build")
     environment.cell("[home: what is left out]", True, "mount.fuse.protectfs" in done.stderr)
     environment.cell("[home: files]", {
+        **{f".local/{path}": mode for path, mode in WINDOW.items()},
         ".local/bin/protectfs": 0o755, ".local/share/man/man1/protectfs.1": 0o644,
         ".local/share/bash-completion/completions/protectfs": 0o644, ".local/share/zsh/site-functions/_protectfs": 0o644,
         ".local/share/fish/vendor_completions.d/protectfs.fish": 0o644, ".local/share/SiriKali/backends/protectfs.json": 0o644,
