@@ -21,7 +21,8 @@ def colour(desktop, emblem):
 
 def test_on_the_screen(environment):
     """Nautilus itself: what it shows is looked for by the colours of the emblems."""
-    needed("nautilus", library=NAUTILUS)
+    needed("nautilus", library=NAUTILUS, files=["/usr/lib/*/nautilus/extensions-4/libnautilus-python.so",
+                                                "/usr/lib/*/gdk-pixbuf-2.0/*/loaders/libpixbufloader-svg.so"])
     mount = environment.mount()
     for letter in harness.CLASSES:
         harness.make_file(mount / f"file-{letter}", letter, b"content")

@@ -20,9 +20,10 @@ WATCHER = "org.kde.StatusNotifierWatcher"
 MENU = "com.canonical.dbusmenu"
 
 
-def needed(*programs, library=None):
+def needed(*programs, library, files=()):
     """Skips the test where something is missing that "mount-scripts/packages desktop" installs."""
     missing = [name for name in (*programs, "Xvfb", "dbus-daemon", "setpriv") if shutil.which(name) is None]
+    missing += [pattern for pattern in files if not glob.glob(pattern)]
     if gi is None:
         missing.append("python3-gi")
     else:
