@@ -58,6 +58,7 @@ enum KeysRotate {
             case .passphrase(let given):
                 do throws(SodiumError) { passphrase = try given.copy() } catch { throw ErrorMessages.memory(error) }
             case .recoveryCode: break
+            case .recipientKey: break
             }
         }
         try Fsck.claim(opened.access.found, false)

@@ -1,6 +1,6 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
-_protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret passphrase recovery keybag import fsck inspect path speed config doctor help version"
+_protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret slot recipient passphrase recovery keys keybag import fsck inspect path speed config doctor help version"
 _protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
 _protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none"
 
@@ -9,6 +9,8 @@ _protectfs_subcommands() {
     case $1 in
     class) subcommands="get set list" ;;
     secret) subcommands="set get list delete service" ;;
+    slot) subcommands="add remove list test" ;;
+    recipient) subcommands="new show" ;;
     passphrase) subcommands="change add remove list" ;;
     recovery) subcommands="new use" ;;
     keys) subcommands="rotate" ;;
@@ -21,7 +23,7 @@ _protectfs_option() {
     case $1 in
     --cipher) kind=words:aes-256-gcm,xchacha20-poly1305 ;;
     --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --recipient-key | --file | --recipient | --accept-names-from) kind=path ;;
-    --label | --grace | --timeout | --attribute | -a | --slot | --into | --accept-name) kind=text ;;
+    --label | --grace | --timeout | --attribute | -a | --slot | --rate | --into | --accept-name) kind=text ;;
     --passphrase-command | --new-passphrase-command) kind=command ;;
     --option | -o) kind=mountOptions ;;
     --reason) kind=words:command,sleep ;;
@@ -52,9 +54,15 @@ _protectfs_command() {
     "secret list") options="--attribute --internet --json" operands="mountPoint text" ;;
     "secret delete") options="--attribute --internet --all" operands="mountPoint text" ;;
     "secret service") options="--class --passphrase-command" operands="mountPoint" ;;
-    "passphrase change") options="--slot --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "passphrase add") options="--portable --label --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "slot add") options="--portable --recovery --recipient --label --json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "slot remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "slot list") options="--json" operands="directory" ;;
+    "slot test") options="--json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "recipient new") options="--json" operands="path" ;;
+    "recipient show") options="--json" operands="path" ;;
+    "passphrase change") options="--slot --label --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "passphrase add") options="--portable --label --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "passphrase list") options="--json" operands="directory" ;;
     "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
