@@ -35,7 +35,7 @@ struct MountTests {
             let table = try MountTable.read()
             #expect(table.last { $0.mountPoint == HostPath(path) }?.source.bytes == Array(source))
             let file = path + "/file"
-            let handle = unsafe Glibc.open(file, O_RDWR | O_CREAT, 0o600)
+            let handle = unsafe Glibc.open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
             #expect(handle >= 0)
             let data = (0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 9) }
             unsafe #expect(pwrite(handle, data, data.count, 0) == data.count)
@@ -70,7 +70,7 @@ struct MountTests {
         let system = MemoryFileSystem()
         try withMount(system) { path, session in
             #expect(session.clearsPrivileges)
-            let handle = unsafe Glibc.open(path + "/file", O_RDWR | O_CREAT, 0o600)
+            let handle = unsafe Glibc.open(path + "/file", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
             let byte: [UInt8] = [1]
             for index in 0..<1000 { unsafe #expect(pwrite(handle, byte, 1, off_t(index * 5000)) == 1) }
             close(handle)
@@ -81,7 +81,7 @@ struct MountTests {
     @Test func directHandlesMap() throws {
         let system = MemoryFileSystem(directIO: true)
         try withMount(system) { path, session in
-            let handle = unsafe Glibc.open(path + "/file", O_RDWR | O_CREAT, 0o600)
+            let handle = unsafe Glibc.open(path + "/file", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
             ftruncate(handle, 8192)
             let byte: [UInt8] = [65]
             unsafe #expect(pwrite(handle, byte, 1, 5) == 1)

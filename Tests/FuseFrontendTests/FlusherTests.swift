@@ -18,7 +18,7 @@ struct FlusherTests {
     private func withDirtyFile(_ body: (MountedVolume, _ path: String, _ handle: Int32, Node) throws -> Void) throws {
         let volume = try MountedVolume()
         let path = volume.path + "/file"
-        let handle = unsafe open(path, O_RDWR | O_CREAT, 0o644)
+        let handle = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
         let bytes = [UInt8](repeating: 7, count: Self.size)
         unsafe #expect(write(handle, bytes, bytes.count) == bytes.count)
         let node = try volume.volume.lookup(Array("file".utf8), in: volume.volume.root).node

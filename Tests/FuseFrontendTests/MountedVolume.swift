@@ -61,7 +61,12 @@ final class MountedVolume: Sendable {
     func end() throws -> Bool {
         // As unmounting does: the front end's own calls on the mount come to their end.
         frontend.settle()
-        let isClean = unsafe umount2(path, 0) == 0
+        var isClean = unsafe umount2(path, 0) == 0
+        // Another test of this process may be starting a program, which has all open files for a moment.
+        for _ in 0..<500 where !isClean && errno == EBUSY {
+            usleep(20_000)
+            isClean = unsafe umount2(path, 0) == 0
+        }
         if !isClean { unsafe umount2(path, Int32(MNT_DETACH)) }
         frontend.wait()
         frontend.close()
@@ -90,7 +95,7 @@ final class MountedVolume: Sendable {
 
 /// Writes a whole file; the errno, or 0.
 func put(_ path: String, _ text: String) -> Int32 {
-    let handle = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC, 0o644)
+    let handle = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
     guard handle >= 0 else { return errno }
     defer { close(handle) }
     let bytes = Array(text.utf8)

@@ -48,7 +48,7 @@ struct MountedVolumeTests {
             let file = volume.path + "/secret"
             #expect(put(file, "") == 0)
             #expect(setClass(file, "complete") == 0)
-            let handle = unsafe open(file, O_RDWR)
+            let handle = unsafe open(file, O_RDWR | O_CLOEXEC)
             defer { close(handle) }
             unsafe #expect(write(handle, "secret", 6) == 6)
             #expect(get(handle) == "secret")
@@ -72,7 +72,7 @@ struct MountedVolumeTests {
         try withVolume { volume in
             let file = volume.path + "/cached"
             #expect(put(file, String(repeating: "a", count: 8192)) == 0)
-            let handle = unsafe open(file, O_RDWR)
+            let handle = unsafe open(file, O_RDWR | O_CLOEXEC)
             defer { close(handle) }
             let map = unsafe mmap(nil, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, handle, 0)!
             defer { unsafe munmap(map, 8192) }
@@ -92,7 +92,7 @@ struct MountedVolumeTests {
         try withVolume { volume in
             let (b, c) = (volume.path + "/b", volume.path + "/c")
             #expect(put(b, "b") == 0 && put(c, "c") == 0 && setClass(b, "B") == 0)
-            let handle = unsafe open(b, O_RDWR)
+            let handle = unsafe open(b, O_RDWR | O_CLOEXEC)
             _ = volume.frontend.lock()
             unsafe #expect(pwrite(handle, "later", 5, 0) == 5)
             #expect(get(handle) == "later")
@@ -111,7 +111,7 @@ struct MountedVolumeTests {
             #expect(put(file, "") == 0 && setClass(file, "A") == 0)
             let old = [timespec(tv_sec: 1000, tv_nsec: 0), timespec(tv_sec: 1000, tv_nsec: 0)]
             unsafe #expect(utimensat(AT_FDCWD, file, old, 0) == 0)
-            let handle = unsafe open(file, O_RDWR)
+            let handle = unsafe open(file, O_RDWR | O_CLOEXEC)
             unsafe #expect(write(handle, "x", 1) == 1)
             var status = stat()
             unsafe #expect(stat(file, &status) == 0 && status.st_mtim.tv_sec > 1000)
@@ -131,7 +131,7 @@ struct MountedVolumeTests {
 
     @Test func holesShowThroughDirtyPages() throws {
         try withVolume { volume in
-            let handle = unsafe open(volume.path + "/sparse", O_RDWR | O_CREAT, 0o600)
+            let handle = unsafe open(volume.path + "/sparse", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
             defer { close(handle) }
             unsafe #expect(pwrite(handle, "start", 5, 0) == 5)
             unsafe #expect(pwrite(handle, "end", 3, 1 << 20) == 3)

@@ -55,7 +55,7 @@ def test_values(environment):
         environment.cell(f"{shell.name}: class set", True, {*CLASS_NAMES, "inherit"} <= set(found))
         environment.cell(f"{shell.name}: commands", True, {"init", "mount", "class", "unlock"} <= set(shell.complete("protectfs ")))
         found = set(shell.complete("protectfs fsck --re"))
-        environment.cell(f"{shell.name}: options", {"--repair", "--resume", "--recovery-file", "--read-only"},
+        environment.cell(f"{shell.name}: options", {"--repair", "--resume", "--recovery-file", "--recipient-key", "--read-only"},
                          {word.rstrip("=") for word in found})
 
 
