@@ -252,6 +252,8 @@ def test_agent(bed):
     assert '"locked"' in bed.run(status)[1]
     bed.run("systemctl --user disable protectfs-agent; systemctl --user stop holder; rm ~/.config/protectfs/config; "
             "protectfs unmount ~/documents", USER)
+    # A session from before logind's restart would stay in its list, and keep the user's manager.
+    bed.reboot()
 
 
 def test_security(bed):
