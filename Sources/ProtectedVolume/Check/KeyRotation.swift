@@ -26,10 +26,12 @@ package struct NeededKeys: Sendable {
     package var hasNewer = false
     /// The backing path of a file for each key.
     package var examples: [FormerKey: [UInt8]] = [:]
+    /// The backing path of a file whose header does not verify, so that nothing is known of its key.
+    package var damaged: [UInt8]?
 
     /// Those of `former` that nothing needs.
     package func unneeded(of former: Set<FormerKey>) -> Set<FormerKey> {
-        if hasNewer { return [] }
+        if hasNewer || damaged != nil { return [] }
         let late = [ProtectionClass.complete, .completeUnlessOpen].map(\.rawValue)
         return former.filter { !keys.contains($0) && !(hasLateRecords && late.contains($0.number)) }
     }
@@ -145,44 +147,53 @@ package final class KeyRotation {
         in directory: BackingDirectory, keys: KeyRing, goesOn: () -> Bool = { true }
     ) throws(VolumeError) -> NeededKeys {
         var needed = NeededKeys()
-        do throws(Errno) { try look(in: directory, [], keys, &needed, goesOn) } catch { throw .store(error) }
+        do throws(Errno) { try look(in: directory, [], true, keys, &needed, goesOn) } catch { throw .store(error) }
         return needed
     }
 
+    /// - Parameter isOrdinary: whether files of the mount are in the directory, and not what a check has moved away.
     private static func look(
-        in directory: BackingDirectory, _ path: [UInt8], _ keys: KeyRing, _ needed: inout NeededKeys,
-        _ goesOn: () -> Bool
+        in directory: BackingDirectory, _ path: [UInt8], _ isOrdinary: Bool, _ keys: KeyRing,
+        _ needed: inout NeededKeys, _ goesOn: () -> Bool
     ) throws(Errno) {
         try directory.synchronize()
         for entry in try directory.entries() {
             guard goesOn() else { throw .EINTR }
             let name = Array(entry.name.bytes)
             let below = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
+            let form = ReservedName.kind(of: name.span)
+            let isFile = isOrdinary && (form == .encoded || form == .long)
             var kind = entry.kind
             if kind == .unknown { kind = try directory.status(of: entry.name).kind }
             switch kind {
-            case .directory: try look(in: directory.openDirectory(entry.name), below, keys, &needed, goesOn)
+            case .directory:
+                try look(in: directory.openDirectory(entry.name), below, isFile, keys, &needed, goesOn)
             case .regular:
-                if ReservedName.kind(of: name.span) == .late { needed.hasLateRecords = true }
-                try look(at: directory.openFile(entry.name, .readOnly), below, keys, &needed)
+                if form == .late { needed.hasLateRecords = true }
+                let file = try directory.openFile(entry.name, .readOnly)
+                if try !look(at: file, below, keys, &needed), isFile { needed.damaged = needed.damaged ?? below }
             default: break
             }
         }
     }
 
+    /// - Returns: false if the file has a header that does not verify.
     private static func look(
         at file: BackingFile, _ path: [UInt8], _ keys: KeyRing, _ needed: inout NeededKeys
-    ) throws(Errno) {
+    ) throws(Errno) -> Bool {
         var bytes = [UInt8](repeating: 0, count: FileHeader.length)
         var span = bytes.mutableSpan
-        guard try file.read(into: &span, at: 0) == FileHeader.length else { return }
+        let count = try file.read(into: &span, at: 0)
+        // An empty file may have no header yet.
+        guard count == FileHeader.length else { return count == 0 }
         let expected = keys.metadata.headerMAC(over: bytes.span.extracting(FileHeader.authenticated))
-        guard constantTimeEqual(expected.span, bytes.span.extracting(FileHeader.macRange)) else { return }
+        guard constantTimeEqual(expected.span, bytes.span.extracting(FileHeader.macRange)) else { return false }
         guard let header = try? FileHeader(parsing: bytes.span) else {
             needed.hasNewer = true
-            return
+            return true
         }
         let key = FormerKey(number: header.protectionClass.rawValue, generation: header.keyGeneration)
         if needed.keys.insert(key).inserted { needed.examples[key] = path }
+        return true
     }
 }

@@ -163,6 +163,7 @@ enum KeysRotate {
     ) -> CommandFailure {
         var reasons: [String] = []
         if needed.hasNewer { reasons.append("a newer version of protectfs has made files") }
+        if let file = needed.damaged { reasons.append("\(HostPath(bytes: file)) in the store has a damaged header") }
         if needed.hasLateRecords {
             reasons.append("late writes wait for their files: run protectfs fsck, or mount and unlock the volume")
         }

@@ -217,6 +217,28 @@ def test_what_stays(environment):
     environment.cell("in the end", [1], generations(volume.path))
 
 
+def test_damaged_header(environment):
+    """Nothing is known of the key of a file whose header is damaged, so no key is thrown away until the file is whole or gone."""
+    volume = environment.volume()
+    mount = environment.mount(volume)
+    write_file(mount / "file", b"content" * 1000)
+    write_file(mount / "other", b"other")
+    store = mount.command("path", mount / "file").stdout.rstrip("\n")
+    mount.unmount()
+    whole = read_file(store)
+    write_file(store, whole[:20] + bytes([whole[20] ^ 1]) + whole[21:], os.O_TRUNC)
+    done = rotate(volume, ok=False)
+    take_code(environment, volume, done)
+    environment.cell("said", (FAILURE, True), (done.returncode, "damaged header" in done.stderr))
+    # As from a backup of the store.
+    write_file(store, whole, os.O_TRUNC)
+    take_code(environment, volume, rotate(volume))
+    environment.cell("in the end", [1], generations(volume.path))
+    mount = environment.mount(volume)
+    environment.cell("reads", b"content" * 1000, read_file(mount / "file"))
+    mount.unmount()
+
+
 def test_slots(environment):
     """A slot whose secret is not given is dropped only if that is said."""
     volume = environment.volume()
