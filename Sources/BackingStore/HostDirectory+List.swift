@@ -2,11 +2,21 @@
 
 import CLinuxShim
 import Glibc
-import HostSystem
+package import HostSystem
 
 extension HostDirectory {
+    /// Whether the directory has a name that no entry can have here: NTFS and exFAT allow more than 255 bytes. Listings leave such
+    /// names out.
+    package func hasUnusableNames() throws(Errno) -> Bool {
+        guard let listing = try reopen() as? HostDirectory else { return false }
+        var isFound = false
+        try Self.list(listing.host, from: 0, unusable: { isFound = true }, { _, _ in true })
+        return isFound
+    }
+
     static func list(
-        _ listing: HostObject, from cookie: UInt64, _ body: (ListedObject, UInt64) -> Bool
+        _ listing: HostObject, from cookie: UInt64, unusable: () -> Void = {},
+        _ body: (ListedObject, UInt64) -> Bool
     ) throws(Errno) {
         let number = listing.number
         if cookie != 0 {
@@ -21,13 +31,15 @@ extension HostDirectory {
                 }
             }
             if filled == 0 { return }
-            if !Self.parse(buffer.span.extracting(0..<Int(filled)), body) { return }
+            if !Self.parse(buffer.span.extracting(0..<Int(filled)), unusable, body) { return }
         }
     }
 
     /// Calls `body` with each linux_dirent64 (inode u64, offset i64, length u16, type u8, name with NUL). Returns false
     /// when `body` does.
-    private static func parse(_ records: Span<UInt8>, _ body: (ListedObject, UInt64) -> Bool) -> Bool {
+    private static func parse(
+        _ records: Span<UInt8>, _ unusable: () -> Void, _ body: (ListedObject, UInt64) -> Bool
+    ) -> Bool {
         var start = 0
         while start + 20 <= records.count {
             let length = Int(unsafe records.bytes.unsafeLoadUnaligned(fromByteOffset: start + 16, as: UInt16.self))
@@ -38,8 +50,10 @@ extension HostDirectory {
             var end = start + 19
             while end < start + length, records[end] != 0 { end += 1 }
             let name = records.extracting((start + 19)..<end)
-            if let object = object(name, inode, FileKind(rawValue: kind) ?? .unknown), !body(object, next) {
-                return false
+            if let object = object(name, inode, FileKind(rawValue: kind) ?? .unknown) {
+                if !body(object, next) { return false }
+            } else {
+                unusable()
             }
             start += length
         }

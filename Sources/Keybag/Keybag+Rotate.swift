@@ -1,4 +1,4 @@
-// Exchanges class keys and U. Every slot is sealed anew, so a slot whose secret is not here is dropped.
+// Exchanges class keys and U. Every slot is sealed anew, so a slot is dropped whose secret or public key is not here.
 
 package import SodiumKit
 package import VolumeFormat
@@ -14,10 +14,11 @@ package struct RotatedKeybag: ~Copyable, Sendable {
 }
 
 extension Keybag {
-    /// The slots that a change of keys drops: all but the device's, the recovery code's, and the one that gave `keys`.
+    /// The slots that a change of keys drops: all but the device's, the recovery code's, those of recipients, and the one that gave
+    /// `keys`.
     package func slotsWithoutSecret(_ keys: borrowing VolumeKeys) -> [SlotSummary] {
         let opened = keys.slot
-        return slots.filter { $0.id != opened && $0.kind != .device && $0.kind != .recovery }
+        return slots.filter { $0.id != opened && ![.device, .recovery, .recipient].contains($0.kind) }
     }
 
     /// Makes a new key, of the next generation, for each of `classes` and for the class that is reserved, and a new U. The former
@@ -85,6 +86,10 @@ extension Keybag {
             case .some(let code): text = try editor.addRecovery(text: code, label: label, keys: next)
             case .none: text = try editor.addRecovery(label: label, keys: next)
             }
+        }
+        for old in layout.slots.compactMap(\.known) {
+            guard let recipient = old.recipient else { continue }
+            try editor.addRecipient(recipient.publicKey, label: old.label.name, keys: next)
         }
         return RotatedKeybag(bag: try Keybag(signing: editor.layout, next), keys: next, recoveryCode: text)
     }

@@ -97,8 +97,10 @@ static _Noreturn void run_helper(const struct pfs_launch *launch, int input, int
                PFS_LONGEST_ORDER);
     }
     if (order < 0) give_up(PFS_DONE, -order);
-    /* Somebody may have logged in while this logout waited. */
-    if (strcmp(launch->action, "lock") == 0 && pfs_sessions_count(launch->uid) != 0) _exit(0);
+    /* While this waited, somebody may have logged in, or the last session may have ended. In doubt it locks. */
+    int sessions = pfs_sessions_count(launch->uid);
+    if (strcmp(launch->action, "lock") == 0 && sessions > 0) _exit(0);
+    if (strcmp(launch->action, "unlock") == 0 && sessions == 0) _exit(0);
     order = fcntl(order, F_DUPFD, 16);
     if (order < 0 || dup2(order, PFS_ORDER) < 0 || close_others() != 0) give_up(PFS_DONE, errno);
 

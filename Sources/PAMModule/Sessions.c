@@ -109,6 +109,8 @@ int pfs_sessions_add(uid_t user, struct pfs_session *added) {
     memset(added, 0, sizeof *added);
     added->process = (uint32_t)getpid();
     added->process_start = start_of(added->process);
+    /* Such a record would count for ever. */
+    if (added->process_start == 0) return -ESRCH;
     added->serial = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
     int count = update(user, NULL, added);
     return count < 0 ? count : 0;

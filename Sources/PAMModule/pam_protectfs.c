@@ -107,6 +107,8 @@ static int begin(struct call *call, pam_handle_t *handle, int count, const char 
     }
     if (pam_get_user(handle, &user, NULL) != PAM_SUCCESS || user == NULL || strlen(user) >= PFS_LONGEST_NAME) return 0;
     call->account = pam_modutil_getpwnam(handle, user);
+    /* A name service may give another name than the one that was asked for. */
+    if (call->account != NULL && strlen(call->account->pw_name) >= PFS_LONGEST_NAME) return 0;
     /* Root's volumes are mounted by the system. */
     if (call->account == NULL || call->account->pw_uid == 0) return 0;
     return call->account->pw_dir != NULL && call->account->pw_dir[0] == '/' && strlen(call->account->pw_dir) < PATH_MAX;

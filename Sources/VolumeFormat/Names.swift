@@ -118,6 +118,8 @@ package enum StagingName {
 package enum UnfinishedName {
     /// The beginning of those of `import`; random hexadecimal digits follow.
     package static let importPrefix: StaticString = ".protectfs-import-"
+    /// The attribute of a directory that `import` has made and not finished.
+    package static let importMark: StaticString = "user.protectfs-import"
 }
 
 /// Lengths of names, in bytes.

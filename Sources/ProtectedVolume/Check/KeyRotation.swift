@@ -63,14 +63,16 @@ package final class KeyRotation {
     ///   - keys: the keys of an unlocked volume.
     ///   - states: the file that lists the open epochs.
     ///   - advance: gets the files and bytes done, often. It may wait, to bound the rate. Returns whether to go on.
+    ///   - notice: is told of damage that is tolerated, as a mount tells it.
     ///   - report: gets the path of each file that could not be written, and the reason.
     package static func run(
         directory: BackingDirectory, keys: KeyRing, states: StateFileStore,
         advance: @escaping (_ files: UInt64, _ bytes: UInt64) -> Bool,
+        notice: @escaping @Sendable (VolumeNotice) -> Void,
         report: @escaping (_ path: [UInt8], VolumeError) -> Void
     ) throws(VolumeError) -> RotationSummary {
         let volume = try Volume(
-            directory: directory, keys: keys, state: states, options: VolumeOptions(), report: { _ in })
+            directory: directory, keys: keys, state: states, options: VolumeOptions(), report: notice)
         let rotation = KeyRotation(volume, advance: advance, report: report)
         _ = rotation.visit(volume.root, [])
         try volume.close()
@@ -162,6 +164,7 @@ package final class KeyRotation {
             let name = Array(entry.name.bytes)
             let below = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
             let form = ReservedName.kind(of: name.span)
+            if form == .unknownReserved { needed.hasNewer = true }
             let isFile = isOrdinary && (form == .encoded || form == .long)
             var kind = entry.kind
             if kind == .unknown { kind = try directory.status(of: entry.name).kind }

@@ -28,6 +28,8 @@ extension KeybagFile {
     package static func replace(
         _ old: Verified, with bytes: [UInt8], in root: BackingDirectory
     ) throws(Errno) -> Errno? {
+        // Another machine may have changed it. Its change must not be undone.
+        if !old.isPrevious, try read(in: root) != old.bytes { throw .EBUSY }
         try writeTemporary(bytes, in: root)
         // If the rename takes a file's only name, its bytes must not stay in free blocks.
         var replaced = try? root.openFile(current, .readWrite)

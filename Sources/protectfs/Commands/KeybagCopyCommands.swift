@@ -229,9 +229,17 @@ enum KeybagCopies {
         let access = try CheckedVolume(found, terms)
         if let obstacle = try LocalState.obstacle(found) { throw obstacle }
         if present == found.bag.bytes { return nil }
-        guard let present, let current = try? Keybag(parsing: present), current.volumeID == found.bag.volumeID,
-            current.serial > found.bag.serial, !terms.accept
-        else { return access }
+        guard let present, let current = try? Keybag(parsing: present), current.volumeID == found.bag.volumeID else {
+            return access
+        }
+        // Not even with --accept-keybag: the keys of files written since then are in the present keybag alone.
+        guard !zip(current.generations, found.bag.generations).contains(where: { $0 > $1 }) else {
+            throw .init(
+                .volume,
+                "\(found.path): the volume has newer keys (protectfs keys rotate) than the file, which does not open what was written since then; if the whole volume is from the time of the file, move \(ReservedName.keybag) out of it first"
+            )
+        }
+        guard current.serial > found.bag.serial, !terms.accept else { return access }
         throw .init(
             .volume,
             "\(found.path): the volume has a newer keybag (\(current.serial)) than the file (\(found.bag.serial)): passphrases that were removed since then would open the volume again; use --accept-keybag to put the older one in its place"

@@ -72,9 +72,16 @@ enum KeysRotate {
         let dropped = opened.access.bag.slotsWithoutSecret(opened.keys)
         if !dropped.isEmpty, !arguments.has("drop-slots") { throw refusal(path, dropped) }
         guard opened.keys.formerKeys.isEmpty else {
+            if arguments.has("class") {
+                throw .init(
+                    .usage, "\(path): a rotation is under way; give the command without --class to end it first")
+            }
             Output.note("Going on with the rotation that was interrupted.")
             try opened.access.pin()
-            return try rewrite(opened, opened.access, opened.keys, passphrase, code: nil, rate)
+            return try rewrite(
+                opened, opened.access, opened.keys, passphrase, code: nil, rate,
+                "Copies of the keybag from before that rotation open no file of the volume as it is now; they still read its names. Those made since it began still open everything: for new keys, run protectfs keys rotate again.\n"
+            )
         }
         let made = try KeybagCommands.edit(path) { () throws(KeybagError) in
             try opened.access.bag.rotating(
@@ -85,15 +92,26 @@ enum KeysRotate {
             opened.access, opened.policy, by: made.bag, .keysRotate,
             changesPublicKey: classes.contains(.completeUnlessOpen),
             "the recovery code that was shown is not valid; the old one still works, and no key was changed")
-        guard code == .success else { return code }
+        guard code == .success else {
+            Output.error(
+                "\(path): the new keybag is in place and the recovery code that was shown is valid, but no file was written anew yet; run protectfs keys rotate --accept-keybag to go on"
+            )
+            return code
+        }
         // From now on new files use the new keys.
-        return try rewrite(opened, try opened.access.readAgain(), made.keys, passphrase, code: made.recoveryCode, rate)
+        let what =
+            arguments.has("class")
+            ? "no file of class \(classes.map(\.canonicalName).joined(separator: ", "))" : "no file"
+        return try rewrite(
+            opened, try opened.access.readAgain(), made.keys, passphrase, code: made.recoveryCode, rate,
+            "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. Make a new copy (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
+        )
     }
 
     /// Writes the files anew, and then takes the keys out of the keybag that nothing needs.
     private static func rewrite(
         _ opened: KeybagCommands.Opened, _ access: CheckedVolume, _ keys: borrowing VolumeKeys,
-        _ passphrase: borrowing SecretBytes, code: borrowing SecretBytes?, _ rate: UInt64?
+        _ passphrase: borrowing SecretBytes, code: borrowing SecretBytes?, _ rate: UInt64?, _ effect: String
     ) throws(CommandFailure) -> ExitCode {
         let path = access.path
         let ring: KeyRing
@@ -113,6 +131,8 @@ enum KeysRotate {
                 progress.show("\(files) files, \(bytes >> 20) MiB")
                 pace.wait(at: bytes) { !interrupted.isAsked }
                 return !interrupted.isAsked
+            } notice: { notice in
+                Output.error(Daemon.describe(notice, withNames: true))
             } report: { file, error in
                 Output.error(ErrorMessages.volume(error, HostPath(bytes: file)).message + reason(error))
             }
@@ -149,8 +169,7 @@ enum KeysRotate {
         guard left.isEmpty else { throw unfinished(path, left, needed) }
         return Output.done(
             "the keys are changed",
-            "\(done) files were written under new keys, and no former key is left in the keybag.\n"
-                + "Older copies of the keybag open no file of the volume as it is now; they still read its names.\n")
+            "\(done) files were written under new keys, and no former key is left in the keybag.\n" + effect)
     }
 
     /// What a reason of a file's own adds to its message.

@@ -126,6 +126,11 @@ enum Daemon {
                 throw ErrorMessages.volume(error, request.volume)
             }
         }
+        // It was read before the claim. A rotation may have ended since, and nothing would open what is written with its former keys.
+        guard (try? KeybagFile.read(in: access.directory)) == access.bag.bytes || access.isPrevious else {
+            try? volume.close()
+            throw .init(.busy, "\(request.volume): its keys were changed while it was being mounted; mount it again")
+        }
         let events = MountEvents()
         let mount = try RunningMount(request, access, volume, damage, log, events)
         do throws(CommandFailure) {
@@ -278,7 +283,8 @@ enum Daemon {
         }
     }
 
-    private static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
+    /// A notice for the log.
+    static func describe(_ notice: VolumeNotice, withNames: Bool) -> String {
         switch notice {
         case .crashEvidence(let evidence):
             "crash damage tolerated in backing inode \(evidence.inode), page \(evidence.page): \(evidence.kind.rawValue)"

@@ -59,26 +59,25 @@ private enum ImportCommand {
         let source = try open(path)
         let report = ImportReport(path)
         let place = try ImportPlace(volume, arguments)
-        let code: ExitCode
         do throws(CommandFailure) {
-            let target = try open(try place.directory(arguments.path("into")))
-            try refuseOverlap(path, source, place, target)
-            let interruption = Interruption(exit: ExitCode.failure.number)
-            let walk = try ImportWalk(
-                from: source, to: target, rules: rules, replaces: arguments.has("replace"), report: report,
-                interruption: interruption)
             let isCopying = !arguments.has("verify-only")
+            let target = try open(try place.directory(arguments.path("into"), makes: isCopying))
+            try refuseOverlap(path, source, place, target)
+            let walk = try ImportWalk(
+                from: source, to: target, store: try open(place.entry.source), rules: rules,
+                replaces: arguments.has("replace"), report: report,
+                interruption: Interruption(exit: ExitCode.failure.number))
             if isCopying { try walk.copy() }
             try walk.verify(mends: isCopying)
             report.progress.end()
-            code = report.tell(place.volume, isJSON: arguments.has("json"))
         } catch {
             report.progress.end()
-            place.end()
+            try? place.end()
             throw error
         }
-        place.end()
-        return code
+        // What is said below is true only after that.
+        try place.end()
+        return report.tell(place.volume, isJSON: arguments.has("json"))
     }
 
     private static func open(_ path: HostPath) throws(CommandFailure) -> HostDirectory {
@@ -110,6 +109,10 @@ private enum ImportCommand {
     private static func refuseOverlap(
         _ path: HostPath, _ source: HostDirectory, _ place: ImportPlace, _ target: HostDirectory
     ) throws(CommandFailure) {
+        // A link in the volume, or another mount, may lead elsewhere.
+        guard (try? target.status().device) == place.entry.deviceNumber else {
+            throw .init(.usage, "the directory that would take the files is not in the volume")
+        }
         let from = (try? path.resolved()) ?? path
         let store = (try? place.entry.source.resolved()) ?? place.entry.source
         if from.isInside(place.entry.mountPoint) {

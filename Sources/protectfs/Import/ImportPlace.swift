@@ -29,7 +29,8 @@ final class ImportPlace {
         }
         let found = try FoundVolume(path)
         let place = try Self.privatePlace(found.bag.volumeID)
-        let mounts = MountLookup.of(volume: path).filter { $0.root == HostPath("/") }
+        // Anyone can make a mount that names this volume as its source.
+        let mounts = MountLookup.of(volume: path).filter { $0.root == HostPath("/") && $0.owner == geteuid() }
         if let mount = mounts.first(where: { $0.mountPoint != place }) {
             (entry, directory, privatePlace) = (mount, mount.mountPoint, nil)
             try Self.requireUnlocked(mount)
@@ -41,7 +42,7 @@ final class ImportPlace {
                 ? arguments.has(option.name) ? [Array("--\(option.name)".utf8)] : []
                 : arguments.all(option.name).map { Array("--\(option.name)=".utf8) + $0.bytes }
         }
-        if let left = MountLookup.of(volume: path).first(where: { $0.mountPoint == place }) {
+        if let left = mounts.first, MountLookup.all().contains(left) {
             if !Self.isUnlocked(left) {
                 let words = secrets.filter { !$0.starts(with: "--accept".utf8) && !$0.starts(with: "--device".utf8) }
                 try Self.run([Array("unlock".utf8)] + words + [Array("--".utf8), place.bytes])
@@ -62,21 +63,28 @@ final class ImportPlace {
         (entry, directory, privatePlace) = (mount, place, place)
     }
 
-    /// The directory for the files: `into` below the one that the user has named. It is made if it is missing.
-    func directory(_ into: HostPath?) throws(CommandFailure) -> HostPath {
+    /// The directory for the files: `into` below the one that the user has named.
+    ///
+    /// - Parameter makes: whether it is made if it is missing.
+    func directory(_ into: HostPath?, makes: Bool) throws(CommandFailure) -> HostPath {
         guard let into else { return directory }
         let parts = into.components
         guard !parts.contains(Array("..".utf8)) else { throw .init(.usage, "--into \(into): must not contain ..") }
         let whole = parts.reduce(directory) { $0.appending(bytes: $1) }
-        do throws(SystemError) { try makeDirectories(whole) } catch {
+        do throws(SystemError) { if makes { try makeDirectories(whole) } } catch {
             throw .init(.failure, "--into \(into): \(error.reason)")
         }
         return whole
     }
 
-    /// Unmounts a private mount.
-    func end() {
-        if let privatePlace { Self.unmount(privatePlace) }
+    /// Unmounts a private mount. Its failure is that of the import, because not everything may be on disk then.
+    func end() throws(CommandFailure) {
+        guard let privatePlace else { return }
+        do throws(CommandFailure) { try Self.run([Array("unmount".utf8), Array("--".utf8), privatePlace.bytes]) } catch
+        {
+            throw .init(error.code, "\(privatePlace): the private mount has not ended; protectfs unmount ends it")
+        }
+        try? FileChange.removeDirectory(privatePlace)
     }
 
     private static func privatePlace(_ volume: VolumeID) throws(CommandFailure) -> HostPath {
@@ -116,6 +124,6 @@ final class ImportPlace {
         }
         if ending == .exited(0) { return }
         guard case .exited(let number) = ending else { throw .init(.failure, "the mount was interrupted") }
-        throw .init(ExitCode(number: number), "nothing was copied, because the volume is not mounted")
+        throw .init(ExitCode(number: number), "the command above has failed, so nothing more is done")
     }
 }

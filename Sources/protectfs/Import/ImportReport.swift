@@ -41,7 +41,7 @@ final class ImportReport {
     init(_ source: HostPath) { self.source = source }
 
     /// Whether something is not in the volume as it is in the source.
-    var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty }
+    var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty || !skipped.isEmpty }
 
     /// An object could not be copied or compared.
     func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
@@ -74,10 +74,14 @@ final class ImportReport {
         if again > 0 { text += ", \(again) copied again" }
         text += "; \(verified) compared and equal, \(bytes) bytes.\n"
         if isIncomplete {
-            text += "The import is incomplete: see the messages above, and give the same command again.\n"
+            let isOnlySkipped = failures.isEmpty && differences.isEmpty
+            text +=
+                isOnlySkipped
+                ? "Everything but what was left out is in the volume: see the messages above.\n"
+                : "The import is incomplete: see the messages above, and give the same command again.\n"
         } else {
             text += """
-                Everything in \(source)\(skipped.isEmpty ? "" : ", but for what was left out,") is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
+                Everything in \(source) is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
                 delete its store. Plain files can stay readable on the disk after they are deleted, in free space, in
                 snapshots and in backups; fstrim(8) or overwriting free space helps on some disks, and only erasing the whole
                 disk on all.

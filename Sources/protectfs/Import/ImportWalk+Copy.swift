@@ -13,8 +13,10 @@ extension ImportWalk {
     func copy() throws(CommandFailure) {
         try begin("copying")
         try copyContents(source, target, [])
-        try attempt([]) { () throws(Errno) in try target.synchronizeStore() }
+        try synchronize()
     }
+
+    private static let mark = Array("\(UnfinishedName.importMark)".utf8)
 
     private func copyContents(
         _ from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName]
@@ -42,18 +44,26 @@ extension ImportWalk {
             do throws(Errno) {
                 try place.to.createDirectory(place.name, mode: 0o700)
                 report.copied += 1
+                try place.to.node(place.name).setAttribute(Self.mark, [], mode: .set)
             } catch {
                 guard error == .EEXIST else { throw error }
                 report.present += 1
             }
             // ENOTDIR if the volume has another object of this name.
-            let to = try place.to.openDirectory(place.name)
+            let to = try openTarget(place)
             both = (try place.from.openDirectory(place.name), to)
         }
         guard let both else { return }
         try copyContents(both.from, both.to, place.path)
         // Not earlier, because a copy into the directory changes its times, and its mode may forbid it.
-        try attempt(place.path) { () throws(Errno) in try takeMetadata(of: both.from, to: both.to, status) }
+        try attempt(place.path) { () throws(Errno) in
+            let isOwn = try both.to.attributeNames().contains(Self.mark)
+            // A directory that somebody else has made stays as open or closed as it is.
+            guard isOwn || replaces else { return }
+            if isOwn { try both.to.removeAttribute(Self.mark) }
+            try takeMetadata(of: both.from, to: both.to, status)
+            if syncsEach { try both.to.synchronize() }
+        }
     }
 
     private func copyObject(_ place: Place, _ status: Status) throws(Errno) {
@@ -146,7 +156,9 @@ extension ImportWalk {
                 try to.truncate(to: 0)
                 continue
             }
-            return try takeMetadata(of: from, to: to, before)
+            try takeMetadata(of: from, to: to, before)
+            if syncsEach { try to.synchronize(dataOnly: false) }
+            return
         }
     }
 
@@ -217,9 +229,10 @@ extension ImportWalk {
         return try directory(ofTarget: path).status(of: name)
     }
 
-    /// Owner, mode, attributes with ACLs, and times, in this order: each changes those before it.
-    private func takeMetadata(of from: BackingNode, to: BackingNode, _ status: Status) throws(Errno) {
-        let now = try to.status()
+    /// Owner, attributes with ACLs, mode, and times, in this order: each changes those before it, and nothing is open to more
+    /// users than in the source at any time.
+    func takeMetadata(of from: BackingNode, to: BackingNode, _ status: Status) throws(Errno) {
+        var now = try to.status()
         if now.owner != status.owner || now.group != status.group {
             do throws(Errno) { try to.setOwner(status.owner, group: status.group) } catch {
                 guard error == .EPERM, geteuid() != 0 else { throw error }
@@ -227,8 +240,8 @@ extension ImportWalk {
                 if now.group != status.group { try? to.setOwner(nil, group: status.group) }
                 report.lose("owners and groups, which need root")
             }
+            now = try to.status()
         }
-        if status.kind != .symlink { try to.setMode(status.mode & 0o7777) }
         let wanted = try attributes(of: from)
         // A new object inherits the default ACL of its directory.
         for name in try attributes(of: to).keys where Self.isACL(name) && wanted[name] == nil {
@@ -241,6 +254,16 @@ extension ImportWalk {
                 report.lose("the attribute \(HostPath(bytes: name)), which the volume or this user cannot set")
             }
         }
+        if status.kind != .symlink { try to.setMode(wantedMode(status, group: now.group, wanted)) }
         try to.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+    }
+
+    /// The mode that the copy gets. What the source allows its group is not allowed to another one, and the bits of a group that
+    /// are the mask of an ACL are not allowed without it.
+    func wantedMode(_ status: Status, group: UInt32, _ attributes: [[UInt8]: [UInt8]]) -> UInt32 {
+        let mode = status.mode & 0o7777
+        let isOtherGroup = group != status.group
+        let hasLostACL = attributes.keys.contains { Self.isACL($0) && refused.contains($0) }
+        return isOtherGroup || hasLostACL ? mode & ~0o2070 : mode
     }
 }

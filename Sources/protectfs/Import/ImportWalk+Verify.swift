@@ -13,6 +13,7 @@ extension ImportWalk {
         self.mends = mends
         try begin("comparing")
         try verifyContents(source, target, [])
+        if mends { try synchronize() }
     }
 
     private func verifyContents(
@@ -31,7 +32,7 @@ extension ImportWalk {
                     return report.differ(place.path, "is of another kind in the volume")
                 }
                 if status.kind == .directory {
-                    let both = (from: try from.openDirectory(place.name), to: try to.openDirectory(place.name))
+                    let both = (from: try from.openDirectory(place.name), to: try openTarget(place))
                     below = both
                     return try compareMetadata(both.from, both.to, status, present, place.path)
                 }
@@ -67,10 +68,11 @@ extension ImportWalk {
             return report.differ(
                 place.path, "has \(present.size) bytes in the volume, and \(status.size) in the source")
         }
-        if let offset = try firstDifference(from, to, status.size) {
-            // A power cut may take contents of a file that looks complete. A file that someone has written has another time.
-            guard mends, !isSecond, present.modified == status.modified, status.links == 1 else {
-                return report.differ(place.path, "differs at byte \(offset)")
+        if let difference = try firstDifference(from, to, status.size) {
+            // A power cut may take contents of a file that looks complete, and leaves zeros. Other bytes were written by somebody.
+            let isLost = difference.isZero && present.modified == status.modified
+            guard mends, isLost || replaces, !isSecond, status.links == 1 else {
+                return report.differ(place.path, "differs at byte \(difference.offset)")
             }
             try make(place, status, mode: .replace)
             report.again += 1
@@ -89,10 +91,11 @@ extension ImportWalk {
         try compareMetadata(from, to, status, present, place.path)
     }
 
-    /// The offset of the first byte that differs. Where both have a hole nothing is read.
+    /// The first byte that differs, and whether the volume has only zeros from there on in what was read. Where both have a hole
+    /// nothing is read.
     private func firstDifference(
         _ from: BackingFile, _ to: BackingFile, _ size: UInt64
-    ) throws(Errno) -> UInt64? {
+    ) throws(Errno) -> (offset: UInt64, isZero: Bool)? {
         var offset: UInt64 = 0
         while offset < size {
             let starts = [
@@ -105,9 +108,10 @@ extension ImportWalk {
                 try Self.read(from, at: start, into: &piece, length),
                 try Self.read(to, at: start, into: &otherPiece, length),
             ]
-            if let short = counts.min(), short < length { return start + UInt64(short) }
+            if let short = counts.min(), short < length { return (start + UInt64(short), false) }
             if piece[..<length] != otherPiece[..<length] {
-                return start + UInt64(zip(piece, otherPiece).prefix { $0 == $1 }.count)
+                let first = zip(piece, otherPiece).prefix { $0 == $1 }.count
+                return (start + UInt64(first), otherPiece[first..<length].allSatisfy { $0 == 0 })
             }
             guard !isInterrupted else { throw .EINTR }
             offset = start + UInt64(length)
@@ -129,21 +133,29 @@ extension ImportWalk {
     }
 
     private func compareMetadata(
-        _ from: BackingNode, _ to: BackingNode, _ status: Status, _ present: Status, _ path: [EntryName]
+        _ from: BackingNode, _ to: BackingNode, _ status: Status, _ present: Status, _ path: [EntryName],
+        isSecond: Bool = false
     ) throws(Errno) {
         var wrong: [String] = []
-        // Only root may set this bit for a group that is not one of its own.
-        let kept: UInt32 = geteuid() != 0 && status.group != present.group ? ~0o2000 : ~0
-        if status.kind != .symlink, status.mode & kept != present.mode & kept { wrong.append("mode") }
+        let (one, other) = (try attributes(of: from), try attributes(of: to))
+        if status.kind != .symlink, wantedMode(status, group: present.group, one) != present.mode & 0o7777 {
+            wrong.append("mode")
+        }
         if geteuid() == 0, status.owner != present.owner || status.group != present.group { wrong.append("owner") }
         if status.modified != present.modified { wrong.append("time of change") }
-        let (one, other) = (try attributes(of: from), try attributes(of: to))
         // The volume may have more, such as the label of a security module.
-        for (name, value) in one where other[name] != value { wrong.append("attribute \(HostPath(bytes: name))") }
+        for (name, value) in one where other[name] != value && !refused.contains(name) {
+            wrong.append("attribute \(HostPath(bytes: name))")
+        }
         for name in other.keys where Self.isACL(name) && one[name] == nil { wrong.append("an ACL that it adds") }
-        guard wrong.isEmpty else {
+        guard !wrong.isEmpty else {
+            report.verified += 1
+            return
+        }
+        guard mends, replaces, !isSecond else {
             return report.differ(path, "differs in \(wrong.sorted().joined(separator: ", "))")
         }
-        report.verified += 1
+        try takeMetadata(of: from, to: to, status)
+        try compareMetadata(from, to, status, try to.status(), path, isSecond: true)
     }
 }

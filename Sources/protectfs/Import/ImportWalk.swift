@@ -39,6 +39,11 @@ final class ImportWalk {
     let replaces: Bool
     let report: ImportReport
     let sourceDevice: UInt64
+    /// The volume's directory. A mount does not pass syncfs(2) on, so it is synced itself.
+    private let store: HostDirectory
+    /// Whether the store needs each file and directory to be synced itself.
+    let syncsEach: Bool
+    private let device: UInt64
     private let interruption: Interruption
     /// Where the first name of an object with several is in the volume.
     var links: [Identity: [EntryName]] = [:]
@@ -56,18 +61,27 @@ final class ImportWalk {
     private var doing = ""
 
     init(
-        from source: HostDirectory, to target: HostDirectory, rules: ImportRules, replaces: Bool, report: ImportReport,
-        interruption: Interruption
+        from source: HostDirectory, to target: HostDirectory, store: HostDirectory, rules: ImportRules, replaces: Bool,
+        report: ImportReport, interruption: Interruption
     ) throws(CommandFailure) {
         self.source = source
         self.target = target
         self.rules = rules
         self.replaces = replaces
         self.report = report
+        self.store = store
+        syncsEach = !store.syncsWhole
         self.interruption = interruption
         ProcessHardening.raiseOpenFiles()
-        do throws(Errno) { sourceDevice = try source.status().device } catch {
+        do throws(Errno) {
+            let status = try source.status()
+            guard Self.isReadable(status) else { throw .EACCES }
+            sourceDevice = status.device
+        } catch {
             throw .init(.failure, "the source cannot be read: \(SystemError.reason(of: error.rawValue))")
+        }
+        do throws(Errno) { device = try target.status().device } catch {
+            throw .init(.failure, "the volume cannot be used: \(SystemError.reason(of: error.rawValue))")
         }
         do throws(Errno) { try target.lock(exclusive: true) } catch {
             throw error == .EAGAIN
@@ -123,6 +137,21 @@ final class ImportWalk {
         )
     }
 
+    /// Makes everything durable that was copied. Not the mount alone: the kernel does not pass syncfs(2) on to a daemon.
+    func synchronize() throws(CommandFailure) {
+        try attempt([]) { () throws(Errno) in
+            try target.synchronizeStore()
+            try store.synchronizeStore()
+        }
+    }
+
+    /// Opens a directory of the volume. EXDEV if something else is mounted there.
+    func openTarget(_ place: Place) throws(Errno) -> BackingDirectory {
+        let directory = try place.to.openDirectory(place.name)
+        guard try directory.status().device == device else { throw .EXDEV }
+        return directory
+    }
+
     /// Whether a signal has asked to end. EINTR says so.
     var isInterrupted: Bool { interruption.isAsked }
 
@@ -134,20 +163,33 @@ final class ImportWalk {
 
     // MARK: Objects
 
+    /// The entries of a directory of the source. What is missing in them is reported.
+    private func entries(of from: BackingDirectory, _ path: [EntryName]) -> [DirectoryEntry] {
+        do throws(Errno) {
+            if try (from as? HostDirectory)?.hasUnusableNames() ?? false {
+                report.fail(
+                    path, "has names of more than 255 bytes, which Linux programs cannot use; rename these files")
+            }
+            return try from.entries()
+        } catch {
+            report.fail(path, Self.reason(error))
+            return []
+        }
+    }
+
     /// Calls `body` with every object of a directory that is to be copied. What cannot be copied is reported.
     func forEach(
         in from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName],
         _ body: (Place, Status) throws(CommandFailure) -> Void
     ) throws(CommandFailure) {
-        let entries: [DirectoryEntry]
-        do throws(Errno) { entries = try from.entries() } catch { return report.fail(path, Self.reason(error)) }
-        for entry in entries {
+        for entry in entries(of: from, path) {
             try checkInterruption()
             let place = Place(from: from, to: to, name: entry.name, path: path + [entry.name])
             let status: Status
             do throws(Errno) { status = try from.status(of: entry.name) } catch {
-                // It was removed while the source was listed.
-                if error != .ENOENT { report.fail(place.path, Self.reason(error)) }
+                // It may have been removed while the source was listed. Some network file systems list what nobody can open.
+                let isListed = error != .ENOENT || (try? from.entries())?.contains { $0.name == entry.name } ?? true
+                if isListed { report.fail(place.path, Self.reason(error)) }
                 continue
             }
             if status.device != sourceDevice {
@@ -197,7 +239,9 @@ final class ImportWalk {
     static func reason(_ error: Errno) -> String { SystemError.reason(of: error.rawValue) }
 
     /// Names of attributes that belong to a mount of protectfs, not to the object.
-    private static let own = ["\(AttributeName.protection)", "\(AttributeName.ownPrefix)"].map { Array($0.utf8) }
+    private static let own = [
+        "\(AttributeName.protection)", "\(AttributeName.ownPrefix)", "\(UnfinishedName.importMark)",
+    ].map { Array($0.utf8) }
 
     /// Whether an attribute holds an ACL, which decides who may use the object.
     static func isACL(_ name: [UInt8]) -> Bool {
@@ -212,7 +256,7 @@ final class ImportWalk {
             if error == .EOPNOTSUPP || error == .ENOSYS { return [:] }
             throw error
         }
-        for name in names where !Self.own.contains(where: name.starts) && !refused.contains(name) {
+        for name in names where !Self.own.contains(where: name.starts) {
             do throws(Errno) { found[name] = try node.attribute(name) } catch {
                 switch error {
                 // It was removed meanwhile.

@@ -208,6 +208,7 @@ extension SecretService {
         let label = properties[key: Self.itemInterface + ".Label"]?.text ?? ""
         let given = properties[key: Self.itemInterface + ".Attributes"] ?? .attributes([:])
         guard let texts = given.attributes else { throw .invalidArguments("attributes are text") }
+        try requireMount()
         var made: SecretItem?
         try ServiceSecret.read(call) { (secret, contentType) throws(DBusError) in
             let replaces = try call.argument().bool == true

@@ -97,8 +97,18 @@ final class SecretService {
     var state: VolumeState {
         guard let bytes = try? ExtendedAttribute.read("\(AttributeName.state)", of: mount.mountPoint),
             let state = VolumeState(attributeValue: String(decoding: bytes, as: UTF8.self))
-        else { return told }
+        else { return isMounted ? told : .locked }
         return state
+    }
+
+    /// Whether the volume is still mounted. A lazy unmount leaves the plain directory there, and its daemon running.
+    private var isMounted: Bool {
+        (try? FileStatus.read(mount.mountPoint)).map { UInt64($0.st_dev) == mount.deviceNumber } ?? false
+    }
+
+    /// Refuses to write where the volume is not: a secret would be stored in plaintext below it.
+    func requireMount() throws(DBusError) {
+        guard isMounted else { throw .isLocked }
     }
 
     /// Whether secrets of a class cannot be read in a state.
@@ -176,6 +186,7 @@ final class SecretService {
 
     /// Replaces an item by `changed`, with its present secret.
     func change(_ item: SecretItem, to changed: SecretItem) throws(DBusError) {
+        try requireMount()
         try SecretError.explained { () throws(SecretError) in
             try store.update(item, to: changed, secret: try store.secret(of: item))
         }

@@ -177,14 +177,16 @@ def test_differences(environment):
     """Nothing is replaced without --replace, and each kind of difference is found."""
     source, volume = environment.new_path("source"), environment.volume()
     os.mkdir(source)
-    for name in ("bytes", "length", "mode", "time", "attribute", "gone", "same"):
+    for name in ("bytes", "edited", "length", "mode", "time", "attribute", "gone", "same"):
         write_file(f"{source}/{name}", b"content of " + name.encode())
         os.setxattr(f"{source}/{name}", "user.note", b"1")
     importing(volume, source)
     mount = environment.mount(volume)
-    times = os.stat(mount / "bytes")
-    write_file(mount / "bytes", b"Content of bytes", os.O_TRUNC)
-    os.utime(mount / "bytes", ns=(times.st_atime_ns, times.st_mtime_ns))
+    # What a power cut takes leaves zeros, under the old time; "edited" is somebody's work, under the old time as well.
+    for name, content in (("bytes", bytes(len(b"content of bytes"))), ("edited", b"Content of edited")):
+        times = os.stat(mount / name)
+        write_file(mount / name, content, os.O_TRUNC)
+        os.utime(mount / name, ns=(times.st_atime_ns, times.st_mtime_ns))
     write_file(mount / "length", b"short", os.O_TRUNC)
     os.chmod(mount / "mode", 0o700)
     os.utime(mount / "time", (1, 1))
@@ -192,7 +194,7 @@ def test_differences(environment):
     os.unlink(mount / "gone")
     done = importing(volume, source, "--verify-only", "--json", place=mount.path, ok=False)
     found = json.loads(done.stdout)
-    environment.cell("--verify-only", (1, False, ["attribute", "bytes", "gone", "length", "mode", "time"]),
+    environment.cell("--verify-only", (1, False, ["attribute", "bytes", "edited", "gone", "length", "mode", "time"]),
                      (done.returncode, found["complete"], sorted(os.path.basename(one["path"]) for one in found["differences"])))
     environment.cell("nothing was changed", b"short", read_file(mount / "length"))
     done = importing(volume, source, "--json", place=mount.path, ok=False)
@@ -201,10 +203,32 @@ def test_differences(environment):
                      (done.returncode, sorted(os.path.basename(one["path"]) for one in found["failures"])))
     environment.cell("what was lost is copied again", b"content of bytes", read_file(mount / "bytes"))
     environment.cell("what someone wrote stays", b"short", read_file(mount / "length"))
-    for name in ("mode", "attribute"):
-        os.utime(mount / name, (1, 1))
+    environment.cell("what someone wrote under the old time stays", b"Content of edited", read_file(mount / "edited"))
     found = json.loads(importing(volume, source, "--replace", "--json", place=mount.path).stdout)
     environment.cell("with --replace", (True, []), (found["complete"], differences(source, mount.path)))
+    mount.unmount()
+
+
+def test_nothing_is_opened(environment):
+    """A directory that is there stays as closed as it is, and what lies outside of the volume is not a target."""
+    source, volume = environment.new_path("source"), environment.volume()
+    os.makedirs(source + "/private/below", 0o755)
+    write_file(source + "/private/new", b"new")
+    mount = environment.mount(volume)
+    os.mkdir(mount / "private", 0o700)
+    write_file(mount / "private/kept", b"kept")
+    done = importing(volume, source, "--json", place=mount.path, ok=False)
+    found = json.loads(done.stdout)
+    environment.cell("the directory stays closed, and is named", (0o40700, 1, ["private"]),
+                     (os.stat(mount / "private").st_mode, done.returncode,
+                      [os.path.basename(one["path"]) for one in found["differences"]]))
+    environment.cell("no mark is left", [], os.listxattr(mount / "private/below"))
+    elsewhere = environment.new_path("elsewhere")
+    os.mkdir(elsewhere)
+    os.symlink(elsewhere, mount / "link")
+    for words in (["--into", "link"], ["--into", "missing", "--verify-only"]):
+        environment.cell(f"{words}: refused", True, importing(volume, source, *words, place=mount.path, ok=False).returncode in (1, 2))
+    environment.cell("nothing was copied or made", ([], False), (os.listdir(elsewhere), os.path.exists(mount / "missing")))
     mount.unmount()
 
 

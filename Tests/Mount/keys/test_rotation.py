@@ -239,6 +239,38 @@ def test_damaged_header(environment):
     mount.unmount()
 
 
+def test_an_older_keybag_is_not_put_back(environment):
+    """An export from before a rotation does not replace the keybag, which alone has the keys of what was written since."""
+    volume = environment.volume()
+    old = environment.new_path("old")
+    protectfs("keybag", "export", volume.path, old, env=volume.environment)
+    mount = environment.mount(volume)
+    write_file(mount / "file", b"content")
+    mount.unmount()
+    take_code(environment, volume, rotate(volume))
+    for words in ([], ["--accept-keybag"]):
+        done = protectfs("keybag", "import", *words, "--passphrase-file", volume.passphrase_file, volume.path, old,
+                         env=volume.environment, ok=False)
+        environment.cell(f"import {words}", (4, True), (done.returncode, bool(done.stderr)))
+    mount = environment.mount(volume)
+    environment.cell("reads", b"content", read_file(mount / "file"))
+    mount.unmount()
+
+
+def test_recipients(environment):
+    """A recipient keeps the volume: their public half is enough for the new keys."""
+    volume = environment.volume()
+    key = environment.new_path("key")
+    protectfs("recipient", "new", key, env=volume.environment)
+    protectfs("slot", "add", "--recipient", key, "--label", "escrow", "--passphrase-file", volume.passphrase_file, volume.path,
+              env=volume.environment)
+    take_code(environment, volume, rotate(volume))
+    done = protectfs("slot", "test", "--recipient-key", key, volume.path, env=volume.environment, ok=False)
+    environment.cell("opens", 0, done.returncode)
+    listed = protectfs("slot", "list", "--json", volume.path, env=volume.environment).stdout
+    environment.cell("its label", 1, listed.count('"escrow"'))
+
+
 def test_slots(environment):
     """A slot whose secret is not given is dropped only if that is said."""
     volume = environment.volume()
