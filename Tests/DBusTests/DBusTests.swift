@@ -191,15 +191,17 @@ import Testing
 }
 
 extension DBusValue {
-    /// Values of each type.
-    fileprivate static let all: [DBusValue] = [
-        .byte(255), .bool(true), .int16(-2), .uint16(65535), .int32(-3), .uint32(.max), .int64(.min), .uint64(.max),
-        .double(0.5), .string("grüße"), .path("/a/b"), .signature("a{sv}"), .bytes([0, 1, 255]), .bytes([]),
-        .strings(["one", ""]), .strings([]), .array(of: "(ib)", [.structure([.int32(1), .bool(false)])]),
-        .array(of: "as", [.strings(["x"]), .strings([])]),
-        .structure([.string("s"), .structure([.byte(1)])]),
-        .dictionary(key: "s", value: "a{us}", [.init(.string("k"), .dictionary(key: "u", value: "s", []))]),
-        .properties([("a", .bool(true)), ("b", .strings(["c"])), ("d", .variant(.byte(1)))]),
-        .variant(.structure([.int64(5)])),
-    ]
+    /// Values of each type. New ones each time: the leak checker does not find what only a global value holds.
+    fileprivate static var all: [DBusValue] {
+        [
+            .byte(255), .bool(true), .int16(-2), .uint16(65535), .int32(-3), .uint32(.max), .int64(.min), .uint64(.max),
+            .double(0.5), .string("grüße"), .path("/a/b"), .signature("a{sv}"), .bytes([0, 1, 255]), .bytes([]),
+            .strings(["one", ""]), .strings([]), .array(of: "(ib)", [.structure([.int32(1), .bool(false)])]),
+            .array(of: "as", [.strings(["x"]), .strings([])]),
+            .structure([.string("s"), .structure([.byte(1)])]),
+            .dictionary(key: "s", value: "a{us}", [.init(.string("k"), .dictionary(key: "u", value: "s", []))]),
+            .properties([("a", .bool(true)), ("b", .strings(["c"])), ("d", .variant(.byte(1)))]),
+            .variant(.structure([.int64(5)])),
+        ]
+    }
 }
