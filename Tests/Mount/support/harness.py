@@ -106,8 +106,9 @@ def mount_table():
     return rows
 
 
-def daemons(mark, inherited=False):
-    """PIDs of protectfs processes that have mark in an argument; where asked, and allowed, in their environment too."""
+def daemons(mark, inherited=False, command=None):
+    """PIDs of protectfs processes that have mark in an argument; where asked, and allowed, in their environment too. Where asked,
+    only those that run this command."""
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -121,7 +122,8 @@ def daemons(mark, inherited=False):
                 name = file.read().strip()
         except OSError:
             continue
-        if name == "protectfs" and any(mark.encode() in word for word in words):
+        runs = command is None or words[1:2] == [command.encode()]
+        if name == "protectfs" and runs and any(mark.encode() in word for word in words):
             found.append(int(entry))
     return found
 
@@ -183,7 +185,8 @@ class Mount:
 
     @property
     def pid(self):
-        found = daemons(self.path)
+        # Others may run a command on the mount right now.
+        found = daemons(self.path, command="mount")
         assert len(found) == 1, f"daemons of {self.path}: {found}"
         return found[0]
 
