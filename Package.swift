@@ -1,7 +1,14 @@
 // swift-tools-version: 6.3
 // The house: every module uses only modules above it in this list.
-import Glibc
 import PackageDescription
+
+#if canImport(Glibc)
+    import Glibc
+#elseif canImport(Musl)
+    import Musl
+#elseif canImport(Darwin)
+    import Darwin
+#endif
 
 let strict: [SwiftSetting] = [
     .strictMemorySafety(),
@@ -38,6 +45,8 @@ let libraries: [Target] = [
     .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("crypto")]),
     .target(name: "CLinuxShim"),
     .target(name: "CConnectionGuard"),
+    .target(name: "CFido2"),
+    .target(name: "CLibrary", swiftSettings: strict),
 ]
 
 // Only examples use it, and only where its header is: nothing else needs the package. Named as Apple's module is.
@@ -54,36 +63,50 @@ let testSupport: [Target] = [
 ]
 
 let modules: [[Target]] = [
-    module("HostSystem", uses: ["CLinuxShim"]),
+    module("HostSystem", uses: ["CLibrary", "CLinuxShim"]),
     module("VolumeFormat"),
     module(
         "SodiumKit",
-        uses: ["CSodium", "COpenSSL"] + cipherLibraries.map(\.name) + ["CLinuxShim", "HostSystem", "VolumeFormat"]),
+        uses: ["CLibrary", "CSodium", "COpenSSL"] + cipherLibraries.map(\.name) + [
+            "CLinuxShim", "HostSystem", "VolumeFormat",
+        ]),
     module("PassphraseStrength", uses: ["CZxcvbn", "SodiumKit"]),
     module("Keybag", uses: ["SodiumKit", "VolumeFormat", "HostSystem"], tests: ["TestSupport"]),
-    module("BackingStore", uses: ["CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),
+    module("BackingStore", uses: ["CLibrary", "CLinuxShim", "HostSystem"], tests: ["MemoryStore"]),
     module(
         "ProtectedVolume",
-        uses: ["Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
+        uses: ["CLibrary", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem"],
         tests: ["TestSupport", "MemoryStore"]),
-    module("FuseBridge", uses: ["CFuse3", "CLinuxShim", "HostSystem"]),
+    module("FuseBridge", uses: ["CFuse3", "CLibrary", "CLinuxShim", "HostSystem"]),
     module(
         "FuseFrontend",
         uses: [
-            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem",
+            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem", "CLibrary",
         ],
         tests: ["MemoryStore"]),
-    module("Control", uses: ["Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
-    module("DBus", uses: ["CSystemd", "HostSystem"]),
-    module("SecretStore", uses: ["SodiumKit", "VolumeFormat", "HostSystem"]),
+    module("Control", uses: ["CLibrary", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
+    module("SecurityKey", uses: ["CFido2", "CLibrary", "SodiumKit", "VolumeFormat", "HostSystem"]),
+    module("DBus", uses: ["CLibrary", "CSystemd", "HostSystem"]),
+    module("SecretStore", uses: ["CLibrary", "SodiumKit", "VolumeFormat", "HostSystem"]),
+]
+
+// For programs that steer mounts: windows, agents, the agent of this package. It needs no Foundation.
+let control: [Target] = [
+    .target(
+        name: "VolumeControl",
+        dependencies: ["CLibrary", "Control", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem"],
+        swiftSettings: strict),
+    .executableTarget(
+        name: "porting-control", dependencies: ["VolumeControl"], path: "Tests/Porting/Control", swiftSettings: strict),
 ]
 
 let command: [Target] = [
     .executableTarget(
         name: "protectfs",
         dependencies: [
-            "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume",
-            "HostSystem", "FuseBridge", "FuseFrontend", "Control", "DBus", "SecretStore", "PassphraseStrength",
+            "CLibrary", "CLinuxShim", "CConnectionGuard", "SodiumKit", "VolumeFormat", "Keybag", "BackingStore",
+            "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
+            "SecurityKey", "SecretStore", "PassphraseStrength",
         ],
         swiftSettings: strict)
 ]
@@ -93,7 +116,8 @@ let formatVectors: [Target] = [
     .testTarget(
         name: "FormatVectorsTests",
         dependencies: [
-            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore", "Control",
+            "SodiumKit", "VolumeFormat", "Keybag", "BackingStore", "ProtectedVolume", "HostSystem", "MemoryStore",
+            "Control",
         ],
         swiftSettings: strict)
 ]
@@ -101,14 +125,14 @@ let formatVectors: [Target] = [
 // For programs: Foundation is allowed in these, and nowhere else.
 let programLibraries: [[Target]] = [
     [.target(name: "PlainFoundation", swiftSettings: strict)],
-    module("FileProtection", uses: ["CLinuxShim", "PlainFoundation", "VolumeFormat", "HostSystem"]),
+    module("FileProtection", uses: ["CLibrary", "CLinuxShim", "PlainFoundation", "VolumeFormat", "HostSystem"]),
 ]
 
 // Lists a program's files that import Foundation past FileProtection: `swift package check-imports`.
 let importCheck: [Target] =
     module("ImportCheck") + [
         .executableTarget(
-            name: "check-imports", dependencies: ["ImportCheck", "HostSystem"], path: "Sources/CheckImports",
+            name: "check-imports", dependencies: ["ImportCheck", "CLibrary", "HostSystem"], path: "Sources/CheckImports",
             swiftSettings: strict),
         .plugin(
             name: "CheckImports",
@@ -120,7 +144,7 @@ let importCheck: [Target] =
 
 // The application object of UIKit, examples, and what drives the library's view of a mount's state in the mount tests.
 let stateLibraries: [Target] = [
-    .target(name: "UIKitCompat", dependencies: ["FileProtection"], swiftSettings: strict)
+    .target(name: "UIKitCompat", dependencies: ["FileProtection", "HostSystem", "PlainFoundation"], swiftSettings: strict)
 ]
 let statePrograms: [Target] = [
     .executableTarget(
@@ -135,7 +159,8 @@ let statePrograms: [Target] = [
     .executableTarget(
         name: "porting-kills", dependencies: ["FileProtection"], path: "Tests/Porting/Kills", swiftSettings: strict),
     .executableTarget(
-        name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/Porting/Pitfalls", swiftSettings: strict
+        name: "porting-pitfalls", dependencies: ["FileProtection"], path: "Tests/Porting/Pitfalls",
+        swiftSettings: strict
     ),
     .executableTarget(
         name: "porting-state", dependencies: ["UIKitCompat"], path: "Tests/Porting/State", swiftSettings: strict),
@@ -158,16 +183,32 @@ let porting: [Target] = [
         name: "porting-examples", dependencies: ["UIKitCompat"] + database.map { .byName(name: $0.name) },
         path: "Tests/Porting/Examples",
         exclude: database.isEmpty ? ["Example12Database.swift"] : [],
-        swiftSettings: plain + (database.isEmpty ? [] : [.define("SQLITE")]))
+        swiftSettings: plain + (database.isEmpty ? [] : [.define("SQLITE")])),
+    // Programs in the manner of libraries for caches, logs, downloads and archives.
+    .executableTarget(
+        name: "porting-libraries", dependencies: ["FileProtection"], path: "Tests/Porting/Libraries",
+        swiftSettings: plain),
+    // Times of writes, for mount-scripts/measure/write-costs.
+    .executableTarget(
+        name: "porting-write-costs", dependencies: ["FileProtection", "PlainFoundation"],
+        path: "Tests/Porting/WriteCosts", swiftSettings: plain),
+    // What Foundation on Linux does by itself.
+    .executableTarget(name: "porting-linux", path: "Tests/Porting/Linux", swiftSettings: plain),
+    .executableTarget(
+        name: "porting-application", dependencies: ["UIKitCompat"], path: "Tests/Porting/Application",
+        swiftSettings: plain),
 ]
 
-// The keychain's names over SecretStore. `porting-keychain` is what the mount tests run.
+// The keychain's names over SecretStore. `porting-keychain` and `porting-wrapper` are what the mount tests run.
 let secrets: [Target] = [
     .target(
         name: "Secrets", dependencies: ["SecretStore", "SodiumKit", "VolumeFormat", "HostSystem"],
         swiftSettings: strict),
     .executableTarget(
         name: "porting-keychain", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Keychain"),
+    .executableTarget(
+        name: "porting-wrapper", dependencies: ["Secrets", "FileProtection"], path: "Tests/Porting/Wrapper",
+        swiftSettings: plain),
 ]
 
 let package = Package(
@@ -177,9 +218,11 @@ let package = Package(
         .library(name: "FileProtection", targets: ["FileProtection"]),
         .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
         .library(name: "Secrets", targets: ["Secrets"]),
+        .library(name: "VolumeControl", targets: ["VolumeControl"]),
         .plugin(name: "CheckImports", targets: ["CheckImports"]),
     ],
-    targets: libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + formatVectors + command
+    targets: libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + control + formatVectors
+        + command
         + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
         + importCheck,
     swiftLanguageModes: [.v6])

@@ -179,6 +179,10 @@ open class BackingDirectory: BackingNode, @unchecked Sendable {
     /// directory must be synchronized. F2FS leaves empty symlinks after a crash.
     open var keepsNewLinks: Bool { keepsOrder }
 
+    /// True if a list of attributes is complete. Linux leaves `trusted.*` out of lists for who may not administrate the system
+    /// (xattr(7)).
+    open var listsAllAttributes: Bool { true }
+
     /// True if `synchronizeStore` makes everything durable. If it is false, every changed file and directory must be
     /// synchronized itself.
     open var syncsWhole: Bool { true }

@@ -1,7 +1,7 @@
 // Lists a directory of the host with getdents64(2), in one buffer and without DIR.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 package import HostSystem
 
 extension HostDirectory {

@@ -1,7 +1,7 @@
 // A directory of the host's file system, held by a descriptor. Its entries are never accessed by path.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 public import HostSystem
 import Synchronization
 
@@ -24,7 +24,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     /// Opens a directory by the path that the user typed. Only this call follows symlinks.
     public static func open(path: String) throws(Errno) -> HostDirectory {
         let flags = flags & ~pfs_O_NOFOLLOW
-        return HostDirectory(HostObject(taking: try retrying { unsafe Glibc.open(path, flags) }))
+        return HostDirectory(HostObject(taking: try retrying { unsafe CLibrary.open(path, flags) }))
     }
 
     /// The same directory with a quota. `quota` counts everything that is opened through it.
@@ -58,6 +58,14 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     public override var keepsOrder: Bool { type.keepsOrder }
 
     public override var keepsNewLinks: Bool { type.keepsNewLinks }
+
+    public override var listsAllAttributes: Bool {
+        // The capability counts in the first user namespace, which maps every number.
+        guard Credentials(of: getpid())?.has(.administrate) ?? false,
+            let map = try? readFile(HostPath("/proc/self/uid_map"))
+        else { return false }
+        return String(decoding: map, as: UTF8.self).contains("4294967295")
+    }
 
     public override var keepsIdentity: Bool { type.keepsIdentity }
 
@@ -136,11 +144,9 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     /// Opens an immutable file for the handles that only read and share it. The kernel refuses writes to it all the same.
     private func openImmutable(_ name: EntryName) throws(Errno) -> BackingFile {
         let reader = try open(name.terminated, FileAccess.readOnly.flags | pfs_O_NOFOLLOW, for: fileUse)
-        let flags = try reader.flags().intersection(.settable)
-        guard flags.contains(.immutable) else { throw .EPERM }
-        try reader.setFlags(flags.subtracting(.immutable))
-        defer { try? reader.setFlags(flags) }
-        return HostFile(try open(name.terminated, FileAccess.readWrite.flags | pfs_O_NOFOLLOW, for: fileUse))
+        return try reader.withoutImmutable { () throws(Errno) in
+            HostFile(try open(name.terminated, FileAccess.readWrite.flags | pfs_O_NOFOLLOW, for: fileUse))
+        }
     }
 
     public override func createFile(_ name: EntryName, mode: UInt32) throws(Errno) -> BackingFile {
@@ -209,7 +215,9 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     // MARK: Entries by name
 
     public override func status(of name: EntryName) throws(Errno) -> Status {
-        try HostObject.status(name.terminated, in: host.number)
+        try host.withOwnerAccess(0o100) { () throws(Errno) in
+            try HostObject.status(name.terminated, in: host.number)
+        }
     }
 
     // MARK: Changing entries
@@ -227,13 +235,15 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func readSymlink(_ name: EntryName) throws(Errno) -> [UInt8] {
         var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
-        let length = try retrying {
-            unsafe withCString(name.terminated) { name in
-                unsafe target.withUnsafeMutableBytes { buffer in
-                    unsafe buffer.baseAddress.map {
-                        unsafe readlinkat(
-                            host.number, name, $0.assumingMemoryBound(to: CChar.self), buffer.count)
-                    } ?? -1
+        let length = try host.withOwnerAccess(0o100) { () throws(Errno) in
+            try retrying {
+                unsafe withCString(name.terminated) { name in
+                    unsafe target.withUnsafeMutableBytes { buffer in
+                        unsafe buffer.baseAddress.map {
+                            unsafe readlinkat(
+                                host.number, name, $0.assumingMemoryBound(to: CChar.self), buffer.count)
+                        } ?? -1
+                    }
                 }
             }
         }

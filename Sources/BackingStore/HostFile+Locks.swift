@@ -1,7 +1,7 @@
 // Locks on files of the host that belong to an open file description (fcntl(2), "open file description locks").
 
+import CLibrary
 import CLinuxShim
-import Glibc
 internal import HostSystem
 
 extension HostFile {

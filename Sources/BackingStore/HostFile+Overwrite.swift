@@ -1,7 +1,7 @@
 // Overwrites a file of the host so that its old bytes are removed from the disk, and reports when that is not certain.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import HostSystem
 
 extension HostFile {
@@ -44,7 +44,8 @@ extension HostFile {
     private func readDirectly(_ count: Int) throws(Errno) -> [UInt8] {
         let direct = HostFile(
             HostObject(
-                taking: try retrying { unsafe Glibc.open(host.magicPath, FileAccess.readOnly.flags | pfs_O_DIRECT) }))
+                taking: try retrying { unsafe CLibrary.open(host.magicPath, FileAccess.readOnly.flags | pfs_O_DIRECT) })
+        )
         // Offset, length and address are multiples of a unit that suits every disk.
         let unit = 64 << 10
         let room = (count + unit - 1) / unit * unit

@@ -1,7 +1,7 @@
 // Looks at objects of the daemon's own mount, and makes the kernel write back the dirty pages of a file.
 
+internal import CLibrary
 internal import CLinuxShim
-internal import Glibc
 public import HostSystem
 
 extension HostFile {
@@ -16,7 +16,7 @@ extension HostDirectory {
     /// The directory at `path`, following symlinks, only to look at what is below. inotify(7) does not tell of it (O_PATH).
     public static func find(path: String) throws(Errno) -> HostDirectory {
         let flags = pfs_O_PATH | pfs_O_DIRECTORY | O_CLOEXEC
-        return HostDirectory(HostObject(taking: try retrying { unsafe Glibc.open(path, flags) }, isPath: true))
+        return HostDirectory(HostObject(taking: try retrying { unsafe CLibrary.open(path, flags) }, isPath: true))
     }
 
     /// The object at `path`, relative to this directory. Does not follow symlinks, and inotify(7) does not tell of it.
@@ -34,7 +34,7 @@ extension HostDirectory {
         try checkIsFile(status.kind)
         guard status.inode == inode else { throw .ESTALE }
         return HostFile(
-            HostObject(taking: try retrying { unsafe Glibc.open(found.magicPath, FileAccess.readOnly.flags) }))
+            HostObject(taking: try retrying { unsafe CLibrary.open(found.magicPath, FileAccess.readOnly.flags) }))
     }
 
     private func object(at path: [[UInt8]]) throws(Errno) -> HostObject {

@@ -1,7 +1,7 @@
 // A regular file of the host's file system.
 
+package import CLibrary
 import CLinuxShim
-package import Glibc
 public import HostSystem
 
 /// An open regular file of the host.

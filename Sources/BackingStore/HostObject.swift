@@ -1,7 +1,7 @@
 // An object of the host, held by its descriptor, with the calls that every kind of object has.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 package import HostSystem
 
 /// Repeats a call while it fails with EINTR. The call returns -1 and sets errno on failure.
@@ -66,12 +66,18 @@ final class HostObject: BackingObject, @unchecked Sendable {
 
     /// The status of an entry of `directory`; of `directory` itself if the name is empty. `name` ends in a zero byte.
     static func status(_ name: [UInt8], in directory: Int32) throws(Errno) -> Status {
-        var result = pfs_status()
-        _ = try retryingShim { unsafe withCString(name) { unsafe pfs_status(directory, $0, &result) } }
-        return Status(result)
+        try OwnerAccess.reading { () throws(Errno) in
+            var result = pfs_status()
+            _ = try retryingShim { unsafe withCString(name) { unsafe pfs_status(directory, $0, &result) } }
+            return Status(result)
+        }
     }
 
     override func setMode(_ mode: UInt32) throws(Errno) {
+        try OwnerAccess.changing { () throws(Errno) in try setModeNow(mode) }
+    }
+
+    private func setModeNow(_ mode: UInt32) throws(Errno) {
         guard isPath else {
             _ = try retrying { fchmod(number, mode) }
             return
@@ -98,6 +104,12 @@ final class HostObject: BackingObject, @unchecked Sendable {
     }
 
     override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] {
+        // An ACL is a part of the mode.
+        guard name.starts(with: "system.".utf8) else { return try attributeNow(name) }
+        return try OwnerAccess.reading { () throws(Errno) in try attributeNow(name) }
+    }
+
+    private func attributeNow(_ name: [UInt8]) throws(Errno) -> [UInt8] {
         try withOwnerAccess(0o400) { () throws(Errno) in
             try unsafe growing { (value: UnsafeMutableRawPointer, room: Int) in
                 unsafe withName(name) { name in
@@ -112,6 +124,22 @@ final class HostObject: BackingObject, @unchecked Sendable {
     }
 
     override func setFlags(_ flags: InodeFlags) throws(Errno) {
+        try flagChanges.withLock { (_) throws(Errno) in try setFlagsNow(flags) }
+    }
+
+    /// Runs `body` while the object is not immutable.
+    /// - Throws: EPERM if it was not immutable before.
+    func withoutImmutable<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
+        try flagChanges.withLock { (_) throws(Errno) in
+            let flags = try self.flags().intersection(.settable)
+            guard flags.contains(.immutable) else { throw .EPERM }
+            try setFlagsNow(flags.subtracting(.immutable))
+            defer { try? setFlagsNow(flags) }
+            return try body()
+        }
+    }
+
+    private func setFlagsNow(_ flags: InodeFlags) throws(Errno) {
         let others = try self.flags().subtracting(.settable)
         _ = try retryingShim { pfs_set_inode_flags(number, others.union(flags).rawValue) }
     }
@@ -131,6 +159,13 @@ final class HostObject: BackingObject, @unchecked Sendable {
             case .create: Int32(XATTR_CREATE)
             case .replace: Int32(XATTR_REPLACE)
             }
+        // An ACL is a part of the mode.
+        try OwnerAccess.changing(if: name.starts(with: "system.".utf8)) { () throws(Errno) in
+            try setAttributeNow(name, value, flags)
+        }
+    }
+
+    private func setAttributeNow(_ name: [UInt8], _ value: [UInt8], _ flags: Int32) throws(Errno) {
         try withOwnerAccess(0o200) { () throws(Errno) in
             _ = try retrying {
                 unsafe withName(name) { name in
@@ -174,20 +209,25 @@ final class HostObject: BackingObject, @unchecked Sendable {
         do throws(Errno) {
             return try body()
         } catch {
-            guard error == .EACCES, geteuid() != 0 else { throw error }
+            guard error == .EACCES, OwnerAccess.isNeeded else { throw error }
             let status = try self.status()
             guard status.owner == geteuid(), status.kind == .regular || status.kind == .directory else { throw error }
-            return try ownerAccess.withLock { (_) throws(Errno) in
+            return try OwnerAccess.changing { () throws(Errno) in
                 // The mode is read again, because another thread may have changed it in the meantime.
                 let mode = try self.status().mode & 0o7777
                 guard mode & permission != permission else { return try body() }
-                try setMode(mode | permission)
-                defer { try? setMode(mode) }
-                return try body()
+                return try OwnerAccess.raising { () throws(Errno) in
+                    try setModeNow(mode | permission)
+                    defer { try? setModeNow(mode) }
+                    return try body()
+                }
             }
         }
     }
 }
+
+/// One thread at a time changes flags, so that `withoutImmutable` restores none that were changed meanwhile.
+private let flagChanges = Lock<Void>(())
 
 /// Opens with O_NOATIME, so that what the daemon reads for itself leaves the access time. The kernel refuses that for an object of
 /// another owner, and it is opened without then.
@@ -199,10 +239,6 @@ func leavingAccessTime<Result: ~Copyable>(_ open: (Int32) throws(Errno) -> Resul
         return try open(0)
     }
 }
-
-/// Only one thread at a time changes a mode for a moment. Otherwise the second one would restore the first one's
-/// temporary mode.
-private let ownerAccess = Lock<Void>(())
 
 /// Throws the error that `openFile` documents, unless `kind` is a regular file.
 package func checkIsFile(_ kind: FileKind) throws(Errno) {

@@ -1,7 +1,7 @@
 // Finds the blocks of a file on the disk, to decide whether overwriting the file destroys its old content.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import HostSystem
 
 /// The reason why a disk may still have the old bytes of an overwritten file.

@@ -15,4 +15,11 @@ void pfs_name_thread(const char *name) { pthread_setname_np(pthread_self(), name
 
 int32_t pfs_thread_id(void) { return gettid(); }
 
-const char *pfs_errno_name(int32_t error) { return strerrorname_np(error); }
+const char *pfs_errno_name(int32_t error) {
+#ifdef __GLIBC__
+    return strerrorname_np(error);
+#else
+    (void)error;
+    return NULL;
+#endif
+}

@@ -3,6 +3,8 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/eventfd.h>
@@ -31,13 +33,84 @@ void pfs_forget_crash_handlers(void) {
     }
 }
 
-void pfs_trim_heap(void) { malloc_trim(0); }
+int pfs_init_writers_lock(pthread_rwlock_t *lock) {
+    pthread_rwlockattr_t attributes;
+    pthread_rwlockattr_init(&attributes);
+#ifdef __GLIBC__
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+    int result = pthread_rwlock_init(lock, &attributes);
+    pthread_rwlockattr_destroy(&attributes);
+    return result;
+}
+
+char **pfs_environment(void) { return environ; }
+
+void pfs_handle_signal(int number, void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler};
+    sigaction(number, &action, NULL);
+}
+
+int pfs_is_ignored(const struct sigaction *action) { return action->sa_handler == SIG_IGN; }
+
+void pfs_trim_heap(void) {
+#ifdef __GLIBC__
+    malloc_trim(0); /* Musl returns free memory by itself. */
+#endif
+}
+
+void pfs_wipe_freed_memory(char **arguments) {
+#ifdef __GLIBC__
+    /* The cache of each thread must be off, as what gets there is not overwritten. */
+    static const char name[] = "GLIBC_TUNABLES", wanted[] = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=90";
+    const char *found = getenv(name), *before = found != NULL ? found : "";
+    size_t length = strlen(before), own = sizeof wanted - 1;
+    char *others = strdup(before), *both = malloc(length + own + 2);
+    if (others != NULL && length >= own && strcmp(others + length - own, wanted) == 0) {
+        /* Started again, under the name of the link in /proc. */
+        pfs_set_process_name("protectfs");
+        length -= own;
+        others[length > 0 ? length - 1 : 0] = 0;
+    } else if (others != NULL && both != NULL) {
+        sprintf(both, "%s%s%s", others, length > 0 ? ":" : "", wanted);
+        if (setenv(name, both, 1) == 0) execv("/proc/self/exe", arguments);
+        /* It goes on without. */
+    }
+    /* Other programs get what was there before. */
+    if (others != NULL && others[0] != 0) setenv(name, others, 1);
+    else unsetenv(name);
+    free(others);
+    free(both);
+#else
+    (void)arguments;
+#endif
+}
+
+int pfs_open_files_limit(struct rlimit *limit) { return getrlimit(RLIMIT_NOFILE, limit); }
+
+int pfs_locked_memory_limit(struct rlimit *limit) { return getrlimit(RLIMIT_MEMLOCK, limit); }
 
 int pfs_raise_open_files(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return -1;
     limit.rlim_cur = limit.rlim_max;
     return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int pfs_lift_limits(void) {
+    const int resources[] = {RLIMIT_FSIZE, RLIMIT_CPU};
+    int finite = 0;
+    signal(SIGXFSZ, SIG_IGN);
+    signal(SIGXCPU, SIG_IGN);
+    for (int index = 0; index < 2; index += 1) {
+        struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+        if (setrlimit(resources[index], &limit) == 0) continue;
+        if (getrlimit(resources[index], &limit) != 0) continue;
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(resources[index], &limit);
+        if (limit.rlim_max != RLIM_INFINITY) finite |= 1 << index;
+    }
+    return finite;
 }
 
 int pfs_wait_for_input(int descriptor, const sigset_t *mask) {

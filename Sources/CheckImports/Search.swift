@@ -1,6 +1,6 @@
 // Finds Swift files and prints their problems.
 
-import Glibc
+import CLibrary
 import HostSystem
 import ImportCheck
 

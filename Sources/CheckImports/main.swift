@@ -1,7 +1,7 @@
 // check-imports lists files that import Foundation instead of FileProtection. Exit code: 0 none, 1 some, 2 the search
 // failed.
 
-import Glibc
+import CLibrary
 import HostSystem
 import ImportCheck
 

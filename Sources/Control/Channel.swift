@@ -1,7 +1,7 @@
 // One end of a connection. It reads and writes frames of limited length, each before a deadline.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import HostSystem
 import SodiumKit
 
@@ -198,7 +198,7 @@ final class Channel: Sendable {
             var done = 0
             while done < memory.count {
                 guard let base = memory.baseAddress else { break }
-                let put = unsafe Glibc.send(
+                let put = unsafe CLibrary.send(
                     number, base + done, memory.count - done,
                     Int32(MSG_DONTWAIT) | Int32(MSG_NOSIGNAL))
                 if put >= 0 {

@@ -1,7 +1,7 @@
 // The client's end of the control socket, which the command line and programs use.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 package import HostSystem
 package import Keybag
 import SodiumKit
@@ -55,6 +55,22 @@ package struct ControlClient: ~Copyable {
         self.channel = channel
     }
 
+    /// Connects to the daemon of a mount, whichever of its sockets is there. Root also reaches the mounts of other users, through
+    /// the user in the mount table.
+    package init(to mount: MountEntry) throws(ControlError) {
+        var reason = SystemError(code: ENOENT, call: "connect", subject: mount.mountPoint.description)
+        for socket in SystemPaths.controlSockets(of: mount) {
+            do throws(ControlError) {
+                self = try ControlClient(connecting: socket, owner: geteuid() == 0 ? mount.owner : nil)
+                return
+            } catch .unreachable(let error) {
+                reason = error
+                if error.code == EACCES || error.code == EPERM { break }
+            }
+        }
+        throw .unreachable(reason)
+    }
+
     /// The process at the other end, if the kernel says which one it is.
     package var process: Int32? { channel.peer.flatMap { $0.process > 0 ? $0.process : nil } }
 
@@ -76,24 +92,32 @@ package struct ControlClient: ~Copyable {
     package func lock(_ request: LockRequest = LockRequest()) throws(ControlError) -> LockReport {
         var members = [JSONMember("request", "lock")]
         if let grace = request.grace { members.append(JSONMember("grace", .number(grace))) }
-        if request.isForSleep { members.append(JSONMember("reason", .string(LockRequest.sleep))) }
+        if request.reason != .command { members.append(JSONMember("reason", .string(request.reason.rawValue))) }
         guard let report = LockReport(try ask(.object(members), seconds: nil)) else { throw .protocolViolation }
         return report
     }
 
     /// Unlocks the volume. Waits for the delay that earlier wrong passphrases cause.
-    package func unlock(_ credential: borrowing Credential) throws(ControlError) -> UnlockOutcome {
+    ///
+    /// - Parameter condition: when to do it. The daemon refuses otherwise.
+    package func unlock(
+        _ credential: borrowing Credential, when condition: UnlockCondition = .always
+    ) throws(ControlError) -> UnlockOutcome {
         let form = credential.form
-        let answer = try credential.withSecret { secret throws(ControlError) in try unlock(form, secret) }
+        let answer = try credential.withSecret { secret throws(ControlError) in try unlock(form, secret, condition) }
         guard let outcome = UnlockOutcome(word: answer["outcome"]?.text) else { throw .protocolViolation }
         return outcome
     }
 
-    private func unlock(_ form: Credential.Form, _ secret: borrowing SecretBytes) throws(ControlError) -> JSONValue {
+    private func unlock(
+        _ form: Credential.Form, _ secret: borrowing SecretBytes, _ condition: UnlockCondition
+    ) throws(ControlError) -> JSONValue {
         guard secret.byteCount > 0, secret.byteCount <= Credential.maximumLength else { throw .unusableSecret }
-        let request: JSONValue = [
-            "request": "unlock", "kind": .string(form.rawValue), "length": .integer(Int64(secret.byteCount)),
+        let members = [
+            JSONMember("request", "unlock"), JSONMember("kind", .string(form.rawValue)),
+            JSONMember("length", .integer(Int64(secret.byteCount))),
         ]
+        let request = JSONValue.object(members + condition.members)
         return try secret.withBytes { bytes throws(ControlError) in
             try ask(request, secret: bytes, seconds: nil)
         }
@@ -112,15 +136,30 @@ package struct ControlClient: ~Copyable {
             "request": "class", "path": .string(Hexadecimal.text(request.path)),
             "class": .string(request.protectionClass.canonicalName), "mode": .string(request.mode.rawValue),
         ])
+        _ = try answer { step in
+            progress(step)
+            return true
+        }
+    }
+
+    /// Sends a request whose answer comes after reports of progress. If `progress` returns false, the connection ends, which makes
+    /// the daemon give up.
+    func ask(
+        _ request: JSONValue, progress: (ClassProgress) -> Bool
+    ) throws(ControlError) -> JSONValue {
+        try send(request)
+        return try answer(progress)
+    }
+
+    private func answer(_ progress: (ClassProgress) -> Bool) throws(ControlError) -> JSONValue {
         while true {
             let message = try receive(seconds: nil)
-            if let step = message["progress"] {
-                guard let done = step["done"]?.integer, let total = step["total"]?.integer else { continue }
-                progress(ClassProgress(done: UInt64(clamping: done), total: UInt64(clamping: total)))
-                continue
+            guard let step = message["progress"] else { return try Self.success(message) }
+            guard let done = step["done"]?.integer, let total = step["total"]?.integer else { continue }
+            guard progress(ClassProgress(done: UInt64(clamping: done), total: UInt64(clamping: total))) else {
+                channel.shutDown()
+                throw .closed
             }
-            _ = try Self.success(message)
-            return
         }
     }
 

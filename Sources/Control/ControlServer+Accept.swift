@@ -1,8 +1,8 @@
 // Accepts connections and reads their first requests on one thread, then hands each request to the thread that answers
 // it.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import HostSystem
 
 extension ControlServer {
@@ -163,9 +163,10 @@ extension ControlServer {
         lockQueue.run { requests in
             // Nil is the usual grace of this mount, and the whole of it if nobody has asked for a shorter one.
             let grace = requests.compactMap(\.lock.grace).filter(\.isFinite).min().map { min($0, EventHub.usualGrace) }
-            let isForSleep = requests.contains { $0.lock.isForSleep }
+            let reason =
+                [LockRequest.Reason.sleep, .command].first { reason in requests.contains { $0.lock.reason == reason } }
             do throws(ControlFailure) {
-                let all = LockRequest(grace: grace, isForSleep: isForSleep)
+                let all = LockRequest(grace: grace, reason: reason ?? .agent)
                 return Self.success(try handler.lock(all, by: requests.first?.channel.peer?.user).json)
             } catch {
                 return Self.refusal(error)

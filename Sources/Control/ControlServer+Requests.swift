@@ -1,6 +1,6 @@
 // Serves one connection: reads requests and sends answers until it ends or exceeds a limit.
 
-import Glibc
+import CLibrary
 import Keybag
 import HostSystem
 import SodiumKit
@@ -88,19 +88,16 @@ extension ControlServer {
                 return Self.success(.null)
             case "class":
                 let change = try Self.classRequest(request)
-                var last: UInt64 = 0
-                try handler.changeClass(change, by: user) { progress in
-                    guard !channel.isAbandoned else { return false }
-                    // At most five reports a second, sent without waiting for a client that does not read them.
-                    let now = monotonicNanoseconds()
-                    guard now - last > 200_000_000 else { return true }
-                    last = now
-                    channel.sendAtOnce([
-                        "progress": ["done": .unsigned(progress.done), "total": .unsigned(progress.total)]
-                    ])
-                    return true
-                }
+                var reports = ProgressReports(channel)
+                try handler.changeClass(change, by: user) { reports.send($0) }
                 return Self.success(.null)
+            case "renewKey":
+                guard let renewal = RenewalRequest(request) else {
+                    throw ControlFailure(code: "malformed", message: "renewKey needs a relative path")
+                }
+                var reports = ProgressReports(channel)
+                return Self.success(try handler.renewKey(renewal) { reports.send($0) }.json)
+            case "formerKeys": return Self.success(try handler.formerKeys().json)
             case "path":
                 guard let asked = PathRequest(request) else {
                     throw ControlFailure(code: "malformed", message: "path needs a relative path")
@@ -139,7 +136,8 @@ extension ControlServer {
             channel.shutDown()
             throw ControlFailure(code: "incomplete", message: "the secret did not come in time")
         }
-        return try handler.unlock(Credential(form, secret), by: channel.peer?.user)
+        return try handler.unlock(
+            Credential(form, secret), when: UnlockCondition(request), by: channel.peer?.user)
     }
 
     private static func classRequest(_ request: JSONValue) throws(ControlFailure) -> ClassRequest {
@@ -150,6 +148,24 @@ extension ControlServer {
             let mode = request["mode"]?.text.flatMap({ ClassRequest.Mode(rawValue: $0) })
         else { throw ControlFailure(code: "malformed", message: "class needs path, class and mode") }
         return ClassRequest(path: path, class: protectionClass, mode: mode)
+    }
+}
+
+/// The reports of one request's progress.
+private struct ProgressReports {
+    private let channel: Channel
+    private var last: UInt64 = 0
+
+    init(_ channel: Channel) { self.channel = channel }
+
+    /// Sends at most five reports a second, without waiting for a client that does not read them. False if it is gone.
+    mutating func send(_ progress: ClassProgress) -> Bool {
+        guard !channel.isAbandoned else { return false }
+        let now = monotonicNanoseconds()
+        guard now - last > 200_000_000 else { return true }
+        last = now
+        channel.sendAtOnce(["progress": ["done": .unsigned(progress.done), "total": .unsigned(progress.total)]])
+        return true
     }
 }
 

@@ -1,7 +1,7 @@
 // The daemon's end of the control socket. It limits connections, sizes and times, and accepts one user only.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 package import HostSystem
 package import Keybag
 
@@ -12,8 +12,11 @@ package protocol ControlHandler: AnyObject, Sendable {
     func status() -> StatusReport
     /// Announces the lock, waits up to the grace and locks the volume.
     func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport
-    /// Unlocks the volume. The handler imposes the growing delays after failures.
-    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome
+    /// Unlocks the volume, or takes in the keys of a keybag that was changed. The handler imposes the growing delays after
+    /// failures.
+    func unlock(
+        _ credential: consuming Credential, when condition: UnlockCondition, by user: UInt32?
+    ) throws(ControlFailure) -> UnlockOutcome
     /// Begins to unmount. The answer is sent before the server stops. If forced, programs that use the mount do not hinder it.
     func unmount(isForced: Bool, by user: UInt32?) throws(ControlFailure)
     /// Changes a file's class, with a new file key or by wrapping the key again. Calls `progress` often, and gives up
@@ -21,6 +24,12 @@ package protocol ControlHandler: AnyObject, Sendable {
     func changeClass(
         _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
     ) throws(ControlFailure)
+    /// Gives a file a new key if a former class key wraps its key. Calls `progress` often, and gives up when it returns false.
+    func renewKey(
+        _ request: RenewalRequest, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) -> RenewalReport
+    /// What needs former class keys beyond the store. Refuses if class keys cannot be changed while this mount lives.
+    func formerKeys() throws(ControlFailure) -> FormerKeysReport
     /// Facts about the volume beyond its state, such as open epochs and damage.
     func info() throws(ControlFailure) -> JSONValue
     /// Translates between the paths of the mount and of its store. Works in every state.

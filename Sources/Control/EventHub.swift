@@ -8,6 +8,16 @@ package final class EventHub: Sendable {
     /// Seconds that a lock waits for subscribers with `wait`, unless the request names another grace.
     package static let usualGrace = 5.0
 
+    /// How a wait for the subscribers has ended.
+    package enum Wait: Sendable {
+        /// All have answered, or nobody wanted to be waited for.
+        case answered
+        /// The grace is over.
+        case timeIsUp
+        /// Another lock has locked the volume meanwhile.
+        case overtaken
+    }
+
     private struct Subscriber {
         let channel: Channel
         var waits: Bool
@@ -15,7 +25,7 @@ package final class EventHub: Sendable {
 
     private struct State {
         var subscribers: [ObjectIdentifier: Subscriber] = [:]
-        /// For each announced lock, the subscribers that have not answered yet.
+        /// For each announced lock that waits, the subscribers that have not answered yet.
         var pending: [Int64: Set<ObjectIdentifier>] = [:]
         var lastAnnouncement: Int64 = 0
         var isClosed = false
@@ -58,21 +68,27 @@ package final class EventHub: Sendable {
         answered.broadcast()
     }
 
-    /// Sends an event to every subscriber without waiting.
+    /// Sends an event to every subscriber without waiting. One that says that the volume is locked ends all waits for a lock.
     package func publish(_ event: ControlEvent) {
         let json = event.json
+        let endsWaits =
+            switch event {
+            case .locked, .sweeping: true
+            default: false
+            }
         // The lock is held so that all subscribers see the same order. Sending never waits.
         state.withLock { state in
             for subscriber in state.subscribers.values { subscriber.channel.sendAtOnce(json) }
+            if endsWaits { state.pending = [:] }
         }
+        if endsWaits { answered.broadcast() }
     }
 
     /// Announces a lock and waits until all subscribers with `wait` have answered, or the grace is over. Returns at
     /// once if there are none.
     ///
     /// - Parameter grace: in seconds; nil means `usualGrace`.
-    /// - Returns: true if all have answered.
-    package func announceLock(grace: Double?) -> Bool {
+    package func announceLock(grace: Double?) -> Wait {
         let seconds = min(max(grace ?? Self.usualGrace, 0), longestGrace)
         let grace = seconds.isFinite ? seconds : Self.usualGrace
         let announcement = state.withLock { state in
@@ -84,11 +100,13 @@ package final class EventHub: Sendable {
             return number
         }
         let deadline = monotonicNanoseconds() + UInt64(grace * 1e9)
-        let all = state.wait(on: answered, until: deadline) { state in
-            state.isClosed || state.pending[announcement]?.isEmpty != false ? true : nil
+        let wait = state.wait(on: answered, until: deadline) { state -> Wait? in
+            // Only the event of a lock takes it away.
+            guard let left = state.pending[announcement] else { return .overtaken }
+            return state.isClosed || left.isEmpty ? .answered : nil
         }
         state.withLock { $0.pending[announcement] = nil }
-        return all ?? false
+        return wait ?? .timeIsUp
     }
 
     /// Ends all waiting.

@@ -91,6 +91,11 @@ package enum JSONValue: Sendable, Equatable {
         }
     }
 
+    /// The number as seconds from now, between 0 and a million. A daemon of another user may send any number.
+    package var seconds: Double? {
+        number.map { $0 > 0 ? min($0, 1e6) : 0 }
+    }
+
     /// The truth value, if it is one.
     package var bool: Bool? {
         if case .bool(let value) = self { return value }

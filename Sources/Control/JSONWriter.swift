@@ -56,6 +56,14 @@ extension JSONValue {
             case 0x09: bytes += "\\t".utf8
             case 0x0d: bytes += "\\r".utf8
             case 0..<0x20, 0x7f: bytes += "\\u00".utf8 + Hexadecimal.encode([unit])
+            // U+0080 to U+009F, which control a terminal, too. This byte begins no other character.
+            case 0x80..<0xa0 where bytes.last == 0xc2:
+                bytes.removeLast()
+                bytes += "\\u00".utf8 + Hexadecimal.encode([unit])
+            // U+2028 and U+2029, which end a line for some programs.
+            case 0xa8...0xa9 where bytes.suffix(2) == [0xe2, 0x80]:
+                bytes.removeLast(2)
+                bytes += "\\u20".utf8 + Hexadecimal.encode([unit - 0x80])
             default: bytes.append(unit)
             }
         }

@@ -25,19 +25,28 @@ package struct ControlFailure: Error, Sendable, Equatable {
 package struct LockRequest: Sendable, Equatable {
     /// How long to wait for programs that asked for it, in seconds. Nil means the usual time.
     package var grace: Double?
-    /// Whether the machine is about to sleep.
-    package var isForSleep: Bool
+    /// Why the volume is locked.
+    package var reason: Reason
 
-    /// Makes a request.
-    package init(grace: Double? = nil, isForSleep: Bool = false) {
-        self.grace = grace
-        self.isForSleep = isForSleep
+    /// Why a program asks for a lock.
+    package enum Reason: String, Sendable {
+        /// A person, or a program for a reason of its own.
+        case command
+        /// The machine is about to sleep.
+        case sleep
+        /// `protectfs agent`: something has happened to the session.
+        case agent
     }
 
-    static let sleep = "sleep"
+    /// Makes a request.
+    package init(grace: Double? = nil, reason: Reason = .command) {
+        self.grace = grace
+        self.reason = reason
+    }
 
     init(_ request: JSONValue?) {
-        self.init(grace: request?["grace"]?.number, isForSleep: request?["reason"]?.text == Self.sleep)
+        let reason = request?["reason"]?.text.flatMap { Reason(rawValue: $0) }
+        self.init(grace: request?["grace"]?.number, reason: reason ?? .command)
     }
 }
 
@@ -53,6 +62,12 @@ package struct StatusReport: Sendable, Equatable {
     package var state = VolumeState.beforeFirstUnlock
     /// Number of files whose plaintext the kernel still holds; 0 except in the state `sweeping`.
     package var sweepingFiles = 0
+    /// The state of class 7, which a lock closes later.
+    package var inactiveState = VolumeState.beforeFirstUnlock
+    /// Seconds after a lock until class 7 is closed.
+    package var inactiveLimit: Int64 = 0
+    /// Seconds until class 7 is closed; nil unless the volume is locked and the class is open.
+    package var inactiveIn: Int64?
     /// When the volume entered this state, in seconds since 1970.
     package var since: Int64 = 0
     /// Open handles by class.
@@ -82,7 +97,8 @@ package struct StatusReport: Sendable, Equatable {
         [
             "volume": .path(volume), "mountPoint": .path(mountPoint), "uuid": .string(volumeID),
             "state": .string("\(state.attributeValue)"), "sweepingFiles": .integer(Int64(sweepingFiles)),
-            "since": .integer(since),
+            "inactiveState": .string("\(inactiveState.attributeValue)"), "inactiveLimit": .integer(inactiveLimit),
+            "inactiveIn": inactiveIn.map { .integer($0) } ?? .null, "since": .integer(since),
             "openHandles": .object(
                 ProtectionClass.allCases.map { JSONMember($0.canonicalName, .integer(Int64(openHandles[$0] ?? 0))) }),
             "defaultClass": .string(defaultClass.canonicalName), "readOnly": .bool(isReadOnly),
@@ -103,6 +119,9 @@ package struct StatusReport: Sendable, Equatable {
         volumeID = uuid
         self.state = state
         sweepingFiles = Int(clamping: json["sweepingFiles"]?.integer ?? 0)
+        inactiveState = VolumeState(json["inactiveState"]) ?? state
+        inactiveLimit = json["inactiveLimit"]?.integer ?? 0
+        inactiveIn = json["inactiveIn"]?.integer
         self.since = since
         for protectionClass in ProtectionClass.allCases {
             let count = json["openHandles"]?[protectionClass.canonicalName]?.integer ?? 0
@@ -113,7 +132,7 @@ package struct StatusReport: Sendable, Equatable {
         idleLimit = json["idleLimit"]?.integer
         idleFor = json["idleFor"]?.integer
         unlockFailures = Int(clamping: json["unlockFailures"]?.integer ?? 0)
-        retryAfter = json["retryAfter"]?.number ?? 0
+        retryAfter = json["retryAfter"]?.seconds ?? 0
         processID = Int32(clamping: json["pid"]?.integer ?? 0)
         damage = Int(clamping: json["damage"]?.integer ?? 0)
     }
@@ -126,6 +145,7 @@ extension LockReport {
             "cutOff": .integer(Int64(cutOff)), "processes": .array(processes.map { .integer(Int64($0)) }),
             "milliseconds": .integer(milliseconds), "state": .string("\(state.attributeValue)"),
             "files": .integer(Int64(files)), "wasLocked": .bool(wasLocked),
+            "number": number.map { .integer($0) } ?? .null,
         ]
     }
 
@@ -139,6 +159,7 @@ extension LockReport {
         state = VolumeState(json["state"]) ?? .locked
         files = Int(clamping: json["files"]?.integer ?? 0)
         wasLocked = json["wasLocked"]?.bool ?? false
+        number = json["number"]?.integer
     }
 }
 
@@ -152,6 +173,9 @@ package enum ControlEvent: Sendable, Equatable {
     /// The keys are wiped, but the kernel still holds plaintext of this many files. `locked` follows when it holds
     /// none.
     case sweeping(files: Int)
+    /// The time of class 7 after a lock has run out: its keys are wiped. The kernel still holds plaintext of this many of its
+    /// files.
+    case inactive(files: Int)
     /// The volume is about to be unlocked.
     case willUnlock
     /// The volume is unlocked again.
@@ -165,6 +189,7 @@ package enum ControlEvent: Sendable, Equatable {
         case .willLock(let id, let grace): ["event": "willLock", "id": .integer(id), "grace": .number(grace)]
         case .locked: ["event": "locked"]
         case .sweeping(let files): ["event": "sweeping", "files": .integer(Int64(files))]
+        case .inactive(let files): ["event": "inactive", "files": .integer(Int64(files))]
         case .willUnlock: ["event": "willUnlock"]
         case .unlocked: ["event": "unlocked"]
         case .firstUnlock: ["event": "firstUnlock"]
@@ -175,10 +200,11 @@ package enum ControlEvent: Sendable, Equatable {
     package init?(_ json: JSONValue) {
         switch json["event"]?.text {
         case "willLock":
-            guard let id = json["id"]?.integer, let grace = json["grace"]?.number else { return nil }
+            guard let id = json["id"]?.integer, let grace = json["grace"]?.seconds else { return nil }
             self = .willLock(id: id, grace: grace)
         case "locked": self = .locked
         case "sweeping": self = .sweeping(files: Int(clamping: json["files"]?.integer ?? 0))
+        case "inactive": self = .inactive(files: Int(clamping: json["files"]?.integer ?? 0))
         case "willUnlock": self = .willUnlock
         case "unlocked": self = .unlocked
         case "firstUnlock": self = .firstUnlock
@@ -232,5 +258,25 @@ extension VolumeState {
             return nil
         }
         self = state
+    }
+}
+
+extension UnlockCondition {
+    /// Its members of the request `unlock`.
+    var members: [JSONMember] {
+        switch self {
+        case .always: []
+        case .ifLock(let number): [JSONMember("ifLock", .integer(number))]
+        case .ifUnlocked: [JSONMember("onlyIfUnlocked", true)]
+        }
+    }
+
+    /// Reads the condition of a request.
+    init(_ request: JSONValue) {
+        if request["onlyIfUnlocked"]?.bool == true {
+            self = .ifUnlocked
+        } else {
+            self = request["ifLock"]?.integer.map { .ifLock($0) } ?? .always
+        }
     }
 }

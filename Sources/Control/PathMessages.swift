@@ -1,6 +1,6 @@
 // The request `path`: translates between a path on the mount and the path of its backing object.
 
-import Glibc
+import CLibrary
 import VolumeFormat
 
 /// Asks for the other path of an object.

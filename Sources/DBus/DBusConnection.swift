@@ -1,7 +1,7 @@
 // A connection to a message bus: sends messages, and gives those that come to its owner's loop.
 
+internal import CLibrary
 internal import CSystemd
-internal import Glibc
 package import HostSystem
 
 /// A connection to a bus. One thread uses it.
@@ -156,9 +156,10 @@ package import HostSystem
     }
 
     /// The property of another end's object.
-    package func property(_ target: Target, _ name: String) throws(DBusError) -> DBusValue {
+    package func property(_ target: Target, _ name: String, seconds: Double = 5) throws(DBusError) -> DBusValue {
         let properties = Target(target.service, target.path, DBusInterface.properties)
-        return try call(properties, "Get", [.string(target.interface), .string(name)]).argument().content
+        let words: [DBusValue] = [.string(target.interface), .string(name)]
+        return try call(properties, "Get", words, seconds: seconds).argument().content
     }
 
     /// Waits until everything has been handed to the bus: before a process ends.

@@ -1,7 +1,7 @@
 // The error of a call over D-Bus, as the other end or the library names it.
 
+internal import CLibrary
 internal import CSystemd
-internal import Glibc
 internal import HostSystem
 
 /// A failed call: what the other end answered, or what sd-bus could not do.
@@ -20,7 +20,8 @@ package struct DBusError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The error of a call of sd-bus that returned the negative errno `result`.
     init(code result: Int32, _ call: String) {
         let isGone = [ENOTCONN, ECONNRESET, ESHUTDOWN, EPIPE].contains(-result)
-        self.init(isGone ? Self.disconnected : Self.system, "\(call): \(SystemError.reason(of: -result))")
+        let name = isGone ? Self.disconnected : -result == ETIMEDOUT ? Self.timeout : Self.system
+        self.init(name, "\(call): \(SystemError.reason(of: -result))")
     }
 
     /// The name and text of `error`; the error itself stays the caller's to free.
@@ -31,6 +32,9 @@ package struct DBusError: Error, Sendable, Hashable, CustomStringConvertible {
 
     /// The bus is gone.
     package var isDisconnected: Bool { name == Self.disconnected }
+
+    /// The other end did not answer in time.
+    package var isTimeout: Bool { name == Self.timeout }
 
     /// One line for a log.
     package var description: String { message.isEmpty ? name : "\(message) (\(name))" }
@@ -43,6 +47,8 @@ package struct DBusError: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     private static let disconnected = "org.freedesktop.DBus.Error.Disconnected"
+    /// The name that sd-bus gives to ETIMEDOUT (sd-bus-errors(3)).
+    private static let timeout = "org.freedesktop.DBus.Error.Timeout"
     private static let system = "org.freedesktop.DBus.Error.Failed"
 }
 

@@ -1,7 +1,7 @@
 // Finds the protected mount that contains a path.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import HostSystem
 import VolumeFormat
 
@@ -39,8 +39,15 @@ public struct ProtectedMount: Equatable, Sendable {
 
     /// The protected mount with a device number.
     static func of(_ number: dev_t) -> ProtectedMount? {
-        let device = "\(pfs_major(UInt64(number))):\(pfs_minor(UInt64(number)))"
-        return all().last { $0.device == device }
+        let entry = ((try? MountTable.entries(of: text(number))) ?? []).last(where: \.isProtectfs)
+        return entry.map { ProtectedMount(path: $0.mountPoint.text, device: $0.device) }
+    }
+
+    /// Whether this mount has a device number.
+    func has(_ number: dev_t) -> Bool { device == Self.text(number) }
+
+    private static func text(_ number: dev_t) -> String {
+        "\(pfs_major(UInt64(number))):\(pfs_minor(UInt64(number)))"
     }
 
     /// The directory of a path's last component, and that component. Resolves nothing. Nil for the root, for "." and
@@ -60,6 +67,16 @@ public struct ProtectedMount: Equatable, Sendable {
         entries().map { ProtectedMount(path: $0.mountPoint.text, device: $0.device) }
     }
 
+    /// The protected mounts that belong to this process's user, one for each volume: a bind mount shows the same volume again.
+    package static func own() -> [ProtectedMount] {
+        var found: [ProtectedMount] = []
+        for entry in entries() where entry.owner == geteuid() {
+            found.removeAll { $0.device == entry.device }
+            found.append(ProtectedMount(path: entry.mountPoint.text, device: entry.device))
+        }
+        return found
+    }
+
     /// The protected mounts in the kernel's table; empty if it cannot be read.
     static func entries() -> [MountEntry] {
         ((try? MountTable.read()) ?? []).filter(\.isProtectfs)
@@ -73,6 +90,13 @@ public struct ProtectedMount: Equatable, Sendable {
 
     /// The state of this mount.
     var state: VolumeState? { Self.state(at: path) }
+
+    /// The state that a class obeys on this mount, like `state`.
+    func state(of protectionClass: ProtectionClass) -> VolumeState? {
+        guard protectionClass == .completeWhenUserInactive else { return state }
+        let word = try? ProtectionAttribute.text("\(AttributeName.inactiveState)", of: path)
+        return word.flatMap { VolumeState(attributeValue: $0) }
+    }
 }
 
 extension HostPath {

@@ -1,7 +1,7 @@
 // Reads and sets the extended attributes for classes (xattr(7)), by path and by descriptor.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import VolumeFormat
 
 /// The error of a failed system call.

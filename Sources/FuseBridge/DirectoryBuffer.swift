@@ -3,7 +3,7 @@
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 
 /// A page of a directory for READDIR or READDIRPLUS, filled one entry at a time. Valid only during its request.
 @safe public struct DirectoryBuffer: ~Copyable {

@@ -206,6 +206,10 @@ public struct RequestedCapabilities: Sendable {
     public var asynchronousDirectIO = true
     /// The kernel drops cached pages only when it is told to. If off, it also drops them when size or mtime changed below.
     public var explicitInvalidation = true
+    /// Listings come as READDIRPLUS, whose entries may have attributes. If off, as READDIR.
+    public var listedAttributes = true
+    /// The kernel chooses between the two itself (FUSE_READDIRPLUS_AUTO).
+    public var choosesListing = false
     /// The kernel reads symlinks once.
     public var cacheSymlinks = true
     /// The kernel checks and keeps POSIX ACLs. The file system then applies the umask.

@@ -3,7 +3,7 @@
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 
 /// Reads and writes `/dev/fuse` in libfuse's place, so that the INIT reply can accept flags that the kernel offers and libfuse
 /// 3.14 does not know or drops (linux/fuse.h, `struct fuse_init_in` and `fuse_init_out`):
@@ -104,7 +104,7 @@ private func serveAttribute(_ request: UnsafeMutableRawBufferPointer) -> Int {
 func makeCustomIO() -> fuse_custom_io {
     var table = fuse_custom_io()
     unsafe table.read = { descriptor, buffer, length, userdata in
-        var count = unsafe Glibc.read(descriptor, buffer, length)
+        var count = unsafe CLibrary.read(descriptor, buffer, length)
         let session = unsafe Unmanaged<Session>.fromOpaque(userdata!).takeUnretainedValue()
         if count > 0, !session.patch.isDone {
             unsafe session.patch.sawRequest(UnsafeRawBufferPointer(start: buffer, count: count))
@@ -124,8 +124,8 @@ func makeCustomIO() -> fuse_custom_io {
         if !session.patch.isDone {
             unsafe session.patch.patchReply(UnsafeBufferPointer(start: vectors, count: Int(count)))
         }
-        guard let trace = session.trace else { return unsafe Glibc.writev(descriptor, vectors, count) }
-        let written = unsafe Glibc.writev(descriptor, vectors, count)
+        guard let trace = session.trace else { return unsafe CLibrary.writev(descriptor, vectors, count) }
+        let written = unsafe CLibrary.writev(descriptor, vectors, count)
         let error = written < 0 ? errno : 0
         unsafe trace.sawAnswer(UnsafeBufferPointer(start: vectors, count: Int(count)), error: error)
         errno = error

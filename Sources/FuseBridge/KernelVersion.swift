@@ -1,6 +1,6 @@
 // The version of Linux, for differences between kernels that capabilities do not show.
 
-internal import Glibc
+internal import CLibrary
 
 /// A kernel's version. Two versions can be compared.
 public struct KernelVersion: Sendable, Comparable {

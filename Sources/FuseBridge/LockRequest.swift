@@ -1,7 +1,7 @@
 // Requests for locks of programs: fcntl(2) and flock(2).
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 
 /// The kind of a lock.
 public enum LockKind: Sendable {

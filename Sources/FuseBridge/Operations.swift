@@ -3,7 +3,7 @@
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 
 /// The session behind a request. The caller of `wait` keeps it alive until the last worker has ended.
 private func session(of request: fuse_req_t) -> Session {

@@ -1,6 +1,6 @@
 // Threads for requests that were parked until their file was free. Each has a buffer like a worker's.
 
-internal import Glibc
+internal import CLibrary
 internal import HostSystem
 internal import Synchronization
 

@@ -1,7 +1,7 @@
 // The answer to a request: a value that must be consumed exactly once.
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 internal import HostSystem
 
 /// An answer that has not been sent. One of its methods consumes it. If it is dropped, it sends EIO and writes a line to

@@ -1,7 +1,7 @@
 // The caller of a request, as the kernel reports it.
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 
 /// The caller of a request. Not valid for data that comes from the page cache.
 @safe public struct Request: ~Copyable {

@@ -1,8 +1,8 @@
 // Writes one line of text for each request of the kernel, for developers: `protectfs mount --foreground --trace`.
 
 internal import CFuse3
+internal import CLibrary
 internal import CLinuxShim
-internal import Glibc
 internal import HostSystem
 
 /// Reads requests and answers as they pass between the kernel and libfuse, so that the trace is complete. It includes requests

@@ -3,8 +3,8 @@
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
+internal import CLibrary
 internal import CLinuxShim
-internal import Glibc
 internal import HostSystem
 internal import Synchronization
 
@@ -286,17 +286,17 @@ private let wakeSignal = SIGURG
 
 /// The handler does nothing. A signal without a handler, or with one that restarts read(2), would wake no worker.
 private func installWakeSignal() {
-    var action = sigaction()
-    unsafe action.__sigaction_handler.sa_handler = { _ in }
-    unsafe sigaction(wakeSignal, &action, nil)
+    pfs_handle_signal(wakeSignal) { _ in }
 }
 
 extension RequestedCapabilities {
     /// Asks for the wishes that the kernel offers, and for nothing that libfuse would add itself.
     func apply(to connection: inout fuse_conn_info) {
         var want =
-            FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
-            | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT | FUSE_CAP_IOCTL_DIR
+            FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_EXPORT_SUPPORT
+            | FUSE_CAP_IOCTL_DIR
+        if listedAttributes { want |= FUSE_CAP_READDIRPLUS }
+        if listedAttributes, choosesListing { want |= FUSE_CAP_READDIRPLUS_AUTO }
         if writeBackCache { want |= FUSE_CAP_WRITEBACK_CACHE }
         if asynchronousDirectIO { want |= FUSE_CAP_ASYNC_DIO }
         want |= explicitInvalidation ? FUSE_CAP_EXPLICIT_INVAL_DATA : FUSE_CAP_AUTO_INVAL_DATA

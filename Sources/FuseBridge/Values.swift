@@ -1,7 +1,7 @@
 // The plain values in requests and replies.
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 
 /// The kernel's number for an inode of this mount. 1 is the root.
 public typealias NodeID = UInt64
@@ -54,7 +54,7 @@ public struct Attributes: Sendable {
     public init() {}
 
     var stat: stat {
-        var result = Glibc.stat()
+        var result = CLibrary.stat()
         result.st_ino = ino_t(inode)
         result.st_mode = mode
         result.st_nlink = nlink_t(truncatingIfNeeded: links)
@@ -217,7 +217,7 @@ public struct FileSystemStatus: Sendable {
     public init() {}
 
     var statvfs: statvfs {
-        var result = Glibc.statvfs()
+        var result = CLibrary.statvfs()
         result.f_bsize = UInt(blockSize)
         result.f_frsize = UInt(blockSize)
         result.f_blocks = fsblkcnt_t(blocks)

@@ -1,7 +1,7 @@
 // An answer that waits for something outside, and that a signal to the program ends.
 
 internal import CFuse3
-internal import Glibc
+internal import CLibrary
 internal import HostSystem
 
 /// An answer that another thread gives later. The kernel says when a signal has reached the program that waits for it.

@@ -3,8 +3,8 @@
 // swift-format-ignore-file: NeverForceUnwrap
 
 internal import CFuse3
+internal import CLibrary
 internal import CLinuxShim
-internal import Glibc
 
 /// Memory of a worker thread. It is locked if the limit allows, never dumped, and wiped when given back.
 @safe struct WorkerBuffer: ~Copyable {

@@ -18,7 +18,7 @@ final class DeferredCalls: Sendable {
     private let place: Lock<Session?>
     private let notifier = JobQueue(name: "pfs-notifier")
     private let late = JobQueue(name: "pfs-late")
-    private let pages = JobQueue(name: "pfs-pages")
+    private let pages: PageDrops
 
     init(_ volume: Volume, limits: WorkerLimits) {
         self.volume = volume
@@ -27,6 +27,9 @@ final class DeferredCalls: Sendable {
         self.place = place
         helper = MountHelper(volume)
         evictor = Evictor { number in place.withLock { $0 }?.invalidate(node: number) }
+        pages = PageDrops { number, offset, count in
+            place.withLock { $0 }?.invalidate(node: number, at: offset, count: count)
+        }
     }
 
     /// From here on the kernel can be notified.
@@ -77,10 +80,27 @@ final class DeferredCalls: Sendable {
     /// Queues a notification that drops the pages of a part of a file, and calls `then` after it. It may wait for reads of these
     /// pages, and for dirty ones to be written back.
     func dropPages(of number: UInt64, at offset: UInt64, count: Int, then: @escaping @Sendable () -> Void) {
-        pages.add { [self] in
-            session?.invalidate(node: number, at: offset, count: count)
+        pages.add(number, at: offset, count: count, then: then)
+    }
+
+    /// The same for a direct request, which keeps one of the kernel's places while it waits.
+    ///
+    /// - Returns: false if too many wait. Nothing is queued then.
+    func dropPages(
+        of number: UInt64, at offset: UInt64, count: Int, for waiter: PageDrops.Waiter,
+        then: @escaping @Sendable () -> Void
+    ) -> Bool {
+        guard pages.mayWait(waiter) else { return false }
+        pages.add(number, at: offset, count: count) { [pages] in
+            pages.hasWaited(waiter)
             then()
         }
+        return true
+    }
+
+    /// The same when nobody waits for it.
+    func dropPagesLater(of number: UInt64, at offset: UInt64, count: Int) {
+        pages.addLater(number, at: offset, count: count)
     }
 
     /// Queues a notification that makes the kernel ask for the attributes of an inode again.

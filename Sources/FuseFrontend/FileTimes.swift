@@ -199,8 +199,9 @@ final class FileTimes: Sendable {
     /// An open that truncates skips this, because the kernel then holds the inode's lock, which closing takes. If the helper
     /// cannot open the file in time, the next open tries again.
     func clearError(of node: Node, for thread: Int32) {
+        let counted = node.protectionClass ?? .complete
         guard !calls.isOwn(thread), let last = lastChange(node.number),
-            Access.isAllowed(.open, class: node.protectionClass ?? .complete, state: volume.keys.state)
+            Access.isAllowed(.open, class: counted, state: volume.keys.state(of: counted))
         else { return }
         waits.run {
             guard calls.helper.openAndClose(node, until: monotonicNanoseconds() + 2_000_000_000) else { return }

@@ -2,6 +2,7 @@
 
 internal import FuseBridge
 internal import HostSystem
+internal import Keybag
 package import ProtectedVolume
 internal import Synchronization
 package import VolumeFormat
@@ -20,13 +21,15 @@ extension Frontend {
         progress: (_ done: UInt64, _ total: UInt64) -> Bool
     ) throws(VolumeError) {
         guard let name = path.last else { throw .notSupported }
+        let use = system.idleClock.begin()
+        defer { withExtendedLifetime(use) {} }
         try withNode(at: path) { (node, parent) throws(VolumeError) in
             // Written data may still be only in the page cache.
             _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
             let total = try volume.attributes(of: node).size
             let before = volume.classInForce(of: node)
-            let isReplaced = try volume.reencrypt(node, to: protectionClass) { done in
-                !isEnding.load(ordering: .relaxed) && progress(done, total)
+            let isReplaced = try volume.reencrypt(node, to: protectionClass) { now in
+                !isEnding.load(ordering: .relaxed) && progress(now.done, total)
             }
             if let before, before.isStronger(than: protectionClass) {
                 let now = isReplaced ? try? volume.lookup(name, in: parent).node : nil
@@ -34,11 +37,40 @@ extension Frontend {
                 let inode = (now ?? node).inode
                 events(.classLowered(.init(inode: inode, before: before, after: protectionClass, user: user)))
             }
-            // The file's time of change is another one in any case.
-            guard isReplaced else { return calls.forgetAttributesNow(node.number) }
-            _ = calls.forget(
-                name, in: parent.number, node.number, until: monotonicNanoseconds() + Self.patience)
+            showReplaced(isReplaced, node, name, in: parent)
         }
+    }
+
+    /// Gives the file at `path` a new key, if its key is wrapped by a former class key. Its class stays.
+    ///
+    /// - Parameter progress: as in `reencrypt`, with more of the copy.
+    /// - Returns: whether it got a new key.
+    /// - Throws: as `reencrypt`.
+    package func renewKey(
+        _ path: [[UInt8]], progress: (_ copy: CopyProgress, _ total: UInt64) -> Bool
+    ) throws(VolumeError) -> Bool {
+        guard let name = path.last else { throw .notSupported }
+        let use = system.idleClock.begin()
+        defer { withExtendedLifetime(use) {} }
+        return try withNode(at: path) { (node, parent) throws(VolumeError) in
+            guard let header = try volume.header(of: node),
+                header.keyGeneration != volume.keys.withState({ $0.generation(of: header.protectionClass) })
+            else { return false }
+            _ = calls.flusher.flush([node], until: monotonicNanoseconds() + Self.patience)
+            let total = try volume.attributes(of: node).size
+            let isReplaced = try volume.renewKey(of: node) { now in
+                !isEnding.load(ordering: .relaxed) && progress(now, total)
+            }
+            showReplaced(isReplaced, node, name, in: parent)
+            return true
+        }
+    }
+
+    /// Has the kernel look a file up again that has a new inode, or look at its attributes again.
+    private func showReplaced(_ isReplaced: Bool, _ node: Node, _ name: [UInt8], in parent: Node) {
+        // The file's time of change is another one in any case.
+        guard isReplaced else { return calls.forgetAttributesNow(node.number) }
+        _ = calls.forget(name, in: parent.number, node.number, until: monotonicNanoseconds() + Self.patience)
     }
 
     /// Gives the file at `path` (components from the root) a class and keeps its key, as setxattr(2) does.
@@ -55,15 +87,15 @@ extension Frontend {
     }
 
     /// Looks `path` up and keeps it known while `body` runs.
-    private func withNode(
-        at path: [[UInt8]], _ body: (_ node: Node, _ parent: Node) throws(VolumeError) -> Void
-    ) throws(VolumeError) {
+    private func withNode<Result>(
+        at path: [[UInt8]], _ body: (_ node: Node, _ parent: Node) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
         guard !path.isEmpty else { throw .notSupported }
         var nodes = [volume.root]
         defer { for node in nodes.dropFirst() { volume.forget(node, count: 1) } }
         for component in path {
             nodes.append(try volume.lookup(component, in: nodes[nodes.count - 1]).node)
         }
-        try body(nodes[nodes.count - 1], nodes[nodes.count - 2])
+        return try body(nodes[nodes.count - 1], nodes[nodes.count - 2])
     }
 }

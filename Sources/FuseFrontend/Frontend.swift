@@ -18,6 +18,8 @@ package enum FrontendEvent: Sendable, Equatable {
     case sweeping(files: Int)
     /// The keys are present. `isFirst` is true for the first unlock since the mount was made.
     case unlocked(isFirst: Bool)
+    /// The time of class 7 after a lock has run out, and its keys are gone. The kernel still holds pages of this many files.
+    case inactive(files: Int)
     /// Protected files have not been used for the time of `-o idle`.
     case idle
     /// An object has got a weaker class.
@@ -38,6 +40,8 @@ package struct FrontendStatistics: Sendable {
     package var workers: Int
     /// The number of files with pages that a lock wants gone and the kernel still holds.
     package var sweepingFiles: Int
+    /// Seconds until class 7 is closed. Nil unless the volume is locked and the class is open.
+    package var inactiveSeconds: UInt64?
 }
 
 /// A mount of a volume. Call `mount`, then `wait` until it has ended, then `close`. Call the rest from any thread except a
@@ -46,7 +50,7 @@ package final class Frontend: Sendable {
     let volume: Volume
     private let options: MountOptions
     private let source: HostPath
-    private let system: VolumeFileSystem
+    let system: VolumeFileSystem
     private let session: Session
     let calls: DeferredCalls
     private let timer: MountTimer
@@ -55,8 +59,9 @@ package final class Frontend: Sendable {
     let events: @Sendable (FrontendEvent) -> Void
     /// The mount has ended, so calls that still run on it stop.
     let isEnding = Atomic(false)
-    /// Held for one lock or unlock at a time.
-    private let turn = Lock(())
+    /// Held for one lock or unlock at a time. Its value is the number of the last lock. The first one is random, so that a number
+    /// of an earlier mount at the same place means nothing.
+    private let turn = Lock(Int64.random(in: 0..<1 << 48))
 
     /// A front end of `volume`, not mounted yet.
     /// - Parameters:
@@ -79,7 +84,7 @@ package final class Frontend: Sendable {
         session = Session(system, trace: trace.map { RequestTrace(showsNames: options.logsNames, write: $0) })
         timer = MountTimer(
             system: system, sequence: LockSequence(system: system, calls: calls),
-            idleSeconds: options.idleSeconds
+            idleSeconds: options.idleSeconds, inactiveSeconds: options.inactiveSeconds
         ) { events(.idle) }
     }
 
@@ -99,7 +104,11 @@ package final class Frontend: Sendable {
         } else {
             log("the mount is not in the mount table: times of direct writes will be told late")
         }
-        timer.start { [weak self] in self?.finishSweeping() }
+        timer.start { [weak self] in
+            self?.finishSweeping()
+        } closeInactive: { [weak self] in
+            self?.closeInactive()
+        }
         mender.start()
         for line in PageCacheSettings.apply(mountPoint: mountPoint) { log(line) }
         if session.unlockedBuffers > 0 {
@@ -131,19 +140,23 @@ package final class Frontend: Sendable {
     package func close() {
         mender.stop()
         system.locks?.stop()
-        // No program holds a file's pages any more, so every parked request has been answered.
-        system.readers.stop()
         timer.stop()
         calls.end()
+        // Comes after the calls, because they may add parked reads, each of which holds a part of its file.
+        system.readers.stop()
         session.close()
     }
 
     /// Locks. It always succeeds, and does nothing unless the volume is unlocked. The caller announces it and waits for the
     /// grace before.
-    package func lock() -> LockReport {
-        turn.withLock { _ in
+    ///
+    /// - Parameter countsAlways: whether it gets a number of its own even if the volume is locked already.
+    package func lock(countsAlways: Bool = false) -> LockReport {
+        turn.withLock { last in
             var report = LockSequence(system: system, calls: calls).run { events(.locking) }
             report.state = volume.keys.state
+            if !report.wasLocked || countsAlways { last += 1 }
+            report.number = last
             if report.wasLocked {
                 if report.state == .sweeping { report.files = max(1, calls.evictor.pending.count) }
                 return report
@@ -153,15 +166,63 @@ package final class Frontend: Sendable {
             }
             // Still under the lock, so that the event of an unlock that follows at once cannot come first.
             timer.locked()
+            var inactive: LockReport?
+            if options.inactiveSeconds == 0 {
+                let closed = runInactive()
+                report.cutOff += closed.cutOff
+                report.processes = Set(report.processes + closed.processes).sorted()
+                report.milliseconds += closed.milliseconds
+                inactive = closed
+            }
             events(report.files > 0 ? .sweeping(files: report.files) : .locked)
+            if let inactive { events(.inactive(files: inactive.files)) }
             return report
         }
     }
 
-    /// Called while sweeping. Sets the state to locked once the kernel holds no more pages.
+    /// The report of a lock that another one has overtaken while it waited for its grace. Nothing is locked, because an unlock may
+    /// have come after that.
+    ///
+    /// - Parameter countsAlways: whether it gets a number of its own if the volume is still locked.
+    package func overtakenLock(countsAlways: Bool) -> LockReport {
+        turn.withLock { last in
+            var report = LockReport()
+            report.wasLocked = true
+            report.state = volume.keys.state
+            if countsAlways, report.state != .unlocked { last += 1 }
+            report.number = last
+            if report.state == .sweeping { report.files = max(1, calls.evictor.pending.count) }
+            return report
+        }
+    }
+
+    /// Called when the time of class 7 after a lock has run out. Does nothing if the volume has been unlocked meanwhile.
+    private func closeInactive() {
+        turn.withLock { _ in
+            // An unlock and another lock may have come while this waited for its turn.
+            guard timer.isInactiveDue else { return }
+            let report = runInactive()
+            guard !report.wasLocked else { return }
+            log("class completeWhenUserInactive is closed; \(report.cutOff) open handles lost access")
+            events(.inactive(files: report.files))
+        }
+    }
+
+    private func runInactive() -> LockReport {
+        defer { timer.inactiveClosed() }
+        return LockSequence(system: system, calls: calls).inactive.run {}
+    }
+
+    /// Called while sweeping. Sets the states to locked once the kernel holds no more pages.
     private func finishSweeping() {
         let sequence = LockSequence(system: system, calls: calls)
         turn.withLock { _ in
+            if volume.keys.state(of: .completeWhenUserInactive) == .sweeping,
+                sequence.inactive.sweepOn(until: monotonicNanoseconds() + 20_000_000) == 0,
+                volume.keys.finishSweeping(.completeWhenUserInactive)
+            {
+                log("the kernel holds no pages of class completeWhenUserInactive any more")
+            }
             guard volume.keys.state == .sweeping, sequence.sweepOn(until: monotonicNanoseconds() + 20_000_000) == 0,
                 calls.evictor.pending.isEmpty, volume.keys.finishSweeping()
             else { return }
@@ -171,12 +232,17 @@ package final class Frontend: Sendable {
     }
 
     /// Takes keys in. From here on every class is open.
-    package func unlock(with keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
+    ///
+    /// - Parameter condition: when to do it. Otherwise the volume stays as it is.
+    package func unlock(
+        with keys: consuming VolumeKeys, when condition: UnlockCondition = .always
+    ) throws(KeyError) -> UnlockOutcome {
         // The closure below runs at most once, which the type system cannot see, so the keys go in through an optional.
         var given: VolumeKeys? = consume keys
-        return try turn.withLock { _ throws(KeyError) in
+        return try turn.withLock { last throws(KeyError) in
+            if case .ifLock(let number) = condition, number != last { throw .lockedSince }
             guard let keys = given.take() else { return UnlockOutcome.alreadyUnlocked }
-            let outcome = try volume.unlock(with: keys)
+            let outcome = try volume.unlock(with: keys, onlyIfUnlocked: condition == .ifUnlocked)
             guard outcome != .alreadyUnlocked else { return outcome }
             system.refusals.reset()
             timer.unlocked()
@@ -190,6 +256,6 @@ package final class Frontend: Sendable {
         FrontendStatistics(
             openHandles: system.files.handlesByClass, knownNodes: volume.knownNodeCount,
             idleSeconds: system.idleClock.idleNanoseconds / 1_000_000_000, workers: calls.limits.workers,
-            sweepingFiles: calls.evictor.pending.count)
+            sweepingFiles: calls.evictor.pending.count, inactiveSeconds: timer.inactiveSeconds)
     }
 }

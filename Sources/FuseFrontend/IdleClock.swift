@@ -1,7 +1,6 @@
 // Records when protected files were last used, for the idle lock.
 
 internal import HostSystem
-internal import HostSystem
 internal import ProtectedVolume
 internal import Synchronization
 internal import VolumeFormat
@@ -31,13 +30,17 @@ final class IdleClock: Sendable {
         consuming func end() {}
     }
 
+    /// Called when work begins that a lock would end, whatever the class of the file is now.
+    func begin() -> Use {
+        running.add(1, ordering: .relaxed)
+        return Use(self)
+    }
+
     /// Called when a request on `node` begins.
     func begin(_ node: Node) -> Use {
         switch node.protectionClass {
-        case .complete, .completeUnlessOpen, nil:
-            running.add(1, ordering: .relaxed)
-            return Use(self)
-        case .completeUntilFirstUserAuthentication, .some(.none):
+        case .complete, .completeUnlessOpen, nil: return begin()
+        case .completeWhenUserInactive, .completeUntilFirstUserAuthentication, .some(.none):
             return Use(nil)
         }
     }

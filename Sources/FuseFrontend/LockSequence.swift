@@ -25,6 +25,9 @@ struct LockSequence {
 
     let system: VolumeFileSystem
     let calls: DeferredCalls
+    /// The class whose open handles are cut off: A at a lock of the volume; 7 when its time after a lock has run out. What a
+    /// comment of a step says of class A is true of class 7 then.
+    var protectionClass = ProtectionClass.complete
 
     /// Runs steps 2 to 5. The caller announces the lock before and reports it after.
     func run(locking: () -> Void) -> LockReport {
@@ -34,7 +37,7 @@ struct LockSequence {
         var isQuiet = false
         // The volume does steps 2 and 4; the kernel does step 3 between them.
         let isLocked = system.volume.lock(
-            sweeping: true, readLimit: Self.shortLimit,
+            protectionClass, sweeping: true, readLimit: Self.shortLimit,
             clearCache: {
                 locking()
                 isQuiet = clearCache(until: deadline)
@@ -50,7 +53,7 @@ struct LockSequence {
         // Step 5.
         let left = sweepOn(until: monotonicNanoseconds() + (isQuiet ? Self.limit : Self.shortLimit))
         report.files = left
-        if left == 0 { _ = system.volume.keys.finishSweeping() }
+        if left == 0 { _ = system.volume.keys.finishSweeping(protectionClass) }
         closeHandles(&report)
         report.milliseconds = Int64(nanoseconds(from: start, to: monotonicNanoseconds()) / 1_000_000)
         return report
@@ -69,14 +72,14 @@ struct LockSequence {
         calls.evictor.add(holders.filter { !mayBeDirty($0) }.map(\.number))
         let isFlushed = flush(dirty, until: deadline)
         while true {
-            let before = system.writeBacks.load(ordering: .acquiring)
+            let before = writeBacks
             let targets = targets.map(\.number)
             let left = calls.evictor.evict(
                 targets, until: deadline, patience: isFlushed ? Self.patience : Self.shortLimit)
             passes += 1
             let writers = cachedWriters
             if !left.isEmpty { return false }
-            let isQuiet = system.writeBacks.load(ordering: .acquiring) == before
+            let isQuiet = writeBacks == before
             if isQuiet && (writers.isEmpty || passes >= Self.leastPasses) { return true }
             let now = monotonicNanoseconds()
             if passes >= Self.mostPasses || now >= deadline { return false }
@@ -99,13 +102,13 @@ struct LockSequence {
                 changed.broadcast()
             }
         }
-        var seen = system.writeBacks.load(ordering: .acquiring)
+        var seen = writeBacks
         var moved = monotonicNanoseconds()
         while true {
             let end = monotonicNanoseconds() + Self.flushPause / 2
             if left.wait(on: changed, until: end, { $0.isEmpty ? true : nil }) == true { return true }
             let now = monotonicNanoseconds()
-            let count = system.writeBacks.load(ordering: .acquiring)
+            let count = writeBacks
             if count != seen { (seen, moved) = (count, now) }
             if nanoseconds(from: moved, to: now) > Self.flushPause { evictor.add(left.withLock { Array($0) }) }
             if now >= deadline || nanoseconds(from: moved, to: now) > Self.patience { return false }
@@ -122,7 +125,7 @@ struct LockSequence {
 
     /// Step 5: closes open handles for the kernel too, counts them, and wipes buffers.
     private func closeHandles(_ report: inout LockReport) {
-        let open = system.files.all.filter { $0.node.protectionClass == .complete }.map(\.node)
+        let open = system.files.all.filter { $0.node.protectionClass == protectionClass }.map(\.node)
         if !open.isEmpty {
             // The kernel answers SEEK_END from the size it keeps until an answer about the file tells it not to. And close(2)
             // returns before RELEASE is read. These requests queue behind that RELEASE, and then every worker passes by.
@@ -137,12 +140,15 @@ struct LockSequence {
         report.processes = Set(cutOff.map(\.process).filter { $0 > 0 }).sorted()
     }
 
-    /// Files with pages of class A, or of class B without an open handle.
+    private var writeBacks: UInt64 { system.writeBacks.number(of: protectionClass) }
+
+    /// Files with pages of class A, or of class B without an open handle. For class 7, files with pages of that class.
     private var targets: [Node] {
         system.volume.nodesWithCachedPages.filter { node in
             switch node.protectionClass {
-            case .complete: true
-            case .completeUnlessOpen: node.openHandles == 0
+            case .complete: protectionClass == .complete
+            case .completeUnlessOpen: protectionClass == .complete && node.openHandles == 0
+            case .completeWhenUserInactive: protectionClass == .completeWhenUserInactive
             default: false
             }
         }
@@ -153,7 +159,7 @@ struct LockSequence {
 
     /// Handles on class A files.
     private var closedHandles: [Handle] {
-        system.files.all.filter { $0.node.protectionClass == .complete }.flatMap { file in
+        system.files.all.filter { $0.node.protectionClass == protectionClass }.flatMap { file in
             file.state.withLock { $0.handles }
         }
     }
@@ -161,7 +167,7 @@ struct LockSequence {
     /// Class A files that were opened as another class. A program may be inside a write(2) to their cache.
     private var cachedWriters: [Node] {
         system.volume.nodesWithCachedPages.filter {
-            $0.protectionClass == .complete && system.files.file($0.number)?.hasCachedWriter == true
+            $0.protectionClass == protectionClass && system.files.file($0.number)?.hasCachedWriter == true
         }
     }
 
@@ -169,8 +175,16 @@ struct LockSequence {
     /// lock overtook may end after it.
     func sweep() {
         calls.evictor.add(targets.map(\.number))
+        if protectionClass == .complete, system.volume.keys.state(of: .completeWhenUserInactive).isLocked {
+            calls.evictor.add(inactive.targets.map(\.number))
+        }
         // Pages that the store has refused before.
         if system.volume.hasLateRecordsInMemory { calls.persistLateRecords() }
+    }
+
+    /// The sequence that closes class 7.
+    var inactive: LockSequence {
+        LockSequence(system: system, calls: calls, protectionClass: .completeWhenUserInactive)
     }
 
     /// When to sweep after a lock, in nanoseconds: the times of the first sweeps, then the interval.

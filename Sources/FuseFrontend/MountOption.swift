@@ -133,6 +133,16 @@ package struct MountOption: Sendable {
             }
             options.idleSeconds = seconds == 0 ? nil : seconds
         },
+        valued(
+            "inactive", "DURATION",
+            "close files of class completeWhenUserInactive this time after a lock, suspend included: 300, 90s, 10m (default), 1h30m, 1d; 0 means at the lock"
+        ) { options, text throws(MountOptionError) in
+            guard let seconds = DurationText.seconds(text) else {
+                throw .badValue(
+                    option: "inactive", value: text, expected: "a duration such as 300, 90s, 10m, 2h or 1d")
+            }
+            options.inactiveSeconds = seconds
+        },
         valued("uid", "NUMBER", "show this user as the owner of everything") {
             options, text throws(MountOptionError) in options.user = try number("uid", text)
         },

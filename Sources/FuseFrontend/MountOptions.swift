@@ -21,6 +21,8 @@ package struct MountOptions: Sendable, Equatable {
     package var bypassesCacheForComplete = false
     /// Lock after this many seconds without use of protected files.
     package var idleSeconds: UInt64?
+    /// Close class 7 this many seconds after a lock.
+    package var inactiveSeconds: UInt64 = 600
     /// Shown as the owner of everything.
     package var user: UInt32?
     /// Shown as the group of everything.

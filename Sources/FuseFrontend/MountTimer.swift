@@ -1,4 +1,4 @@
-// The timer of a mount: sweeps while locked, idle time while unlocked, and the memory of forgotten nodes.
+// The timer of a mount: sweeps and the time of class 7 while locked, idle time while unlocked, and the memory of forgotten nodes.
 
 internal import HostSystem
 internal import Keybag
@@ -20,6 +20,8 @@ final class MountTimer: Sendable {
         var forgotten: UInt64 = 0
         /// The idle time has been reported, and no use has followed.
         var saidIdle = false
+        /// When class 7 is to be closed (CLOCK_BOOTTIME). Nil unless the volume is locked and the class is open.
+        var inactiveDue: UInt64?
     }
     /// Memory goes back after so many nanoseconds in which the kernel has forgotten nothing.
     private static let memoryDelay: UInt64 = 1_000_000_000
@@ -27,23 +29,31 @@ final class MountTimer: Sendable {
     private let system: VolumeFileSystem
     private let sequence: LockSequence
     private let idleNanoseconds: UInt64?
+    private let inactiveNanoseconds: UInt64
     private let idle: @Sendable () -> Void
     private let state = Lock(State())
     private let changed = Condition()
     private let thread = Lock<BackgroundThread?>(nil)
 
     init(
-        system: VolumeFileSystem, sequence: LockSequence, idleSeconds: UInt64?, idle: @escaping @Sendable () -> Void
+        system: VolumeFileSystem, sequence: LockSequence, idleSeconds: UInt64?, inactiveSeconds: UInt64,
+        idle: @escaping @Sendable () -> Void
     ) {
         self.system = system
         self.sequence = sequence
-        idleNanoseconds = idleSeconds.map { min($0, .max / 1_000_000_000) * 1_000_000_000 }
+        idleNanoseconds = idleSeconds.map(Self.nanoseconds)
+        inactiveNanoseconds = Self.nanoseconds(inactiveSeconds)
         self.idle = idle
     }
 
-    /// - Parameter finishSweeping: called repeatedly in the state `sweeping`.
-    func start(finishSweeping: @escaping @Sendable () -> Void) {
-        thread.withLock { $0 = BackgroundThread(name: "pfs-timer") { [self] in run(finishSweeping) } }
+    /// Half of what the clock can count, so that a sum with the time now does not overflow.
+    private static func nanoseconds(_ seconds: UInt64) -> UInt64 { min(seconds, .max / 2_000_000_000) * 1_000_000_000 }
+
+    /// - Parameters:
+    ///   - finishSweeping: called repeatedly in the state `sweeping`.
+    ///   - closeInactive: called when the time of class 7 after a lock has run out.
+    func start(finishSweeping: @escaping @Sendable () -> Void, closeInactive: @escaping @Sendable () -> Void) {
+        thread.withLock { $0 = BackgroundThread(name: "pfs-timer") { [self] in run(finishSweeping, closeInactive) } }
         system.forgotten.whenMany { [weak self] in self?.manyForgotten() }
     }
 
@@ -57,14 +67,39 @@ final class MountTimer: Sendable {
         }
     }
 
-    /// Called after a lock. Sweeps begin.
+    /// Called after a lock. Sweeps begin, and the time of class 7.
     func locked() {
         state.withLock { state in
             state.changes += 1
             state.sweeps = 0
             state.sweepDue = monotonicNanoseconds() + LockSequence.sweepDelay(0)
+            state.inactiveDue = WallClock.bootNanoseconds + inactiveNanoseconds
         }
         changed.broadcast()
+    }
+
+    /// Called when class 7 is closed. Sweeps begin again.
+    func inactiveClosed() {
+        state.withLock { state in
+            state.changes += 1
+            state.inactiveDue = nil
+            state.sweeps = 0
+            state.sweepDue = monotonicNanoseconds() + LockSequence.sweepDelay(0)
+        }
+        changed.broadcast()
+    }
+
+    /// Whether the time of class 7 after the last lock has run out, and the class is still open.
+    var isInactiveDue: Bool { state.withLock { $0.inactiveDue.map { $0 <= WallClock.bootNanoseconds } ?? false } }
+
+    /// Seconds until class 7 is closed, rounded up. Nil unless the volume is locked and the class is open.
+    var inactiveSeconds: UInt64? {
+        state.withLock { state in
+            state.inactiveDue.map { due in
+                let now = WallClock.bootNanoseconds
+                return due <= now ? 0 : (due - now + 999_999_999) / 1_000_000_000
+            }
+        }
     }
 
     /// Called after an unlock. Sweeps end, and idle time counts from now.
@@ -73,6 +108,7 @@ final class MountTimer: Sendable {
         state.withLock { state in
             state.changes += 1
             state.sweeps = nil
+            state.inactiveDue = nil
             state.saidIdle = false
         }
         changed.broadcast()
@@ -86,7 +122,7 @@ final class MountTimer: Sendable {
         changed.broadcast()
     }
 
-    private func run(_ finishSweeping: () -> Void) {
+    private func run(_ finishSweeping: () -> Void, _ closeInactive: () -> Void) {
         while true {
             let seen = state.withLock { $0.changes }
             let isStopping = state.wait(on: changed, until: wake(after: monotonicNanoseconds())) { state -> Bool? in
@@ -97,8 +133,9 @@ final class MountTimer: Sendable {
             if isStopping == true { return }
             if isSweepDue() {
                 sequence.sweep()
-                if system.volume.keys.state == .sweeping { finishSweeping() }
+                if isSweeping { finishSweeping() }
             }
+            if isInactiveDue { closeInactive() }
             if isIdle() { idle() }
             if isMemoryDue() {
                 system.volume.shrinkTables()
@@ -107,10 +144,23 @@ final class MountTimer: Sendable {
         }
     }
 
-    /// When to look again: the next sweep, memory that is due, or a quarter of the idle time, but at most 5 s. A suspended machine so locks soon
-    /// after it wakes: CLOCK_MONOTONIC stops during suspension, CLOCK_BOOTTIME does not.
+    private var isSweeping: Bool {
+        let keys = system.volume.keys
+        return keys.state == .sweeping || keys.state(of: .completeWhenUserInactive) == .sweeping
+    }
+
+    /// When to look again: the next sweep, memory that is due, the end of class 7's time, or a quarter of the idle time, but
+    /// for the last two at most 5 s. A suspended machine so locks soon after it wakes: CLOCK_MONOTONIC stops during suspension,
+    /// CLOCK_BOOTTIME does not.
     private func wake(after now: UInt64) -> UInt64 {
-        let due = state.withLock { min($0.sweeps == nil ? .max : $0.sweepDue, $0.memoryDue) }
+        let due = state.withLock { state in
+            var due = min(state.sweeps == nil ? .max : state.sweepDue, state.memoryDue)
+            if let inactiveDue = state.inactiveDue {
+                let left = HostSystem.nanoseconds(from: WallClock.bootNanoseconds, to: inactiveDue)
+                due = min(due, now + max(1_000_000, min(left, 5_000_000_000)))
+            }
+            return due
+        }
         guard let idleNanoseconds else { return due == .max ? now + 3_600_000_000_000 : due }
         return min(due, now + max(50_000_000, min(idleNanoseconds / 4, 5_000_000_000)))
     }
@@ -121,7 +171,7 @@ final class MountTimer: Sendable {
             guard let count = state.sweeps, state.sweepDue <= now else { return false }
             state.sweeps = count + 1
             let delay = LockSequence.sweepDelay(count + 1)
-            state.sweepDue = now + (system.volume.keys.state == .sweeping ? min(delay, 100_000_000) : delay)
+            state.sweepDue = now + (isSweeping ? min(delay, 100_000_000) : delay)
             return true
         }
     }

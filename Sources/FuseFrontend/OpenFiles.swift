@@ -57,6 +57,8 @@ final class OpenFile: Sendable {
     let time = DirectWriteTime()
     /// The kernel has read or written a page of its cache since the file was opened.
     private let pagesMoved = Atomic(false)
+    /// On a shared mount: the size of which the kernel was told last.
+    let toldSize = Atomic<UInt64>(0)
 
     init(node: Node, content: FileContent) {
         self.node = node
@@ -99,6 +101,28 @@ struct RefusalCount: Sendable {
         self.offset = offset
         last = max(last, now)
         return count
+    }
+}
+
+/// The numbers of pages of classes A and 7 that the kernel wrote back. A pass of the lock sequence is quiet if that of its class
+/// does not change.
+final class WriteBackCount: Sendable {
+    private let complete = Atomic<UInt64>(0)
+    private let inactive = Atomic<UInt64>(0)
+
+    /// Counts a page, before it is judged.
+    func count(_ protectionClass: ProtectionClass?) {
+        switch protectionClass {
+        case .complete: complete.add(1, ordering: .relaxed)
+        case .completeWhenUserInactive: inactive.add(1, ordering: .relaxed)
+        default: break
+        }
+    }
+
+    /// The number of pages of class 7, or of class A for any other.
+    func number(of protectionClass: ProtectionClass) -> UInt64 {
+        protectionClass == .completeWhenUserInactive
+            ? inactive.load(ordering: .acquiring) : complete.load(ordering: .acquiring)
     }
 }
 

@@ -1,6 +1,6 @@
 // Settings that root makes right after mounting so that the page cache is useful.
 
-internal import Glibc
+internal import CLibrary
 internal import HostSystem
 
 /// Settings of the mount's backing device in sysfs.

@@ -5,6 +5,7 @@ internal import FuseBridge
 internal import HostSystem
 internal import Keybag
 internal import ProtectedVolume
+internal import Synchronization
 internal import VolumeFormat
 
 /// Flags of open(2), as Linux numbers them on every architecture that Swift runs on.
@@ -22,6 +23,8 @@ enum OpenFlags {
         /// O_DIRECT, which is not the same number everywhere.
         static let direct: Int32 = 0o40000
     #endif
+    /// O_DSYNC, and what O_SYNC has besides it.
+    static let (synchronizesData, synchronizesAll): (Int32, Int32) = (0o10000, 0o4000000)
     /// O_NOATIME.
     static let leavesAccessTime: Int32 = 0o1000000
 
@@ -80,10 +83,14 @@ extension VolumeFileSystem {
         var wishes = RequestedCapabilities()
         wishes.maximumWrite = calls.limits.requestSize
         wishes.asynchronousDirectIO = calls.canDropPages
+        // Before 6.16 a page has 4,096 bytes, which is some 25 entries of READDIRPLUS and 128 of READDIR.
+        wishes.choosesListing = KernelVersion.running.map { $0 < KernelVersion(6, 16) } ?? true
         guard isShared else { return wishes }
         // Other machines change the volume, so the kernel may neither own size and time nor keep cached data.
         wishes.writeBackCache = false
         wishes.explicitInvalidation = false
+        // Each use of a file's name looks it up.
+        wishes.listedAttributes = false
         wishes.cacheSymlinks = false
         wishes.noOpendir = false
         wishes.remoteLocks = true
@@ -111,18 +118,19 @@ extension VolumeFileSystem {
     /// Whether handles of `node` are closed now. An unread class counts as class A.
     func isClosed(_ node: Node) -> Bool {
         guard node.kind == .file else { return false }
-        return !Access.isAllowed(
-            .handleSize, class: node.protectionClass ?? .complete, state: volume.keys.state)
+        let counted = node.protectionClass ?? .complete
+        return !Access.isAllowed(.handleSize, class: counted, state: volume.keys.state(of: counted))
     }
 
     /// How long attributes may be believed, in seconds (rule 2 of the lock sequence). 0 means for one look.
     func attributeTimeout(_ node: Node, afterChange: Bool = false) -> Double {
         if mustAskBeforeWrite(node) { return 0 }
         let usual = isShared ? Self.short : Self.long
-        guard node.kind == .file, node.protectionClass ?? .complete == .complete else { return usual }
-        if !isShared, afterChange, node.protectionClass == .complete { return 0 }
+        let counted = node.protectionClass ?? .complete
+        guard node.kind == .file, counted.cutsOffHandles else { return usual }
+        if !isShared, afterChange, node.protectionClass != nil { return 0 }
         if times.isBehind(node.number) { return 0 }
-        return volume.keys.state == .unlocked ? usual : 0
+        return volume.keys.state(of: counted) == .unlocked ? usual : 0
     }
 
     /// How long a name may be believed. On a shared mount the name of a file is looked up each time, which also brings its size and
@@ -131,7 +139,7 @@ extension VolumeFileSystem {
     var negativeTimeout: Double { isShared ? 0 : Self.long }
 
     /// Attributes changed as the options ask.
-    func shown(_ attributes: ProtectedVolume.Attributes) -> FuseBridge.Attributes {
+    private func shown(_ attributes: ProtectedVolume.Attributes) -> FuseBridge.Attributes {
         var result = FuseBridge.Attributes()
         result.inode = attributes.inode
         let mask = options.mask ?? 0
@@ -149,9 +157,18 @@ extension VolumeFileSystem {
         return result
     }
 
+    /// The attributes of a node, for an answer that is given at once.
+    func shown(_ attributes: ProtectedVolume.Attributes, of node: Node) -> FuseBridge.Attributes {
+        if isShared, node.kind == .file {
+            files.file(node.number)?.toldSize.store(attributes.size, ordering: .releasing)
+        }
+        return shown(attributes)
+    }
+
     func shown(_ entry: ProtectedVolume.Entry, afterChange: Bool = false) -> FuseBridge.Entry {
         FuseBridge.Entry(
-            node: entry.node.number, generation: UInt64(entry.node.generation), attributes: shown(entry.attributes),
+            node: entry.node.number, generation: UInt64(entry.node.generation),
+            attributes: shown(entry.attributes, of: entry.node),
             attributeTimeout: attributeTimeout(entry.node, afterChange: afterChange),
             entryTimeout: entryTimeout(entry.node))
     }
@@ -218,12 +235,11 @@ extension VolumeFileSystem {
     /// Packs a directory's entries until the buffer is full.
     /// - Returns: the nodes whose lookups were counted.
     func list(
-        _ node: Node, from cookie: UInt64, into buffer: inout DirectoryBuffer
+        _ node: Node, from cookie: UInt64, attributes: ListedAttributes, into buffer: inout DirectoryBuffer
     ) throws(VolumeError) -> [Node] {
         var given: [Node] = []
-        let isPlus = buffer.isPlus
         do throws(VolumeError) {
-            try volume.list(node, from: cookie, plus: isPlus) { listed in
+            try volume.list(node, from: cookie, attributes: attributes) { listed in
                 guard buffer.hasRoom(nameLength: listed.name.count) else { return false }
                 let next = Int64(bitPattern: listed.next)
                 if let entry = listed.entry {

@@ -30,10 +30,18 @@ extension VolumeFileSystem {
                 use.end()
                 return readAfterWriteBack(ParkedRead(file, at: offset, count: count, handle, request, reply))
             }
+            if isBehind(result, file, at: offset, count: count) {
+                if mustNotLinger(file) { wipeRequestData(count) }
+                result.finish()
+                use.end()
+                var again = ParkedRead(file, at: offset, count: count, handle, request, reply)
+                again.isLastTry = true
+                return park(again)
+            }
             if OpenFlags.isAccess(handle.flags) { file.content.noteAccess() }
             reply.data(buffer.span.extracting(result.range))
             if mustNotLinger(file) { wipeRequestData(count) }
-            // A lock of the volume waits for a class A request until here.
+            // A lock of the volume waits for a class A request until here, the end of class 7's time for one of that class.
             result.finish()
             use.end()
         } catch {
@@ -53,7 +61,7 @@ extension VolumeFileSystem {
             let use = idleClock.begin(file.node)
             if handle.isWritePage {
                 file.notePages()
-                if file.node.protectionClass == .complete { writeBacks.add(1, ordering: .relaxed) }
+                writeBacks.count(file.node.protectionClass)
                 try writeBack(file, data, at: offset)
             } else {
                 if isShared, handle.flags & OpenFlags.append != 0 {
@@ -66,6 +74,7 @@ extension VolumeFileSystem {
                 // With write-back the kernel moves the time for cached writes, but never for direct ones.
                 if Handle(number: handle.handle).isDirect { times.directWrite(to: file) }
                 clearPrivileges(file, for: request)
+                try synchronizeDirectWrite(file, handle)
             }
             use.end()
             let count = data.count
@@ -80,6 +89,20 @@ extension VolumeFileSystem {
         }
     }
 
+    /// Syncs a direct write with O_DSYNC, O_SYNC, RWF_DSYNC or RWF_SYNC. The kernel sends FSYNC after those through the page
+    /// cache alone: not for handles that bypass it, and not for asynchronous ones with O_DIRECT (`fuse_direct_write_iter`,
+    /// `fuse_aio_complete`, Linux 6.18).
+    private func synchronizeDirectWrite(_ file: OpenFile, _ handle: HandleInfo) throws(VolumeError) {
+        guard handle.flags & OpenFlags.synchronizesData != 0,
+            Handle(number: handle.handle).isDirect || handle.flags & OpenFlags.direct != 0
+        else { return }
+        try volume.synchronize(file.node, dataOnly: handle.flags & OpenFlags.synchronizesAll == 0)
+    }
+
+    /// The most that one COPY_FILE_RANGE copies, in bytes. The kernel asks again for the rest. A request cannot be interrupted,
+    /// and takes a worker.
+    private static let largestCopy: UInt64 = 32 << 20
+
     /// COPY_FILE_RANGE.
     func copyData(
         _ request: borrowing Request, from number: NodeID, handle: HandleInfo, offset: UInt64, to target: NodeID,
@@ -88,17 +111,23 @@ extension VolumeFileSystem {
         guard let source = files.file(number), let destination = files.file(target) else {
             return reply.error(Errno.EBADF.rawValue)
         }
+        let reading = idleClock.begin(source.node)
+        let writing = idleClock.begin(destination.node)
+        defer {
+            withExtendedLifetime(reading) {}
+            withExtendedLifetime(writing) {}
+        }
         do throws(VolumeError) {
             let count = try FileContent.copy(
                 from: source.content, at: offset, to: destination.content, at: targetOffset,
-                count: min(length, UInt64(Int32.max)))
+                count: min(length, Self.largestCopy))
             if Handle(number: targetHandle.handle).isDirect { times.directWrite(to: destination) }
             if OpenFlags.isAccess(handle.flags), source.content.noteAccess() { calls.invalidateAttributes(number) }
             clearPrivileges(destination, for: request)
             reply.written(Int(count))
         } catch {
-            let isSource = !Access.isAllowed(
-                .copySource, class: source.node.protectionClass ?? .complete, state: volume.keys.state)
+            let ofSource = source.node.protectionClass ?? .complete
+            let isSource = !Access.isAllowed(.copySource, class: ofSource, state: volume.keys.state(of: ofSource))
             reply.error(refusal(error, isSource ? number : target, request, "copy"))
         }
     }

@@ -23,7 +23,7 @@ extension VolumeFileSystem {
         // The page cache takes what is appended to the end that this machine knows. Another one may have moved it.
         let isSharedAppend = isShared && appends
         let isUncached = options.bypassesCacheForComplete && node.protectionClass ?? .complete == .complete
-        let isDirect = isUncached || isWritable && (isSharedAppend || writesThrough(isWriteOnly: isWriteOnly))
+        let isDirect = isUncached || isWritable && (isSharedAppend || writesThrough(node, isWriteOnly: isWriteOnly))
         let handle = Handle(
             isDirect: isDirect, isWritable: isWritable, process: request.process, serial: locks?.nextSerial() ?? 0)
         idleClock.begin(node).end()
@@ -172,9 +172,11 @@ extension VolumeFileSystem {
 
     // MARK: refusals
 
-    /// A lock that overtook a change to class A, by setxattr(2) or by a save by rename, has not dropped the file's pages.
+    /// A lock that overtook a change to class A or 7, by setxattr(2) or by a save by rename, has not dropped the file's pages.
     func evictIfOvertaken(_ node: Node) {
-        if node.protectionClass == .complete, volume.keys.state != .unlocked { calls.invalidate(node.number) }
+        if let now = node.protectionClass, now.cutsOffHandles, volume.keys.state(of: now) != .unlocked {
+            calls.invalidate(node.number)
+        }
     }
 
     /// Called for a known object that a rename has given another name.
@@ -198,7 +200,8 @@ extension VolumeFileSystem {
 
     /// Answers a write that is done. After a direct one, pages that the kernel has read meanwhile are dropped first: it does so
     /// itself only if the program waits for the write (`fuse_aio_complete`, Linux 6.18), and the page cache would show the old
-    /// content for good. The answer is parked, because a handler must not notify.
+    /// content for good. The answer is parked, because a handler must not notify. If many are parked, this one is given first,
+    /// and the page cache may show the old content for a moment.
     func answerWrite(
         _ file: OpenFile, _ handle: HandleInfo, at offset: UInt64, count: Int, _ reply: consuming Reply
     ) {
@@ -207,15 +210,20 @@ extension VolumeFileSystem {
             return reply.written(count)
         }
         let parked = ParkedReply(reply)
-        calls.dropPages(of: file.node.number, at: offset, count: count) { parked.take()?.written(count) }
+        let number = file.node.number
+        let waits = calls.dropPages(of: number, at: offset, count: count, for: .write) { parked.take()?.written(count) }
+        guard !waits else { return }
+        parked.take()?.written(count)
+        calls.dropPagesLater(of: number, at: offset, count: count)
     }
 
-    /// A page that the kernel wrote back was refused. If it is of class A and came after a lock, this is logged once, and the
+    /// A page that the kernel wrote back was refused. If it is of class A or 7 and came after a lock, this is logged once, and the
     /// page is dropped.
     func pageRefused(_ error: VolumeError, _ file: OpenFile, _ request: borrowing Request) {
         let number = file.node.number
         calls.flusher.refused(number, error.errno.rawValue)
-        guard file.node.protectionClass == .complete, volume.keys.state.isLocked else { return }
+        guard let known = file.node.protectionClass, known.cutsOffHandles, volume.keys.state(of: known).isLocked
+        else { return }
         let processes = Set(file.state.withLock { $0.handles.filter(\.isCachedWritable).map(\.process) })
         refusals.refused(node: number, process: processes.first ?? request.process, isLateWrite: true) {
             "a write to \(describe(number)) reached the volume after it was locked, and could not be kept: \(error); fsync or close says so"

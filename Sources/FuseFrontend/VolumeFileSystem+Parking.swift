@@ -5,6 +5,7 @@
 
 internal import FuseBridge
 internal import ProtectedVolume
+internal import Synchronization
 internal import VolumeFormat
 
 extension VolumeFileSystem {
@@ -41,11 +42,23 @@ extension VolumeFileSystem {
             && file.hasCachedWriter
     }
 
-    /// Has the kernel write back what it has from the read's offset on, and reads then.
+    /// Whether a read on a shared mount ends before an end that the kernel has been told of meanwhile. The kernel fills the rest
+    /// of the page with zeros, and would show them up to that end, before it drops the page (`fuse_change_attributes`,
+    /// Linux 6.18).
+    func isBehind(_ result: borrowing ReadResult, _ file: OpenFile, at offset: UInt64, count: Int) -> Bool {
+        guard isShared, result.range.count < count, readers.canWork else { return false }
+        return offset + UInt64(result.range.count) < file.toldSize.load(ordering: .acquiring)
+    }
+
+    /// Has the kernel write back what it has from the read's offset on, and reads then. If too many reads wait for that, this one
+    /// ends where the daemon's file does.
     func readAfterWriteBack(_ read: ParkedRead) {
         var again = read
         again.isLastTry = true
-        calls.dropPages(of: read.file.node.number, at: read.offset, count: 0) { [self, again] in park(again) }
+        let waits = calls.dropPages(of: read.file.node.number, at: read.offset, count: 0, for: .read) { [self, again] in
+            park(again)
+        }
+        if !waits { park(again) }
     }
 
     private func finish(_ read: ParkedRead, _ turn: ReadTurn, _ buffer: inout MutableSpan<UInt8>) {

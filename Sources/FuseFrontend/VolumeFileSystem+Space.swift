@@ -24,11 +24,15 @@ extension VolumeFileSystem {
 
     /// Whether a handle that is opened for writing now must bypass the page cache.
     ///
-    /// - Parameter isWriteOnly: a handle that cannot be mapped. Before Linux 6.6 direct handles cannot be mapped shared.
-    func writesThrough(isWriteOnly: Bool) -> Bool {
+    /// Before Linux 6.6 direct handles cannot be mapped shared, and a direct write does not write back the page that another
+    /// handle has made dirty, which would later cover the write. So there it must be a handle that cannot be mapped, of a
+    /// file that nobody writes through the cache.
+    func writesThrough(_ node: Node, isWriteOnly: Bool) -> Bool {
         guard !isShared else { return false }
         if space.look() { becomeShort() }
-        return space.isShort && (isWriteOnly || calls.allowsDirectMapping)
+        guard space.isShort else { return false }
+        if calls.allowsDirectMapping { return true }
+        return isWriteOnly && files.file(node.number)?.hasCachedWriter != true
     }
 
     /// Called after the store has taken data.
@@ -80,7 +84,7 @@ extension VolumeFileSystem {
     /// Answers with the attributes.
     func answerAttributes(_ node: Node, _ process: Int32, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            reply.attributes(shown(try volume.attributes(of: node)), timeout: attributeTimeout(node))
+            reply.attributes(shown(try volume.attributes(of: node), of: node), timeout: attributeTimeout(node))
         } catch {
             reply.error(refusal(error, node.number, of: process, "use"))
         }

@@ -18,8 +18,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
     let refusals: RefusalLog
     let idleClock = IdleClock()
     let forgotten = ForgottenNodes()
-    /// The number of class A pages that the kernel wrote back. A pass of the lock sequence is quiet if this does not change.
-    let writeBacks = Atomic<UInt64>(0)
+    let habits = ListingHabits()
+    let writeBacks = WriteBackCount()
     /// Decides about the times that the kernel keeps.
     let times: FileTimes
     let waits: WaitLimit
@@ -53,7 +53,9 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
 
     override func lookup(_ request: borrowing Request, parent: NodeID, name: Span<UInt8>, _ reply: consuming Reply) {
         do throws(VolumeError) {
-            answer(try entry(parent, name), reply)
+            let entry = try entry(parent, name)
+            if ![.directory, .symlink].contains(entry.node.kind) { habits.lookedUp(in: parent) }
+            answer(entry, reply)
         } catch {
             if error == .noEntry, negativeTimeout > 0 {
                 _ = reply.entry(.missing(timeout: negativeTimeout))
@@ -156,7 +158,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         do throws(VolumeError) {
             let node = try node(number)
             // The kernel passes a handle before a buffered write and for SEEK_END; stat(2) comes without one.
-            if handle != nil, isClosed(node) { throw .locked(.complete) }
+            if handle != nil, isClosed(node) { throw .locked(node.protectionClass ?? .complete) }
             times.waitUntilTold(number, asking: request.process)
             let process = request.process
             if let handle, isBeforeWrite(node, handle, request) { return answerBeforeWrite(node, process, reply) }
@@ -174,7 +176,7 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
             let node = try node(number)
             let attributes = try setAttributes(node, changes, throughHandle: handle != nil, request)
             if let owed = owedError(node, request) { return reply.error(owed) }
-            reply.attributes(shown(attributes), timeout: attributeTimeout(node, afterChange: true))
+            reply.attributes(shown(attributes, of: node), timeout: attributeTimeout(node, afterChange: true))
         } catch {
             reply.error(refusal(error, number, request, "truncate"))
         }
@@ -331,6 +333,8 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         length: UInt64, _ reply: consuming Reply
     ) {
         guard let file = files.file(number) else { return reply.error(Errno.EBADF.rawValue) }
+        let use = idleClock.begin(file.node)
+        defer { withExtendedLifetime(use) {} }
         do throws(VolumeError) {
             guard let kind = AllocationMode(flags: mode) else { throw .notSupported }
             try file.content.allocate(kind, at: offset, length: length)
@@ -382,7 +386,10 @@ final class VolumeFileSystem: FileSystem, @unchecked Sendable {
         buffer: inout DirectoryBuffer, _ reply: consuming Reply
     ) {
         do throws(VolumeError) {
-            let given = try list(node(number), from: UInt64(bitPattern: offset), into: &buffer)
+            let attributes =
+                buffer.isPlus ? habits.attributes(for: request.process, of: number, isStart: offset == 0) : .none
+            let start = UInt64(bitPattern: offset)
+            let given = try list(node(number), from: start, attributes: attributes, into: &buffer)
             if !reply.directory(buffer) {
                 for node in given { volume.forget(node, count: 1) }
             }

@@ -2,8 +2,8 @@
 // The pointers that are unwrapped here are never null, because pthread provides them.
 // swift-format-ignore-file: NeverForceUnwrap
 
+internal import CLibrary
 internal import CLinuxShim
-internal import Glibc
 internal import Synchronization
 
 /// A thread. It continues to run when this object is released.

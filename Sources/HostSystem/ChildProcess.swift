@@ -1,7 +1,7 @@
 // Starts other programs and waits for them.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 
 /// A child process. Its parent must call `wait`.
 package struct ChildProcess: Sendable {
@@ -56,7 +56,7 @@ package struct ChildProcess: Sendable {
                         unsafe posix_spawnp(&pid, path, &actions, &attributes, argv, envp)
                     }
                 }
-                return unsafe posix_spawnp(&pid, path, &actions, &attributes, argv, environ)
+                return unsafe posix_spawnp(&pid, path, &actions, &attributes, argv, pfs_environment())
             }
         }
         guard code == 0 else { throw SystemError(code: code, call: "posix_spawn", subject: program.description) }
@@ -70,6 +70,22 @@ package struct ChildProcess: Sendable {
             guard errno == EINTR else { throw .last("waitpid") }
         }
         return status & 0x7F == 0 ? .exited((status >> 8) & 0xFF) : .signalled(status & 0x7F)
+    }
+
+    /// Kills it and the processes that it has started, and waits for its end. A process that has begun a session of its own, as
+    /// services do, goes on.
+    package func killAll() {
+        let session = getsid(id)
+        var stopped: Set<Int32> = []
+        var found: Set<Int32> = [id]
+        // A stopped process starts no others, so this ends.
+        while !found.isEmpty {
+            for process in found { kill(process, SIGSTOP) }
+            stopped.formUnion(found)
+            found = Set(Processes.started(by: id, in: session)).subtracting(stopped)
+        }
+        for process in stopped { kill(process, SIGKILL) }
+        _ = try? wait()
     }
 
     /// Runs a program and waits until it ends.
@@ -107,11 +123,14 @@ package struct ProcessWatch: ~Copyable, Sendable {
         descriptor = Descriptor(taking: number)
     }
 
+    /// To wait for the end together with other things.
+    package var pollEntry: PollEntry { PollEntry(descriptor.number) }
+
     /// Waits at most `seconds` until the process has ended; false if it still runs.
     package borrowing func waitForEnd(seconds: Int32) -> Bool {
         var poll = pollfd(fd: descriptor.number, events: Int16(POLLIN), revents: 0)
         while true {
-            let result = unsafe Glibc.poll(&poll, 1, seconds * 1000)
+            let result = unsafe CLibrary.poll(&poll, 1, seconds * 1000)
             if result >= 0 { return result > 0 }
             if errno != EINTR { return false }
         }

@@ -1,6 +1,6 @@
 // What a process may do with files (credentials(7), capabilities(7)).
 
-import Glibc
+import CLibrary
 
 /// Capabilities and groups of a process or thread, as the kernel's own file systems ask for them.
 package struct Credentials {

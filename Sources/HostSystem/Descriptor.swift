@@ -1,7 +1,7 @@
 // A file descriptor that is closed exactly once.
 
+package import CLibrary
 internal import CLinuxShim
-package import Glibc
 
 /// Owns one open file descriptor and closes it at the end of its life.
 package struct Descriptor: ~Copyable, Sendable {
@@ -55,7 +55,7 @@ package struct Descriptor: ~Copyable, Sendable {
             var done = 0
             while done < memory.count, done == 0 || !atOnce {
                 guard let base = memory.baseAddress else { break }
-                let got = unsafe Glibc.read(number, base + done, memory.count - done)
+                let got = unsafe CLibrary.read(number, base + done, memory.count - done)
                 if got < 0 {
                     if errno == EINTR { continue }
                     return (done, errno)
@@ -75,7 +75,7 @@ package struct Descriptor: ~Copyable, Sendable {
         var chunk = [UInt8](repeating: 0, count: min(max(limit, 1), 65536))
         while all.count < limit {
             let want = min(chunk.count, limit - all.count)
-            let got = unsafe Glibc.read(number, &chunk, want)
+            let got = unsafe CLibrary.read(number, &chunk, want)
             if got < 0 {
                 if errno == EINTR { continue }
                 throw .last("read")
@@ -92,7 +92,7 @@ package struct Descriptor: ~Copyable, Sendable {
             var done = 0
             while done < memory.count {
                 guard let base = memory.baseAddress else { break }
-                let put = unsafe Glibc.write(number, base + done, memory.count - done)
+                let put = unsafe CLibrary.write(number, base + done, memory.count - done)
                 if put < 0 {
                     if errno == EINTR { continue }
                     return errno

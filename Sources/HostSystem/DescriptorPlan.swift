@@ -1,6 +1,7 @@
 // How the daemon's descriptors are divided. No other file has these numbers.
 
-import Glibc
+import CLibrary
+import CLinuxShim
 
 /// The descriptors of a process that serves a mount. They are divided so that the control socket, an unlock and the end
 /// of the mount never lack one because programs have many files open.
@@ -38,7 +39,7 @@ package struct DescriptorPlan: Sendable {
     /// The plan for the current limit of this process.
     package static var ofThisProcess: DescriptorPlan {
         var limit = rlimit()
-        guard unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else {
+        guard unsafe pfs_open_files_limit(&limit) == 0 else {
             return DescriptorPlan(limit: 1024)
         }
         return DescriptorPlan(limit: Int(min(limit.rlim_cur, 1 << 30)))

@@ -1,6 +1,6 @@
 // Lists directories and reads the status of paths, without following links.
 
-package import Glibc
+package import CLibrary
 
 /// The status of the object at a path.
 package enum FileStatus {

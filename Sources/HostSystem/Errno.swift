@@ -1,6 +1,6 @@
 // The error number of a system call, as a typed Swift error.
 
-import Glibc
+import CLibrary
 
 /// The `errno` of a failed system call (errno(3)).
 ///
@@ -26,73 +26,73 @@ public struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringCo
 
 extension Errno {
     /// Operation not permitted.
-    public static let EPERM = Errno(rawValue: Glibc.EPERM)
+    public static let EPERM = Errno(rawValue: CLibrary.EPERM)
     /// No such file or directory.
-    public static let ENOENT = Errno(rawValue: Glibc.ENOENT)
+    public static let ENOENT = Errno(rawValue: CLibrary.ENOENT)
     /// Interrupted.
-    public static let EINTR = Errno(rawValue: Glibc.EINTR)
+    public static let EINTR = Errno(rawValue: CLibrary.EINTR)
     /// Input/output error.
-    public static let EIO = Errno(rawValue: Glibc.EIO)
+    public static let EIO = Errno(rawValue: CLibrary.EIO)
     /// No such device or address. Also when a FIFO, socket or device is opened as a file.
-    public static let ENXIO = Errno(rawValue: Glibc.ENXIO)
+    public static let ENXIO = Errno(rawValue: CLibrary.ENXIO)
     /// Bad descriptor.
-    public static let EBADF = Errno(rawValue: Glibc.EBADF)
+    public static let EBADF = Errno(rawValue: CLibrary.EBADF)
     /// The call would block, for instance because another process holds a lock.
-    public static let EAGAIN = Errno(rawValue: Glibc.EAGAIN)
+    public static let EAGAIN = Errno(rawValue: CLibrary.EAGAIN)
     /// Out of memory.
-    public static let ENOMEM = Errno(rawValue: Glibc.ENOMEM)
+    public static let ENOMEM = Errno(rawValue: CLibrary.ENOMEM)
     /// Permission denied.
-    public static let EACCES = Errno(rawValue: Glibc.EACCES)
+    public static let EACCES = Errno(rawValue: CLibrary.EACCES)
     /// Busy.
-    public static let EBUSY = Errno(rawValue: Glibc.EBUSY)
+    public static let EBUSY = Errno(rawValue: CLibrary.EBUSY)
     /// Exists already.
-    public static let EEXIST = Errno(rawValue: Glibc.EEXIST)
+    public static let EEXIST = Errno(rawValue: CLibrary.EEXIST)
     /// Link across file systems.
-    public static let EXDEV = Errno(rawValue: Glibc.EXDEV)
+    public static let EXDEV = Errno(rawValue: CLibrary.EXDEV)
     /// Not a directory.
-    public static let ENOTDIR = Errno(rawValue: Glibc.ENOTDIR)
+    public static let ENOTDIR = Errno(rawValue: CLibrary.ENOTDIR)
     /// Is a directory.
-    public static let EISDIR = Errno(rawValue: Glibc.EISDIR)
+    public static let EISDIR = Errno(rawValue: CLibrary.EISDIR)
     /// Invalid argument.
-    public static let EINVAL = Errno(rawValue: Glibc.EINVAL)
+    public static let EINVAL = Errno(rawValue: CLibrary.EINVAL)
     /// Too many open files in the process.
-    public static let EMFILE = Errno(rawValue: Glibc.EMFILE)
+    public static let EMFILE = Errno(rawValue: CLibrary.EMFILE)
     /// Too many open files in the system. Also when the store's quota of descriptors is used up.
-    public static let ENFILE = Errno(rawValue: Glibc.ENFILE)
+    public static let ENFILE = Errno(rawValue: CLibrary.ENFILE)
     /// File too large.
-    public static let EFBIG = Errno(rawValue: Glibc.EFBIG)
+    public static let EFBIG = Errno(rawValue: CLibrary.EFBIG)
     /// Argument list, or value of an attribute, too long.
-    public static let E2BIG = Errno(rawValue: Glibc.E2BIG)
+    public static let E2BIG = Errno(rawValue: CLibrary.E2BIG)
     /// No space left.
-    public static let ENOSPC = Errno(rawValue: Glibc.ENOSPC)
+    public static let ENOSPC = Errno(rawValue: CLibrary.ENOSPC)
     /// Read-only file system.
-    public static let EROFS = Errno(rawValue: Glibc.EROFS)
+    public static let EROFS = Errno(rawValue: CLibrary.EROFS)
     /// Too many links.
-    public static let EMLINK = Errno(rawValue: Glibc.EMLINK)
+    public static let EMLINK = Errno(rawValue: CLibrary.EMLINK)
     /// Out of range.
-    public static let ERANGE = Errno(rawValue: Glibc.ERANGE)
+    public static let ERANGE = Errno(rawValue: CLibrary.ERANGE)
     /// Name too long.
-    public static let ENAMETOOLONG = Errno(rawValue: Glibc.ENAMETOOLONG)
+    public static let ENAMETOOLONG = Errno(rawValue: CLibrary.ENAMETOOLONG)
     /// Not implemented.
-    public static let ENOSYS = Errno(rawValue: Glibc.ENOSYS)
+    public static let ENOSYS = Errno(rawValue: CLibrary.ENOSYS)
     /// Directory not empty.
-    public static let ENOTEMPTY = Errno(rawValue: Glibc.ENOTEMPTY)
+    public static let ENOTEMPTY = Errno(rawValue: CLibrary.ENOTEMPTY)
     /// A symbolic link that may not be followed, or too many of them.
-    public static let ELOOP = Errno(rawValue: Glibc.ELOOP)
+    public static let ELOOP = Errno(rawValue: CLibrary.ELOOP)
     /// No such attribute.
-    public static let ENODATA = Errno(rawValue: Glibc.ENODATA)
+    public static let ENODATA = Errno(rawValue: CLibrary.ENODATA)
     /// Too big to represent.
-    public static let EOVERFLOW = Errno(rawValue: Glibc.EOVERFLOW)
+    public static let EOVERFLOW = Errno(rawValue: CLibrary.EOVERFLOW)
     /// Not a request that the object knows.
-    public static let ENOTTY = Errno(rawValue: Glibc.ENOTTY)
+    public static let ENOTTY = Errno(rawValue: CLibrary.ENOTTY)
     /// Not supported.
-    public static let EOPNOTSUPP = Errno(rawValue: Glibc.EOPNOTSUPP)
+    public static let EOPNOTSUPP = Errno(rawValue: CLibrary.EOPNOTSUPP)
     /// No locks available.
-    public static let ENOLCK = Errno(rawValue: Glibc.ENOLCK)
+    public static let ENOLCK = Errno(rawValue: CLibrary.ENOLCK)
     /// Waited too long.
-    public static let ETIMEDOUT = Errno(rawValue: Glibc.ETIMEDOUT)
+    public static let ETIMEDOUT = Errno(rawValue: CLibrary.ETIMEDOUT)
     /// Stale handle.
-    public static let ESTALE = Errno(rawValue: Glibc.ESTALE)
+    public static let ESTALE = Errno(rawValue: CLibrary.ESTALE)
     /// Over quota.
-    public static let EDQUOT = Errno(rawValue: Glibc.EDQUOT)
+    public static let EDQUOT = Errno(rawValue: CLibrary.EDQUOT)
 }

@@ -1,7 +1,7 @@
-// Extended attributes by path, without following links (xattr(7)).
+// Extended attributes by path, without following links, and by descriptor (xattr(7)).
 
+import CLibrary
 import CLinuxShim
-import Glibc
 
 /// Reads and sets extended attributes of the object at a path. A link is not followed (lgetxattr(2), lsetxattr(2)).
 package enum ExtendedAttribute {
@@ -12,15 +12,32 @@ package enum ExtendedAttribute {
     package static func read(
         _ name: String, of path: HostPath, isProtected: Bool = false
     ) throws(SystemError) -> [UInt8]? {
-        // Most values are short. The second try has room for every value.
+        let (value, code) = unsafe value { memory, room in
+            unsafe path.withCString { path in unsafe pfs_lgetxattr(path, name, memory, UInt(room)) }
+        }
+        if code == 0 || code == ENODATA || code == EOPNOTSUPP && !isProtected { return value }
+        throw SystemError(code: code, call: "getxattr", subject: path.description)
+    }
+
+    /// The value of an open object's attribute, at most 64 KiB; nil if it is missing or there can be none.
+    package static func read(_ name: String, of file: borrowing Descriptor) throws(SystemError) -> [UInt8]? {
+        let number = file.number
+        let (value, code) = unsafe value { memory, room in unsafe fgetxattr(number, name, memory, room) }
+        if code == 0 || code == ENODATA || code == EOPNOTSUPP { return value }
+        throw SystemError(code: code, call: "fgetxattr")
+    }
+
+    /// The value, or nil and the error's number. Most values are short. The second try has room for every value.
+    private static func value(_ read: (UnsafeMutablePointer<UInt8>?, Int) -> Int) -> ([UInt8]?, Int32) {
+        var code: Int32 = 0
         for room in [256, 65536] {
             var buffer = [UInt8](repeating: 0, count: room)
-            let count = unsafe path.withCString { path in unsafe pfs_lgetxattr(path, name, &buffer, UInt(room)) }
-            if count >= 0 { return Array(buffer.prefix(count)) }
-            if errno != ERANGE { break }
+            let count = unsafe buffer.withUnsafeMutableBufferPointer { unsafe read($0.baseAddress, room) }
+            if count >= 0 { return (Array(buffer.prefix(count)), 0) }
+            code = errno
+            if code != ERANGE { break }
         }
-        if errno == ENODATA || errno == EOPNOTSUPP && !isProtected { return nil }
-        throw .last("getxattr", path.description)
+        return (nil, code)
     }
 
     /// Sets the value.

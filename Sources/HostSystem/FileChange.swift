@@ -1,6 +1,6 @@
 // Makes directories, and renames and removes files, by path.
 
-package import Glibc
+package import CLibrary
 
 /// mkdir(2), rename(2), unlink(2) and rmdir(2).
 package enum FileChange {
@@ -13,7 +13,7 @@ package enum FileChange {
     package static func rename(_ source: HostPath, to target: HostPath, replacing: Bool) throws(SystemError) {
         guard !replacing else {
             let result = unsafe source.withCString { source in
-                unsafe target.withCString { unsafe Glibc.rename(source, $0) }
+                unsafe target.withCString { unsafe CLibrary.rename(source, $0) }
             }
             guard result == 0 else { throw .last("rename", target.description) }
             return

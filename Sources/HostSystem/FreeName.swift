@@ -1,7 +1,7 @@
 // Renames an entry to a name that must be free, on every store.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 
 /// renameat2(2) with RENAME_NOREPLACE, and a way around where the store does not support it.
 ///

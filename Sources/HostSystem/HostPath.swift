@@ -1,6 +1,6 @@
 // Paths of Linux. They are bytes without NUL and need not be UTF-8.
 
-import Glibc
+import CLibrary
 
 /// A path of the host, in any bytes but NUL.
 package struct HostPath: Sendable, Hashable, CustomStringConvertible {
@@ -31,20 +31,30 @@ package struct HostPath: Sendable, Hashable, CustomStringConvertible {
         return try result.get()
     }
 
-    /// The path for a person. Control characters and invalid UTF-8 appear as `\xHH`.
+    /// The path for a person. The bytes of characters that control a terminal, end a line or turn the direction of text appear
+    /// as `\xHH`.
     package var description: String {
         // Most paths are of these characters alone, and need no look at each.
         if bytes.allSatisfy({ (0x20..<0x7F).contains($0) }) { return String(decoding: bytes, as: UTF8.self) }
         var text = ""
         for scalar in String(decoding: bytes, as: UTF8.self).unicodeScalars {
-            if scalar.value < 0x20 || scalar.value == 0x7F {
-                let digits = String(scalar.value, radix: 16, uppercase: true)
-                text += digits.count < 2 ? "\\x0\(digits)" : "\\x\(digits)"
-            } else {
+            guard Self.isEscaped(scalar) else {
                 text.unicodeScalars.append(scalar)
+                continue
+            }
+            for byte in String(scalar).utf8 {
+                let digits = String(byte, radix: 16, uppercase: true)
+                text += digits.count < 2 ? "\\x0\(digits)" : "\\x\(digits)"
             }
         }
         return text
+    }
+
+    private static func isEscaped(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: true
+        default: scalar.properties.isBidiControl
+        }
     }
 
     /// True for a path that starts at the root.

@@ -1,6 +1,7 @@
 // A system call that waits, and that another thread can end.
 
-internal import Glibc
+internal import CLibrary
+internal import CLinuxShim
 
 /// A system call that waits for long, in a thread of its own. Another thread can end it.
 ///
@@ -8,13 +9,12 @@ internal import Glibc
 package final class InterruptibleCall: Sendable {
     /// Interrupts a call. Its handler does nothing.
     package static let signal: Int32 = {
-        var action = sigaction()
-        unsafe action.__sigaction_handler.sa_handler = { _ in }
-        unsafe sigaction(SIGURG, &action, nil)
+        pfs_handle_signal(SIGURG) { _ in }
         return SIGURG
     }()
 
-    private struct State: Sendable {
+    // In Musl the number of a thread is a pointer.
+    private struct State: @unchecked Sendable {
         var thread: pthread_t?
         var isCancelled = false
         var isDone = false

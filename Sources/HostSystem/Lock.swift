@@ -1,6 +1,6 @@
 // Locks that own the value they guard. They use pthread, which the thread sanitizer understands.
 
-public import Glibc
+public import CLibrary
 
 /// A mutual-exclusion lock around the value that it guards.
 ///

@@ -1,6 +1,6 @@
 // The kernel's table of file locks, /proc/locks (proc_locks(5)).
 
-import Glibc
+import CLibrary
 
 /// Lookups in the table of file locks.
 package enum LockTable {

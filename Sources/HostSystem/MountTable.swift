@@ -1,6 +1,6 @@
 // The kernel's table of mounts, read from /proc/self/mountinfo (proc_pid_mountinfo(5)).
 
-import Glibc
+import CLibrary
 
 /// One line of mountinfo.
 package struct MountEntry: Sendable, Hashable {
@@ -73,6 +73,14 @@ package enum MountTable {
         parse(try readFile(HostPath("/proc/self/mountinfo"), limit: 64 << 20))
     }
 
+    /// The mounts of one file system, oldest first. Parses no other line, because a machine may have thousands of mounts.
+    ///
+    /// - Parameter device: "MAJOR:MINOR".
+    package static func entries(of device: String) throws(SystemError) -> [MountEntry] {
+        let table = try readFile(HostPath("/proc/self/mountinfo"), limit: 64 << 20)
+        return lines(of: device, in: table).compactMap(entry(parsing:))
+    }
+
     /// The visible mount whose mount point is this absolute path.
     package static func entry(at path: HostPath) throws(SystemError) -> MountEntry? {
         try read().last { $0.mountPoint == path }
@@ -118,21 +126,42 @@ package enum MountTable {
 
     /// Parses mountinfo and skips lines that it does not understand.
     static func parse(_ bytes: [UInt8]) -> [MountEntry] {
-        bytes.split(separator: UInt8(ascii: "\n")).compactMap { line in
-            let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
-            guard fields.count >= 10, let dash = fields[6...].firstIndex(of: [UInt8(ascii: "-")]),
-                fields.count >= dash + 4
-            else { return nil }
-            let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
-            guard device.count == 2, let major = UInt32(device[0]), let minor = UInt32(device[1]) else { return nil }
-            return MountEntry(
-                major: major, minor: minor, root: HostPath(bytes: unescape(fields[3])),
-                mountPoint: HostPath(bytes: unescape(fields[4])),
-                options: String(decoding: fields[5], as: UTF8.self),
-                type: String(decoding: unescape(fields[dash + 1]), as: UTF8.self),
-                source: HostPath(bytes: unescape(fields[dash + 2])),
-                superOptions: String(decoding: unescape(fields[dash + 3]), as: UTF8.self))
+        bytes.split(separator: UInt8(ascii: "\n")).compactMap(entry(parsing:))
+    }
+
+    /// The lines whose third field, the device numbers, is this text.
+    static func lines(of device: String, in table: [UInt8]) -> [ArraySlice<UInt8>] {
+        let field = Array(" \(device) ".utf8)
+        var found: [ArraySlice<UInt8>] = []
+        var start = 0
+        while start < table.count {
+            let end = table[start...].firstIndex(of: UInt8(ascii: "\n")) ?? table.count
+            // The fields before it are numbers, of the mount and of its parent.
+            if let first = table[start..<end].firstIndex(of: UInt8(ascii: " ")),
+                let second = table[(first + 1)..<end].firstIndex(of: UInt8(ascii: " ")),
+                table[second..<end].starts(with: field)
+            {
+                found.append(table[start..<end])
+            }
+            start = end + 1
         }
+        return found
+    }
+
+    private static func entry(parsing line: ArraySlice<UInt8>) -> MountEntry? {
+        let fields = line.split(separator: UInt8(ascii: " "), omittingEmptySubsequences: false)
+        guard fields.count >= 10, let dash = fields[6...].firstIndex(of: [UInt8(ascii: "-")]),
+            fields.count >= dash + 4
+        else { return nil }
+        let device = String(decoding: fields[2], as: UTF8.self).split(separator: ":")
+        guard device.count == 2, let major = UInt32(device[0]), let minor = UInt32(device[1]) else { return nil }
+        return MountEntry(
+            major: major, minor: minor, root: HostPath(bytes: unescape(fields[3])),
+            mountPoint: HostPath(bytes: unescape(fields[4])),
+            options: String(decoding: fields[5], as: UTF8.self),
+            type: String(decoding: unescape(fields[dash + 1]), as: UTF8.self),
+            source: HostPath(bytes: unescape(fields[dash + 2])),
+            superOptions: String(decoding: unescape(fields[dash + 3]), as: UTF8.self))
     }
 
     /// Decodes `\ooo`, with which the kernel writes space, tab, newline, backslash and `#`.

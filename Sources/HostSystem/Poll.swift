@@ -1,6 +1,6 @@
 // Waits for several descriptors at once.
 
-import Glibc
+import CLibrary
 
 /// A descriptor to wait for with poll(2), and what has happened to it.
 package struct PollEntry: Sendable {

@@ -1,6 +1,6 @@
 // What the kernel says of other processes (proc(5)).
 
-import Glibc
+import CLibrary
 
 /// Facts of processes that this process may see.
 package enum Processes {
@@ -9,6 +9,33 @@ package enum Processes {
         guard process > 0, let bytes = try? readFile(HostPath("/proc/\(process)/comm")) else { return nil }
         let text = String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
         return text.filter { $0.isASCII && !$0.isNewline && $0 != "\u{1b}" }
+    }
+
+    /// The processes of a session that a process has started, directly or through others; if the process leads the session, all
+    /// of the session.
+    static func started(by process: Int32, in session: Int32) -> [Int32] {
+        var parents: [Int32: Int32] = [:]
+        for name in (try? FileStatus.names(in: HostPath("/proc"))) ?? [] {
+            guard let id = Int32(String(decoding: name.bytes, as: UTF8.self)), id != process, getsid(id) == session,
+                let bytes = try? readFile(HostPath("/proc/\(id)/stat")),
+                // The name before the last bracket may have any characters. State and parent follow.
+                let end = bytes.lastIndex(of: UInt8(ascii: ")"))
+            else { continue }
+            let fields = bytes[(end + 1)...].split(separator: UInt8(ascii: " "))
+            guard fields.count > 1, let parent = Int32(String(decoding: fields[1], as: UTF8.self)) else { continue }
+            parents[id] = parent
+        }
+        if session == process { return Array(parents.keys) }
+        return parents.keys.filter { id in
+            var ancestor = id
+            // Numbers that are used again could make a circle.
+            for _ in 0...parents.count {
+                guard let parent = parents[ancestor] else { return false }
+                if parent == process { return true }
+                ancestor = parent
+            }
+            return false
+        }
     }
 
     /// The inode of a namespace of a process, which names it as long as the process lives; nil if it cannot be seen.

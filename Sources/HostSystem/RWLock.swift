@@ -1,6 +1,6 @@
 // A readers-writer lock that owns the value it guards.
 
-public import Glibc
+public import CLibrary
 
 /// A lock for many readers or one writer, around the value that it guards. It prefers writers, so that readers cannot
 /// delay a lock of the volume for ever (pthread_rwlockattr_setkind_np(3)).
@@ -15,13 +15,7 @@ public import Glibc
         unsafe lock = .allocate(capacity: 1)
         unsafe lock.initialize(to: pthread_rwlock_t())
         guarded = Guarded(value: value)
-        var attributes = pthread_rwlockattr_t()
-        unsafe pthread_rwlockattr_init(&attributes)
-        unsafe pthread_rwlockattr_setkind_np(
-            &attributes, Int32(PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP))
-        let result = unsafe pthread_rwlock_init(lock, &attributes)
-        unsafe pthread_rwlockattr_destroy(&attributes)
-        precondition(result == 0, "pthread_rwlock_init failed")
+        precondition(unsafe initializeWritersLock(lock) == 0, "pthread_rwlock_init failed")
     }
 
     deinit {

@@ -1,7 +1,7 @@
 // Finds the directory of control sockets, and checks that no other user can have made or replaced it.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 
 /// Why a directory cannot hold control sockets.
 package enum RuntimeDirectoryError: Error, Sendable, Equatable {

@@ -1,7 +1,7 @@
 // Tells the service manager that started this process about its state (sd_notify(3)).
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import Synchronization
 
 /// The service manager of a unit with `Type=notify`. Without one, the calls have no effect.

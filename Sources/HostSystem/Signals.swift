@@ -1,7 +1,7 @@
 // Waits for signals in one thread, and protects a process that holds secrets.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 
 /// A set of signals that every thread blocks and one thread waits for.
 package struct SignalSet: Sendable {
@@ -46,6 +46,12 @@ package struct SignalSet: Sendable {
     }
 }
 
+/// Whether this process was started to ignore a signal, as by nohup(1), or ignores it since.
+package func isIgnored(_ signal: Int32) -> Bool {
+    var action = sigaction()
+    return unsafe sigaction(signal, nil, &action) == 0 && pfs_is_ignored(&action) != 0
+}
+
 /// Settings of a process that holds keys, made at its start (prctl(2), setrlimit(2)).
 package enum ProcessHardening {
     /// Forbids memory dumps, core files and backtraces, and ignores SIGPIPE so that writing to a closed pipe fails with
@@ -68,6 +74,15 @@ package enum ProcessHardening {
     /// Raises the soft limit of open files to the hard one.
     package static func raiseOpenFiles() { _ = pfs_raise_open_files() }
 
+    /// Takes the limits of file sizes and processor time away, or raises them to the hard ones. They are meant for the programs of
+    /// a session, and would end a process that serves others, or refuse what those write.
+    /// - Returns: what stays limited, for a person.
+    package static func liftLimits() -> [String] {
+        let finite = pfs_lift_limits()
+        return (finite & 1 != 0 ? ["the size of files (ulimit -Hf)"] : [])
+            + (finite & 2 != 0 ? ["processor time (ulimit -Ht)"] : [])
+    }
+
     /// Closes all inherited descriptors from `first` on, which would otherwise stay open as long as the process lives.
     /// Call it before opening anything.
     package static func closeInherited(from first: Int32) { _ = pfs_close_from(first) }
@@ -75,6 +90,10 @@ package enum ProcessHardening {
     /// Returns free memory to the kernel. A password hash leaves half a MiB in the heap arena of its thread, and in
     /// time in all arenas.
     package static func trimHeap() { pfs_trim_heap() }
+
+    /// Has the C library overwrite all memory that is freed, also by libraries that move what they enlarge. It starts the program
+    /// again in this process, so nothing may have been done yet, and no argument be hidden.
+    package static func wipeFreedMemory() { unsafe pfs_wipe_freed_memory(CommandLine.unsafeArgv) }
 
     /// Writes stars over an argument of this process, from a given byte on, because any user can read the arguments of
     /// a running process. `index` 0 is the program's name.

@@ -1,6 +1,6 @@
 // The error of a failed system call, with the call and its object.
 
-import Glibc
+import CLibrary
 
 /// A system call that failed.
 package struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
@@ -23,7 +23,7 @@ package struct SystemError: Error, Sendable, Hashable, CustomStringConvertible {
         SystemError(code: errno, call: call, subject: subject)
     }
 
-    /// The error number, for comparison with the constants of Glibc.
+    /// The error number, for comparison with the constants of CLibrary.
     package var code: Int32 { cause.rawValue }
 
     /// The text of strerror(3).

@@ -1,6 +1,6 @@
 // Paths of files that belong to a user and not to a volume.
 
-import Glibc
+import CLibrary
 
 /// Directories of the XDG base directory specification, and those of root.
 package enum SystemPaths {

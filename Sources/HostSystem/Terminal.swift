@@ -1,7 +1,7 @@
 // Uses the terminal: reads lines, with or without echo.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import Synchronization
 
 /// The controlling terminal and the standard streams.
@@ -39,7 +39,7 @@ package enum Terminal {
             var byte: UInt8 = 0
             if let deadline { try descriptor.waitForInput(until: deadline) }
             try wait()
-            let got = unsafe Glibc.read(descriptor.number, &byte, 1)
+            let got = unsafe CLibrary.read(descriptor.number, &byte, 1)
             if got < 0 {
                 if errno == EINTR { continue }
                 throw .last("read")
@@ -89,27 +89,22 @@ package struct QuietTerminal: ~Copyable {
             unsafe sigemptyset(&blocked)
             for signal in signals { unsafe sigaddset(&blocked, signal) }
             unsafe pthread_sigmask(SIG_BLOCK, &blocked, &state.mask)
-            var action = sigaction()
-            unsafe action.__sigaction_handler.sa_handler = { number in
-                // One that ends the process is never forgotten for another one.
-                switch number {
-                case SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT:
-                    _ = QuietTerminal.caught.compareExchange(expected: 0, desired: number, ordering: .relaxed)
-                default: QuietTerminal.caught.store(number, ordering: .relaxed)
-                }
-            }
             for signal in signals {
                 var before = sigaction()
                 unsafe sigaction(signal, nil, &before)
-                if unsafe unsafeBitCast(before.__sigaction_handler.sa_handler, to: Int.self) == ignore { continue }
-                unsafe sigaction(signal, &action, nil)
+                if unsafe pfs_is_ignored(&before) != 0 { continue }
+                pfs_handle_signal(signal) { number in
+                    // One that ends the process is never forgotten for another one.
+                    switch number {
+                    case SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT:
+                        _ = QuietTerminal.caught.compareExchange(expected: 0, desired: number, ordering: .relaxed)
+                    default: QuietTerminal.caught.store(number, ordering: .relaxed)
+                    }
+                }
                 state.actions.append((signal, before))
             }
             return state
         }
-
-        /// SIG_IGN as a number.
-        private static let ignore = 1
 
         func restore() {
             for (signal, action) in actions {

@@ -1,7 +1,7 @@
 // Times of day for people and programs, and the clock that also counts the time of a suspend.
 
+import CLibrary
 internal import CLinuxShim
-import Glibc
 
 /// The host's clocks.
 package enum WallClock {

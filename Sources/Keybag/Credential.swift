@@ -2,7 +2,7 @@
 
 package import SodiumKit
 
-/// A passphrase, a recovery code or a recipient's private key, in locked memory.
+/// A passphrase, a recovery code, a recipient's private key, or what a TPM or a security key gave, in locked memory.
 package enum Credential: ~Copyable, Sendable {
     /// A passphrase, byte for byte as typed, without a newline.
     case passphrase(SecretBytes)
@@ -10,12 +10,18 @@ package enum Credential: ~Copyable, Sendable {
     case recoveryCode(SecretBytes)
     /// The text of a recipient's private key.
     case recipientKey(SecretBytes)
+    /// The 32 bytes that open a TPM's slot.
+    case tpm2(SecretBytes)
+    /// The 32 bytes that a security key gave for one slot.
+    case securityKey(SecretBytes)
 
     /// What a credential is, by its name in the control protocol.
     package enum Form: String, Sendable {
         case passphrase
         case recoveryCode
         case recipientKey
+        case tpm2
+        case securityKey
     }
 
     /// A credential of `form`.
@@ -24,6 +30,8 @@ package enum Credential: ~Copyable, Sendable {
         case .passphrase: self = .passphrase(secret)
         case .recoveryCode: self = .recoveryCode(secret)
         case .recipientKey: self = .recipientKey(secret)
+        case .tpm2: self = .tpm2(secret)
+        case .securityKey: self = .securityKey(secret)
         }
     }
 
@@ -33,6 +41,8 @@ package enum Credential: ~Copyable, Sendable {
         case .passphrase: .passphrase
         case .recoveryCode: .recoveryCode
         case .recipientKey: .recipientKey
+        case .tpm2: .tpm2
+        case .securityKey: .securityKey
         }
     }
 
@@ -44,6 +54,8 @@ package enum Credential: ~Copyable, Sendable {
         case .passphrase(let secret): try body(secret)
         case .recoveryCode(let secret): try body(secret)
         case .recipientKey(let secret): try body(secret)
+        case .tpm2(let secret): try body(secret)
+        case .securityKey(let secret): try body(secret)
         }
     }
 

@@ -6,7 +6,7 @@ package import VolumeFormat
 extension HeldKeys {
     /// Wraps `fileKey` for a header of `protectionClass` into its 80 bytes.
     ///
-    /// A, C, D: nonce 24, ciphertext 32, tag 16, zero 8 (XChaCha20-Poly1305). B: HPKE to the volume's public key, with
+    /// A, 7, C, D: nonce 24, ciphertext 32, tag 16, zero 8 (XChaCha20-Poly1305). B: HPKE to the volume's public key, with
     /// no secret in memory.
     /// - Parameter associatedData: the header's 64 bytes for the wrap.
     /// - Throws: `KeyError.locked` if the class key is not in memory.
@@ -15,6 +15,7 @@ extension HeldKeys {
     ) throws(KeyError) -> InlineArray<80, UInt8> {
         switch protectionClass {
         case .complete: return try wrap(fileKey, complete, protectionClass, associatedData)
+        case .completeWhenUserInactive: return try wrap(fileKey, whenInactive, protectionClass, associatedData)
         case .completeUntilFirstUserAuthentication:
             return try wrap(fileKey, untilFirstUnlock, protectionClass, associatedData)
         case .none: return try wrap(fileKey, none, protectionClass, associatedData)
@@ -31,6 +32,8 @@ extension HeldKeys {
         guard wrapped.count == 80 else { throw .authenticationFailed }
         switch protectionClass {
         case .complete: return try Self.unwrap(wrapped, complete, protectionClass, generation, associatedData)
+        case .completeWhenUserInactive:
+            return try Self.unwrap(wrapped, whenInactive, protectionClass, generation, associatedData)
         case .completeUntilFirstUserAuthentication:
             return try Self.unwrap(wrapped, untilFirstUnlock, protectionClass, generation, associatedData)
         case .none: return try Self.unwrap(wrapped, none, protectionClass, generation, associatedData)

@@ -35,28 +35,41 @@ enum Held: ~Copyable, Sendable {
 ///
 /// A key is tested and used in one such loan, so that a lock cannot come in between.
 @usableFromInline package struct HeldKeys: ~Copyable {
-    /// The volume's state, fixed while the loan lasts.
-    package internal(set) var state: VolumeState
+    /// The states of the volume and of class 7, fixed while the loan lasts.
+    package internal(set) var states: VolumeStates
 
     let volumeID: VolumeID
-    let publicKey: InlineArray<32, UInt8>
-    let generations: [UInt16]
+    /// X25519 public key of class B, 32 bytes.
+    var publicKey: InlineArray<32, UInt8>
+    /// The generations that new wraps use, by class number.
+    var generations: [UInt16]
     let reads: ReadCount
+    let inactiveReads: ReadCount
     /// Whether the public key of class B is known to be the volume's own, because an unlock verified it now or before.
     var isPublicKeyProven: Bool
     var complete: Held = .absent
     var unlessOpen: Held = .absent
+    var whenInactive: Held = .absent
     var untilFirstUnlock: Held = .absent
     var none: Held = .absent
+    /// An unlock has taken its keys in, and its classes are not open yet. Class 7 does not close meanwhile.
+    var isOpening = false
     /// The generations that each class had when its keys were installed, by class number. They are no secret, and stay through
     /// a lock. Nil before the keys were installed.
     var seenGenerations = [[UInt16]?](repeating: nil, count: 8)
+
+    /// The volume's state.
+    package var state: VolumeState { states.volume }
+
+    /// The state that `protectionClass` obeys.
+    package func state(of protectionClass: ProtectionClass) -> VolumeState { states[protectionClass] }
 
     /// Whether files of `protectionClass` can be opened now.
     package func hasKey(_ protectionClass: ProtectionClass) -> Bool {
         switch protectionClass {
         case .complete: complete.isPresent
         case .completeUnlessOpen: unlessOpen.isPresent
+        case .completeWhenUserInactive: whenInactive.isPresent
         case .completeUntilFirstUserAuthentication: untilFirstUnlock.isPresent
         case .none: none.isPresent
         }
@@ -69,6 +82,7 @@ enum Held: ~Copyable, Sendable {
         return switch protectionClass {
         case .complete: complete.isMissing(generation: generation, seen: seen)
         case .completeUnlessOpen: unlessOpen.isMissing(generation: generation, seen: seen)
+        case .completeWhenUserInactive: whenInactive.isMissing(generation: generation, seen: seen)
         case .completeUntilFirstUserAuthentication: untilFirstUnlock.isMissing(generation: generation, seen: seen)
         case .none: none.isMissing(generation: generation, seen: seen)
         }
@@ -92,11 +106,15 @@ enum Held: ~Copyable, Sendable {
         generations[Int(protectionClass.rawValue)]
     }
 
-    /// Counts a read of a class A file that has passed its test. `KeyRing.endRead()` ends it.
+    /// Counts a read of a file of class A or 7 that has passed its test. `KeyRing.endRead(of:)` ends it.
     ///
-    /// - Throws: `KeyError.locked` unless the volume is unlocked. Nothing is counted then.
-    package func beginRead() throws(KeyError) {
-        guard state == .unlocked else { throw .locked(.complete) }
-        reads.begin()
+    /// - Throws: `KeyError.locked` unless the class is open. Nothing is counted then.
+    package func beginRead(of protectionClass: ProtectionClass = .complete) throws(KeyError) {
+        guard state(of: protectionClass) == .unlocked else { throw .locked(protectionClass) }
+        reads(of: protectionClass).begin()
+    }
+
+    private func reads(of protectionClass: ProtectionClass) -> ReadCount {
+        protectionClass == .completeWhenUserInactive ? inactiveReads : reads
     }
 }

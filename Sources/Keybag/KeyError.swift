@@ -17,6 +17,8 @@ package enum KeyError: Error, Equatable, Sendable {
     case otherVolume
     /// A lock is running. Ask again when it is done.
     case lockInProgress
+    /// The volume has been locked again since the lock that the caller meant.
+    case lockedSince
     /// Not enough locked memory for a key.
     case memory(SodiumError)
 }

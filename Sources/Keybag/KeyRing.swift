@@ -15,7 +15,19 @@ package enum UnlockOutcome: Sendable, Equatable {
     case alreadyUnlocked
 }
 
+/// When an unlock may be done.
+package enum UnlockCondition: Sendable, Equatable {
+    /// In any case.
+    case always
+    /// Only if the last lock has this number (`LockReport.number`), and no other came after it.
+    case ifLock(Int64)
+    /// Only if the volume is unlocked already: its keybag has other keys now, which are taken in.
+    case ifUnlocked
+}
+
 /// The class keys of a mounted volume, and its state.
+///
+/// Class 7 passes through the same states on its own: a lock leaves it open, and closes it when its time has run out.
 ///
 /// The states are `before first unlock` → `unlocked` → `locking` → `locked` → `unlocked`, or `locking` → `sweeping` → `locked`.
 /// The shared side of the state lock covers testing and using a key, but never I/O on the backing store. Transitions take its
@@ -25,8 +37,6 @@ package enum UnlockOutcome: Sendable, Equatable {
     package let volumeID: VolumeID
     /// The volume's cipher for blocks.
     package let suite: CipherSuite
-    /// X25519 public key of class B, 32 bytes.
-    package let publicKey: InlineArray<32, UInt8>
     /// The keys for headers, names, links and attributes. They are present in every state.
     package let metadata: MetadataKeys
     /// Whether the volume has a device key, and so a state before first unlock.
@@ -34,12 +44,14 @@ package enum UnlockOutcome: Sendable, Equatable {
 
     @usableFromInline let held: RWLock<HeldKeys>
     private let reads = ReadCount()
+    private let inactiveReads = ReadCount()
     private let snapshot: Atomic<UInt8>
+    private let inactiveSnapshot: Atomic<UInt8>
     /// An unlock has taken its keys in and has not ended.
     private let opening = Lock(false)
     private let opened = Condition()
-
-    private let generations: [UInt16]
+    /// Operations that store wrapped file keys.
+    let storing = Lock(StoringOperations())
 
     private init(
         _ bag: borrowing Keybag, metadataKey: borrowing SecretKey, hasDeviceKey: Bool, state: VolumeState,
@@ -47,15 +59,15 @@ package enum UnlockOutcome: Sendable, Equatable {
     ) throws(SodiumError) {
         volumeID = bag.volumeID
         suite = bag.suite
-        publicKey = bag.publicKey
-        generations = bag.generations
         metadata = try MetadataKeys(metadataKey: metadataKey, volumeID: bag.volumeID)
         self.hasDeviceKey = hasDeviceKey
         snapshot = Atomic(state.rawValue)
+        inactiveSnapshot = Atomic(state.rawValue)
         held = RWLock(
             HeldKeys(
-                state: state, volumeID: bag.volumeID, publicKey: bag.publicKey, generations: bag.generations,
-                reads: reads, isPublicKeyProven: isPublicKeyProven))
+                states: VolumeStates(state), volumeID: bag.volumeID, publicKey: bag.publicKey,
+                generations: bag.generations, reads: reads, inactiveReads: inactiveReads,
+                isPublicKeyProven: isPublicKeyProven))
     }
 
     /// A volume before its first unlock. Only class D and the metadata keys are present.
@@ -79,7 +91,7 @@ package enum UnlockOutcome: Sendable, Equatable {
     package convenience init(_ bag: borrowing Keybag, keys: consuming VolumeKeys) throws(SodiumError) {
         try self.init(
             bag, metadataKey: keys.key(.metadata), hasDeviceKey: false, state: .unlocked, isPublicKeyProven: true)
-        var prepared = try PreparedKeys.prepare(keys, generations: bag.generations)
+        var prepared = try PreparedKeys.prepare(keys)
         held.withWriteLock { held in
             if let keys = prepared.take() { held.install(keys) }
         }
@@ -88,6 +100,12 @@ package enum UnlockOutcome: Sendable, Equatable {
     /// The state a moment ago, read without a lock. Use it for replies and reports, never for permission.
     package var state: VolumeState {
         VolumeState(rawValue: snapshot.load(ordering: .acquiring)) ?? .locked
+    }
+
+    /// The state that `protectionClass` obeyed a moment ago, like `state`.
+    package func state(of protectionClass: ProtectionClass) -> VolumeState {
+        guard protectionClass == .completeWhenUserInactive else { return state }
+        return VolumeState(rawValue: inactiveSnapshot.load(ordering: .acquiring)) ?? .locked
     }
 
     /// Runs `body` while the state cannot change. A key is tested and used inside it.
@@ -119,13 +137,19 @@ package enum UnlockOutcome: Sendable, Equatable {
     }
 
     /// `HeldKeys.beginRead` in its own `withState`.
-    package func beginRead() throws(KeyError) {
-        try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in try keys.beginRead() }
+    package func beginRead(of protectionClass: ProtectionClass = .complete) throws(KeyError) {
+        try held.withReadLock { (keys: borrowing HeldKeys) throws(KeyError) in
+            try keys.beginRead(of: protectionClass)
+        }
     }
 
-    /// Ends a read that `beginRead()` counted, after its reply. It takes no state lock, so any code may call it.
-    package func endRead() {
-        reads.end()
+    /// Ends a read that `beginRead(of:)` counted, after its reply. It takes no state lock, so any code may call it.
+    package func endRead(of protectionClass: ProtectionClass = .complete) {
+        reads(of: protectionClass).end()
+    }
+
+    private func reads(of protectionClass: ProtectionClass) -> ReadCount {
+        protectionClass == .completeWhenUserInactive ? inactiveReads : reads
     }
 
     /// The number of class A reads between their test and their reply.
@@ -135,73 +159,83 @@ package enum UnlockOutcome: Sendable, Equatable {
 
     /// Begins a lock: `unlocked` → `locking`. Returns when every holder of the shared side has left.
     ///
-    /// - Returns: false if the volume was not unlocked. Nothing changes then.
-    package func beginLocking() -> Bool {
+    /// - Parameter protectionClass: A for a lock of the volume; 7 when its time after a lock has run out.
+    /// - Returns: false if the class was not open, or, for class 7, if the volume is not locked. Nothing changes then.
+    package func beginLocking(_ protectionClass: ProtectionClass = .complete) -> Bool {
         held.withWriteLock { keys in
-            guard keys.state == .unlocked else { return false }
-            move(&keys, to: .locking)
+            guard keys.state(of: protectionClass) == .unlocked else { return false }
+            if protectionClass == .completeWhenUserInactive, !keys.state.isLocked || keys.isOpening { return false }
+            move(&keys, protectionClass, to: .locking)
             return true
         }
     }
 
-    /// Waits until no class A read is between its test and its reply.
+    /// Waits until no read of the class is between its test and its reply.
     ///
     /// - Parameter deadline: CLOCK_MONOTONIC, nanoseconds.
     /// - Returns: false if the deadline passed first. The lock continues anyway.
-    package func waitForReads(until deadline: UInt64) -> Bool {
-        reads.waitForZero(until: deadline)
+    package func waitForReads(of protectionClass: ProtectionClass = .complete, until deadline: UInt64) -> Bool {
+        reads(of: protectionClass).waitForZero(until: deadline)
     }
 
-    /// Ends a lock: wipes class key A and the private half of B, `locking` → `locked` or `sweeping`.
+    /// Ends a lock: wipes class key A and the private half of B, or class key 7; `locking` → `locked` or `sweeping`.
     ///
-    /// - Parameter sweeping: whether the kernel may still hold pages of class A.
-    /// - Parameter wipe: runs under the exclusive side of the state lock. It wipes the file keys of class A, and those of class
-    ///   B files that are not open. It must not call the ring.
+    /// - Parameter sweeping: whether the kernel may still hold pages of the class.
+    /// - Parameter wipe: runs under the exclusive side of the state lock. It wipes the file keys of the class, and at a lock of
+    ///   the volume those of class B files that are not open. It must not call the ring.
     /// - Returns: false if no lock was running. Nothing changes then.
-    package func finishLocking(sweeping: Bool = false, wiping wipe: () -> Void) -> Bool {
+    package func finishLocking(
+        _ protectionClass: ProtectionClass = .complete, sweeping: Bool = false, wiping wipe: () -> Void
+    ) -> Bool {
         held.withWriteLock { keys in
-            guard keys.state == .locking else { return false }
+            guard keys.state(of: protectionClass) == .locking else { return false }
             wipe()
-            keys.complete = .absent
-            keys.unlessOpen = .absent
-            move(&keys, to: sweeping ? .sweeping : .locked)
+            if protectionClass == .completeWhenUserInactive {
+                keys.whenInactive = .absent
+            } else {
+                keys.complete = .absent
+                keys.unlessOpen = .absent
+            }
+            move(&keys, protectionClass, to: sweeping ? .sweeping : .locked)
             return true
         }
     }
 
-    /// Called when the kernel holds no page of class A any more: `sweeping` → `locked`.
+    /// Called when the kernel holds no page of the class any more: `sweeping` → `locked`.
     ///
     /// - Returns: false in any other state. Nothing changes then.
-    package func finishSweeping() -> Bool {
+    package func finishSweeping(_ protectionClass: ProtectionClass = .complete) -> Bool {
         held.withWriteLock { keys in
-            guard keys.state == .sweeping else { return false }
-            move(&keys, to: .locked)
+            guard keys.state(of: protectionClass) == .sweeping else { return false }
+            move(&keys, protectionClass, to: .locked)
             return true
         }
     }
 
-    /// Wipes keys that became class A after a lock had wiped class A, because the lock overtook a change of class.
+    /// Wipes keys of a file that got `protectionClass` after a lock had wiped those of the class, because the lock overtook the
+    /// change of class.
     ///
-    /// - Parameter wipe: runs under the exclusive side of the state lock, unless the volume is unlocked or a lock is running,
+    /// - Parameter wipe: runs under the exclusive side of the state lock, unless the class is open or a lock is running,
     ///   which will wipe them at its end. It must not call the ring.
-    package func wipeIfLocked(_ wipe: () -> Void) {
+    package func wipeIfLocked(_ protectionClass: ProtectionClass = .complete, _ wipe: () -> Void) {
         held.withWriteLock { keys in
-            if keys.state.isLocked || keys.state == .beforeFirstUnlock { wipe() }
+            let state = keys.state(of: protectionClass)
+            if state.isLocked || state == .beforeFirstUnlock { wipe() }
         }
     }
 
-    /// Unlocks with the keys of a verified keybag.
+    /// Unlocks with the keys of a verified keybag. If it has other generations than the keybag before, new wraps use them from now
+    /// on, also if the volume is unlocked already.
     ///
+    /// - Parameter onlyIfUnlocked: whether the keys are taken in only if the volume is unlocked.
     /// - Parameter prepare: applies late records. It runs with the keys in memory, before any file can be opened. Meanwhile
     ///   classes A and B allow only `replay`.
-    /// - Throws: `KeyError.otherVolume` if D, M, C or the public key are not those of this mount; `.lockInProgress`.
+    /// - Throws: `KeyError.otherVolume` if they are not the keys of this mount, or lack one that new wraps use now;
+    ///   `.lockInProgress`; `.locked` if the volume is not unlocked, but should be.
     package func unlock(
-        with keys: consuming VolumeKeys, prepare: () -> Void = {}
+        with keys: consuming VolumeKeys, onlyIfUnlocked: Bool = false, prepare: () -> Void = {}
     ) throws(KeyError) -> UnlockOutcome {
-        let privateKey = try keyMemory { () throws(SodiumError) in try keys.key(.classKey(.completeUnlessOpen)) }
-        guard keys.volumeID == volumeID, haveSameBytes(X25519.publicKey(of: privateKey), publicKey) else {
-            throw .otherVolume
-        }
+        guard keys.volumeID == volumeID else { throw .otherVolume }
         let uuid = volumeID.bytes
         let header = try keyMemory { () throws(SodiumError) in
             try deriveKey(from: keys.key(.metadata), label: KeyLabel.header, context: uuid.span)
@@ -209,27 +243,38 @@ package enum UnlockOutcome: Sendable, Equatable {
         guard header.isEqual(to: metadata.header) else { throw .otherVolume }
         var offered: PreparedKeys?
         do throws(SodiumError) {
-            offered = try PreparedKeys.prepare(keys, generations: generations)
+            offered = try PreparedKeys.prepare(keys)
         } catch {
             throw .memory(error)
         }
         let outcome = try held.withWriteLock { (held: inout HeldKeys) throws(KeyError) -> UnlockOutcome in
-            guard let keys = offered.take(), held.agrees(with: keys) else { throw .otherVolume }
+            guard let keys = offered.take(), try held.agrees(with: keys) else { throw .otherVolume }
             // It belongs to the private key, as checked above.
             held.isPublicKeyProven = true
             switch held.state {
-            case .unlocked: return .alreadyUnlocked
+            case .unlocked:
+                held.install(keys)
+                return .alreadyUnlocked
             case .locking: throw .lockInProgress
             case .beforeFirstUnlock, .locked, .sweeping:
+                if onlyIfUnlocked { throw .locked(.complete) }
+                guard held.states.inactive != .locking else { throw .lockInProgress }
                 let outcome: UnlockOutcome = held.state == .beforeFirstUnlock ? .first : .again
                 held.install(keys)
+                held.isOpening = true
                 return outcome
             }
         }
+        // After the keys are in: what began before may store wraps by former keys.
+        storing.withLock { $0.turn += 1 }
         guard outcome != .alreadyUnlocked else { return outcome }
         opening.withLock { $0 = true }
         prepare()
-        held.withWriteLock { move(&$0, to: .unlocked) }
+        held.withWriteLock { held in
+            move(&held, .complete, to: .unlocked)
+            move(&held, .completeWhenUserInactive, to: .unlocked)
+            held.isOpening = false
+        }
         opening.withLock { $0 = false }
         opened.broadcast()
         return outcome
@@ -243,8 +288,13 @@ package enum UnlockOutcome: Sendable, Equatable {
         let _: Void? = opening.wait(on: opened) { $0 ? nil : () }
     }
 
-    private func move(_ keys: inout HeldKeys, to state: VolumeState) {
-        keys.state = state
-        snapshot.store(state.rawValue, ordering: .releasing)
+    private func move(_ keys: inout HeldKeys, _ protectionClass: ProtectionClass, to state: VolumeState) {
+        if protectionClass == .completeWhenUserInactive {
+            keys.states.inactive = state
+            inactiveSnapshot.store(state.rawValue, ordering: .releasing)
+        } else {
+            keys.states.volume = state
+            snapshot.store(state.rawValue, ordering: .releasing)
+        }
     }
 }

@@ -1,7 +1,7 @@
 // Changes of a keybag. Each verifies the old keybag with the given keys and makes a new one with a higher serial.
 
 package import SodiumKit
-import VolumeFormat
+package import VolumeFormat
 
 /// A keybag with a new recovery code.
 package struct RenewedKeybag: ~Copyable, Sendable {
@@ -40,6 +40,44 @@ extension Keybag {
     ) throws(KeybagError) -> Keybag {
         try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
             try editor.addRecipient(publicKey, label: label, keys: keys)
+        }
+    }
+
+    /// Adds a TPM. If the volume has a device key, the slot needs it too.
+    ///
+    /// - Parameters:
+    ///   - tpm2: what the TPM has sealed.
+    ///   - material: the slot's material, as `TPM2PIN` gives it, or what the TPM unseals.
+    /// - Throws: `deviceKeyNeeded`, and the errors of adding.
+    package func addingTPM2(
+        _ tpm2: SlotTPM2, material: borrowing SecretBytes, deviceKey: borrowing SecretKey?, label: String? = nil,
+        keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> Keybag {
+        guard hasDeviceKey else {
+            return try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
+                try editor.addTPM2(tpm2, material: material, device: Span<UInt8>(), label: label, keys: keys)
+            }
+        }
+        switch deviceKey {
+        case .none: throw .deviceKeyNeeded
+        case .some(let key):
+            return try key.withBytes { device throws(KeybagError) in
+                try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
+                    try editor.addTPM2(tpm2, material: material, device: device, label: label, keys: keys)
+                }
+            }
+        }
+    }
+
+    /// Adds a security key, which opens the volume on any machine.
+    ///
+    /// - Parameter secret: what the key gave for the credential and the salt of `key`.
+    /// - Throws: `wrongSecurityKey` if the secret has another length, and the errors of adding.
+    package func addingSecurityKey(
+        _ key: SlotSecurityKey, secret: borrowing SecretBytes, label: String? = nil, keys: borrowing VolumeKeys
+    ) throws(KeybagError) -> Keybag {
+        try edited(with: keys) { (editor: inout KeybagEditor) throws(KeybagError) in
+            try editor.addSecurityKey(key, secret: secret, label: label, keys: keys)
         }
     }
 

@@ -68,6 +68,18 @@ extension Keybag {
         }
     }
 
+    /// Whether the first MAC is right under the volume's metadata key, which no rotation changes. It covers all but the MACs.
+    package func isAuthentic(_ keys: borrowing VolumeKeys) throws(SodiumError) -> Bool {
+        do throws(KeybagError) {
+            try verifyDeviceMAC(try secretMemory { () throws(SodiumError) in try keys.key(.metadata) })
+            return true
+        } catch .memory(let error) {
+            throw error
+        } catch {
+            return false
+        }
+    }
+
     private func verifyDeviceMAC(_ metadata: borrowing SecretKey) throws(KeybagError) {
         let covered = bytes.span.extracting(KeybagLayout.deviceAuthenticated(length: bytes.count))
         let uuid = volumeID.bytes
@@ -117,7 +129,32 @@ extension Keybag {
         case .recipientKey(let text):
             let key = try text.withBytes { text throws(KeybagError) in try RecipientKey.privateKey(from: text) }
             return try keys(recipient: key, device: device)
+        case .tpm2(let material):
+            return try material.withBytes { bytes throws(KeybagError) in try keys(tpm2: bytes, device: device) }
+        case .securityKey(let secret):
+            return try secret.withBytes { bytes throws(KeybagError) in try keys(fromSecurityKey: bytes) }
         }
+    }
+
+    private func keys(tpm2 material: Span<UInt8>, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
+        guard material.count == SlotTPM2.secretLength else { throw .wrongTPM2 }
+        var failure = KeybagError.wrongTPM2
+        for slot in slots(of: .tpm2) {
+            if slot.isBoundToDevice, device.isEmpty {
+                failure = .tpm2NeedsDeviceKey
+                continue
+            }
+            if let keys = try openFull(slot, material: material, device: device) { return keys }
+        }
+        throw failure
+    }
+
+    private func keys(fromSecurityKey secret: Span<UInt8>) throws(KeybagError) -> VolumeKeys {
+        guard secret.count == SlotSecurityKey.saltLength else { throw .wrongSecurityKey }
+        for slot in slots(of: .securityKey) {
+            if let keys = try openFull(slot, material: secret, device: Span<UInt8>()) { return keys }
+        }
+        throw .wrongSecurityKey
     }
 
     private func keys(recipient key: borrowing SecretKey, device: Span<UInt8>) throws(KeybagError) -> VolumeKeys {

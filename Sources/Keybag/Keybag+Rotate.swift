@@ -13,27 +13,43 @@ package struct RotatedKeybag: ~Copyable, Sendable {
     package let recoveryCode: SecretBytes?
 }
 
+/// The passphrase of a slot, for a change of keys that keeps the slot.
+package final class SlotPassphrase: Sendable {
+    /// The slot that it opens.
+    package let slot: UInt32
+    let text: SecretBytes
+
+    /// The caller has opened the slot with `text`.
+    package init(slot: UInt32, text: consuming SecretBytes) {
+        self.slot = slot
+        self.text = text
+    }
+}
+
 extension Keybag {
-    /// The slots that a change of keys drops: all but the device's, the recovery code's, those of recipients, and the one that gave
-    /// `keys`.
-    package func slotsWithoutSecret(_ keys: borrowing VolumeKeys) -> [SlotSummary] {
-        let opened = keys.slot
-        return slots.filter { $0.id != opened && ![.device, .recovery, .recipient].contains($0.kind) }
+    /// The slots that a change of keys drops: all but the device's, the recovery code's, those of recipients, the one that gave
+    /// `keys`, and those of `others`.
+    package func slotsWithoutSecret(
+        _ keys: borrowing VolumeKeys, _ others: [SlotPassphrase] = []
+    ) -> [SlotSummary] {
+        let kept = others.map(\.slot) + [keys.slot].compactMap { $0 }
+        return slots.filter { !kept.contains($0.id) && ![.device, .recovery, .recipient].contains($0.kind) }
     }
 
-    /// Makes a new key, of the next generation, for each of `classes` and for the class that is reserved, and a new U. The former
+    /// Makes a new key, of the next generation, for each of `classes`, and a new U. The former
     /// class keys stay in the bundle, because files need them. The recovery code is a new one.
     ///
     /// - Parameters:
     ///   - passphrase: the one that gave `keys`.
+    ///   - others: passphrases of other slots, which stay.
     ///   - deviceKey: the volume's device key. Nil only if it has none.
     /// - Throws: `deviceKeyNeeded`, `newerDeviceSlot`, `notAPassphraseSlot` if `keys` are not a passphrase's, and
     ///   `numbersUsedUp` if a class has had every generation.
     package func rotating(
-        _ classes: [ProtectionClass], passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey?,
-        keys: borrowing VolumeKeys
+        _ classes: [ProtectionClass], passphrase: borrowing SecretBytes, others: [SlotPassphrase] = [],
+        deviceKey: borrowing SecretKey?, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> RotatedKeybag {
-        try resealed(try keys.rotated(classes), passphrase, deviceKey, code: nil, verifying: keys)
+        try resealed(try keys.rotated(classes), passphrase, others, deviceKey, code: nil, verifying: keys)
     }
 
     /// Takes class keys out of the bundle that are not in use any more.
@@ -43,41 +59,41 @@ extension Keybag {
     ///   - code: the recovery code that stays valid. Nil makes a new one.
     /// - Throws: as `rotating`.
     package func dropping(
-        _ former: Set<FormerKey>, passphrase: borrowing SecretBytes, deviceKey: borrowing SecretKey?,
-        code: borrowing SecretBytes?, keys: borrowing VolumeKeys
+        _ former: Set<FormerKey>, passphrase: borrowing SecretBytes, others: [SlotPassphrase] = [],
+        deviceKey: borrowing SecretKey?, code: borrowing SecretBytes?, keys: borrowing VolumeKeys
     ) throws(KeybagError) -> RotatedKeybag {
-        try resealed(try keys.dropping(former), passphrase, deviceKey, code: code, verifying: keys)
+        try resealed(try keys.dropping(former), passphrase, others, deviceKey, code: code, verifying: keys)
     }
 
     private func resealed(
-        _ next: consuming VolumeKeys, _ passphrase: borrowing SecretBytes, _ deviceKey: borrowing SecretKey?,
-        code: borrowing SecretBytes?, verifying keys: borrowing VolumeKeys
+        _ next: consuming VolumeKeys, _ passphrase: borrowing SecretBytes, _ others: [SlotPassphrase],
+        _ deviceKey: borrowing SecretKey?, code: borrowing SecretBytes?, verifying keys: borrowing VolumeKeys
     ) throws(KeybagError) -> RotatedKeybag {
         try requireWritable()
         try verify(keys)
         if let newer = newerDeviceSlot { throw .newerDeviceSlot(newer) }
         var editor = KeybagEditor(layout)
-        editor.layout.slots = layout.slots.filter { $0.slotID == keys.slot }
-        guard let slot = editor.layout.slots.first?.known, slot.kind == .passphrase else {
-            throw .notAPassphraseSlot(keys.slot ?? 0)
+        let kept = others.map(\.slot) + [keys.slot ?? 0]
+        editor.layout.slots = layout.slots.filter { kept.contains($0.slotID) }
+        for id in kept {
+            let slot = editor.layout.slots.first { $0.slotID == id }
+            guard slot?.known?.kind == .passphrase else { throw .notAPassphraseSlot(id) }
         }
         let generations = next.generations
         for index in 1..<8 { editor.layout.generations[index] = generations[index] }
         editor.layout.publicKey = X25519.publicKey(
             of: try secretMemory { () throws(SodiumError) in try next.key(.classKey(.completeUnlessOpen)) })
-        let cost = Argon2Parameters(passes: slot.passes, memory: slot.memory)
         switch deviceKey {
         case .some(let key):
             try key.withBytes { device throws(KeybagError) in
                 if hasDeviceKey { try editor.addDevice(device, label: label(of: .device), keys: next) }
-                try editor.addPassphrase(
-                    passphrase, bound: slot.isBoundToDevice, device: device, cost: cost, label: nil, keys: next,
-                    replacing: 0)
+                try editor.renew(keys.slot ?? 0, passphrase, device: device, keys: next)
+                for other in others { try editor.renew(other.slot, other.text, device: device, keys: next) }
             }
         case .none:
             guard !hasDeviceKey else { throw .deviceKeyNeeded }
-            try editor.addPassphrase(
-                passphrase, bound: false, device: Span<UInt8>(), cost: cost, label: nil, keys: next, replacing: 0)
+            try editor.renew(keys.slot ?? 0, passphrase, device: Span<UInt8>(), keys: next)
+            for other in others { try editor.renew(other.slot, other.text, device: Span<UInt8>(), keys: next) }
         }
         var text: SecretBytes?
         if layout.slots.contains(where: { $0.known?.kind == .recovery }) {
@@ -96,5 +112,18 @@ extension Keybag {
 
     private func label(of kind: SlotLayout.Kind) -> String? {
         layout.slots.compactMap(\.known).first { $0.kind == kind }?.label.name
+    }
+}
+
+extension KeybagEditor {
+    /// Seals other keys for the passphrase of a slot. What the slot says beside them stays.
+    fileprivate mutating func renew(
+        _ id: UInt32, _ passphrase: borrowing SecretBytes, device: Span<UInt8>, keys: borrowing VolumeKeys
+    ) throws(KeybagError) {
+        guard let index = layout.slots.firstIndex(where: { $0.slotID == id }), let slot = layout.slots[index].known
+        else { throw .notAPassphraseSlot(id) }
+        try addPassphrase(
+            passphrase, bound: slot.isBoundToDevice, device: device,
+            cost: Argon2Parameters(passes: slot.passes, memory: slot.memory), label: nil, keys: keys, replacing: index)
     }
 }

@@ -102,6 +102,10 @@ package struct Keybag: Sendable {
         package let label: SlotLabel
         /// The text of its recipient's public key. Nil if it has none.
         package let recipient: String?
+        /// What a TPM has sealed. Nil if it is of another kind.
+        package let tpm2: SlotTPM2?
+        /// The security key that opens it. Nil if it is of another kind.
+        package let securityKey: SlotSecurityKey?
     }
 
     /// The slots, in the order in which they are tried.
@@ -112,11 +116,12 @@ package struct Keybag: Sendable {
                 SlotSummary(
                     id: slot.slotID, kind: slot.kind, kindNumber: slot.kind.rawValue, isBound: slot.isBoundToDevice,
                     cost: slot.derivation == .none ? nil : Argon2Parameters(passes: slot.passes, memory: slot.memory),
-                    label: slot.label, recipient: slot.recipient.map { RecipientKey.text(ofPublicKey: $0.publicKey) })
+                    label: slot.label, recipient: slot.recipient.map { RecipientKey.text(ofPublicKey: $0.publicKey) },
+                    tpm2: slot.tpm2, securityKey: slot.securityKey)
             case .newer(let slot):
                 SlotSummary(
                     id: slot.slotID, kind: nil, kindNumber: slot.kind, isBound: slot.isBoundToDevice, cost: nil,
-                    label: slot.label, recipient: nil)
+                    label: slot.label, recipient: nil, tpm2: nil, securityKey: nil)
             }
         }
     }

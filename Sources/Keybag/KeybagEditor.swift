@@ -124,6 +124,36 @@ struct KeybagEditor {
         try append(slot)
     }
 
+    /// Adds a TPM.
+    ///
+    /// - Parameter device: the device key, to bind the slot to it. Empty binds it to none.
+    mutating func addTPM2(
+        _ tpm2: SlotTPM2, material: borrowing SecretBytes, device: Span<UInt8>, label: String?,
+        keys: borrowing VolumeKeys
+    ) throws(KeybagError) {
+        guard material.byteCount == SlotTPM2.secretLength else { throw .wrongTPM2 }
+        var slot = try Self.emptySlot(.tpm2, id: try newSlotID(), label: label)
+        slot.isBoundToDevice = !device.isEmpty
+        slot.tpm2 = tpm2
+        try material.withBytes { bytes throws(KeybagError) in
+            try seal(&slot, keys.bundle, material: bytes, device: device)
+        }
+        try append(slot)
+    }
+
+    /// Adds a security key, which gave `secret`.
+    mutating func addSecurityKey(
+        _ key: SlotSecurityKey, secret: borrowing SecretBytes, label: String?, keys: borrowing VolumeKeys
+    ) throws(KeybagError) {
+        guard secret.byteCount == SlotSecurityKey.saltLength else { throw .wrongSecurityKey }
+        var slot = try Self.emptySlot(.securityKey, id: try newSlotID(), label: label)
+        slot.securityKey = key
+        try secret.withBytes { bytes throws(KeybagError) in
+            try seal(&slot, keys.bundle, material: bytes, device: Span<UInt8>())
+        }
+        try append(slot)
+    }
+
     private func seal(
         _ slot: inout SlotLayout, _ bundle: borrowing KeyBundle, material: Span<UInt8>, device: Span<UInt8>
     ) throws(KeybagError) {

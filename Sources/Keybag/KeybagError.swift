@@ -43,6 +43,14 @@ package enum KeybagError: Error, Equatable, Sendable {
     case wrongRecipientKey
     /// Nothing can be encrypted to the public key.
     case unusableRecipient
+    /// What a TPM gave opens no slot.
+    case wrongTPM2
+    /// What a TPM gave opens a slot only together with the device key, which is missing.
+    case tpm2NeedsDeviceKey
+    /// A PIN of a TPM that is empty or too long.
+    case unusablePIN
+    /// What the security key gave opens no slot, so the slot was changed, or the key is not the one it seems to be.
+    case wrongSecurityKey
     /// An empty passphrase, or one above 4 KiB.
     case unusablePassphrase
     /// The costs of a slot's password hash are outside the accepted limits, or exceed this machine's memory.

@@ -12,6 +12,8 @@ package struct KeybagRemains: Sendable {
     /// Whether a key that fits no slot here is certainly not a key of this keybag, because its device slot can be read, or it
     /// has none.
     package let namesItsDeviceKey: Bool
+    /// Whether it is whole and says that the volume has no device key.
+    package let hasNoDeviceKey: Bool
     private let bytes: [UInt8]
 
     /// Nil if not even the UUID can be read.
@@ -24,7 +26,8 @@ package struct KeybagRemains: Sendable {
         let hasDeviceSlot = Self.deviceSlots(in: span) { offset in
             (try? SlotLayout(parsing: bytes.span, at: offset, end: bytes.count))?.kind == .device
         }
-        namesItsDeviceKey = hasDeviceSlot || (isWhole && span[15] & KeybagLayout.noDeviceKey != 0)
+        hasNoDeviceKey = isWhole && span[15] & KeybagLayout.noDeviceKey != 0
+        namesItsDeviceKey = hasDeviceSlot || hasNoDeviceKey
     }
 
     /// Whether a slot was made with this device key, for this UUID. That is a proof, because making one needs the key.

@@ -8,10 +8,14 @@ package import VolumeFormat
 package final class LateKey: Sendable {
     /// The late file's header, with L wrapped for class A.
     package let header: LateFileHeader
+    /// Class B's public key of the generation that the header names. Records are sealed to it, also if the volume has got another
+    /// one meanwhile.
+    let publicKey: InlineArray<32, UInt8>
     private let key: SecretKey
 
-    init(header: LateFileHeader, key: consuming SecretKey) {
+    init(header: LateFileHeader, key: consuming SecretKey, publicKey: InlineArray<32, UInt8>) {
         self.header = header
+        self.publicKey = publicKey
         self.key = key
     }
 
@@ -55,7 +59,7 @@ extension HeldKeys {
                 associatedData: plain.span.extracting(LateFileHeader.authenticated), into: &sealed)
         }
         header.wrapped = wrapped
-        return LateKey(header: header, key: key)
+        return LateKey(header: header, key: key, publicKey: publicKey)
     }
 
     /// Unwraps the MAC key of a late file.
@@ -75,7 +79,8 @@ extension HeldKeys {
         guard let key else { throw .authenticationFailed }
         // The header is genuine. Its records may be encrypted to a generation that is missing here.
         if header.isNewer || unlessOpen.isMissing(generation: header.publicKeyGeneration, seen: nil) { throw .newer }
-        return LateKey(header: header, key: key)
+        let publicKey = try withPrivateKey(header.publicKeyGeneration) { (_, publicKey) in publicKey }
+        return LateKey(header: header, key: key, publicKey: publicKey)
     }
 
     /// Opens the sealed data of a record. The caller has checked its MAC, because the public key proves no author.
@@ -109,14 +114,14 @@ extension HeldKeys {
     }
 }
 
-extension KeyRing {
-    /// Seals the data of a late record to class B's public key. This needs no secret and works in every state.
+extension LateKey {
+    /// Seals the data of a record to class B's public key. This needs no secret and works in every state.
     ///
     /// - Parameter output: `data.count + LateRecordHeader.sealOverhead` bytes.
-    package func sealLate(
-        _ data: Span<UInt8>, _ record: LateRecordHeader, number: UInt64, into output: inout MutableSpan<UInt8>
+    package func seal(
+        _ data: Span<UInt8>, _ record: LateRecordHeader, into output: inout MutableSpan<UInt8>
     ) throws(KeyError) {
-        let info = AssociatedData.lateInfo(volume: volumeID, publicKey: publicKey)
+        let info = AssociatedData.lateInfo(volume: header.volumeID, publicKey: publicKey)
         let associated = AssociatedData.lateRecord(number: number, header: record)
         try keyMemory { () throws(SodiumError) in
             try HPKE.seal(

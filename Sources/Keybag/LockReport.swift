@@ -16,6 +16,9 @@ package struct LockReport: Sendable, Equatable {
     package var files = 0
     /// Whether there was nothing to do.
     package var wasLocked = false
+    /// The number of this lock since mounting. An unlock may name it, and is then refused after a later lock. Nil from a daemon
+    /// that does not count.
+    package var number: Int64?
 
     /// An empty report, to be filled in.
     package init() {}

@@ -1,4 +1,4 @@
-// Counts the class A reads between their test and their reply, so that a lock can wait for them.
+// Counts the reads of a class between their test and their reply, so that a lock can wait for them.
 
 import HostSystem
 import Synchronization

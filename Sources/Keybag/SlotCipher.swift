@@ -10,8 +10,9 @@ extension SlotLayout {
     }
 }
 
-/// Seals and opens slots. `material` is the device key, Argon2's output, the recovery code's 16 bytes, or what is encrypted to a
-/// recipient. `device` is the device key for a slot that is bound to it, and is ignored for others.
+/// Seals and opens slots. `material` is the device key, Argon2's output, the recovery code's 16 bytes, what is encrypted to a
+/// recipient, or what a TPM or a security key gave. `device` is the device key for a slot that is bound to it, and is ignored
+/// for others.
 enum SlotCipher {
     /// S, the secret from which one slot's keys are derived. Wiped with its owner, at once after use.
     private static func secret(

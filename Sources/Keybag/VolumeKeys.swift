@@ -84,14 +84,21 @@ package struct VolumeKeys: ~Copyable, Sendable {
             })
     }
 
-    private static let rotatedTypes =
-        ProtectionClass.allCases.map { BundleEntry.KeyType.classKey($0) } + [.reservedClass]
+    /// The keys of classes, of all generations.
+    package var everyClassKey: Set<FormerKey> {
+        Set(
+            bundle.entries.filter { Self.rotatedTypes.contains($0.type) }.map {
+                FormerKey(number: $0.type.number, generation: $0.generation)
+            })
+    }
 
-    /// The same keys, a new U, and new keys of the next generation for `classes` and the reserved class.
+    private static let rotatedTypes = ProtectionClass.allCases.map { BundleEntry.KeyType.classKey($0) }
+
+    /// The same keys, a new U, and new keys of the next generation for `classes`.
     func rotated(_ classes: [ProtectionClass]) throws(KeybagError) -> VolumeKeys {
         var generations = generations
         var added: [BundleEntry] = []
-        for type in classes.map({ BundleEntry.KeyType.classKey($0) }) + [.reservedClass] {
+        for type in classes.map({ BundleEntry.KeyType.classKey($0) }) {
             let present = bundle.entries.filter { $0.type == type }
             let highest = present.map(\.generation).max() ?? 0
             guard highest < UInt16.max else { throw .numbersUsedUp }

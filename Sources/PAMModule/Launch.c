@@ -1,3 +1,6 @@
+/*
+ * Starts the login helper as the user, without anything of the program that logs in.
+ */
 #define _GNU_SOURCE
 #include "Launch.h"
 
@@ -97,10 +100,10 @@ static _Noreturn void run_helper(const struct pfs_launch *launch, int input, int
                PFS_LONGEST_ORDER);
     }
     if (order < 0) give_up(PFS_DONE, -order);
-    /* While this waited, somebody may have logged in, or the last session may have ended. In doubt it locks. */
+    /* While this waited, somebody may have logged in, or the last session may have ended. In doubt it locks and does not unlock. */
     int sessions = pfs_sessions_count(launch->uid);
     if (strcmp(launch->action, "lock") == 0 && sessions > 0) _exit(0);
-    if (strcmp(launch->action, "unlock") == 0 && sessions == 0) _exit(0);
+    if (strcmp(launch->action, "unlock") == 0 && sessions <= 0) _exit(0);
     order = fcntl(order, F_DUPFD, 16);
     if (order < 0 || dup2(order, PFS_ORDER) < 0 || close_others() != 0) give_up(PFS_DONE, errno);
 

@@ -11,8 +11,10 @@
 
 /* The helper's descriptors beside standard input, which has a pfs_handover and the tokens if there are any. */
 enum { PFS_ORDER = 3, PFS_DONE = 4 };
-/* How long a login or logout waits in the background for the one before it, in seconds. */
+/* How long a login or logout waits in the background for those before it, in seconds. */
 enum { PFS_LONGEST_ORDER = 600 };
+/* How long one keeps the next one waiting, in seconds. After this only a volume that still has work keeps its turn. */
+enum { PFS_LONGEST_TURN = 10 };
 
 /* The lengths of the tokens that follow: the password, and the new one of a change. */
 struct pfs_handover {

@@ -1,3 +1,6 @@
+/*
+ * Reads the settings of a volume, which the user writes: strange files and long ones are refused.
+ */
 #define _GNU_SOURCE
 #include "LoginSettings.h"
 
@@ -8,8 +11,7 @@
 
 static const char blanks[] = " \t\r";
 
-/* Gives the name without its end, if it can be an instance of a unit. The log shows it, so it has no strange characters. */
-static int take_name(struct pfs_settings *settings, const char *entry) {
+int pfs_settings_take_name(struct pfs_settings *settings, const char *entry) {
     static const char end[] = ".conf";
     size_t length = strlen(entry);
     if (length < sizeof end || length - (sizeof end - 1) > PFS_LONGEST_SETTINGS_NAME) return 0;
@@ -91,7 +93,7 @@ const char *pfs_settings_read(struct pfs_settings *settings, int directory, cons
     const char *mistake;
     char *rest, *line;
     memset(settings, 0, offsetof(struct pfs_settings, text));
-    if (!take_name(settings, entry)) return NULL;
+    if (!pfs_settings_take_name(settings, entry)) return NULL;
     mistake = read_text(settings, directory, entry);
     if (mistake != NULL) return mistake;
     rest = settings->text;

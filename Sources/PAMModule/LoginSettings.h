@@ -26,6 +26,12 @@ struct pfs_settings {
 };
 
 /*
+ * Takes the name of a directory's entry without its end. Returns 0 if it cannot be an instance of a unit. The log shows it, so it
+ * has no strange characters.
+ */
+int pfs_settings_take_name(struct pfs_settings *settings, const char *entry);
+
+/*
  * Reads the file of a directory's entry. Other entries give settings that are not for the login. Returns what is wrong with the
  * file, or NULL.
  */

@@ -1,3 +1,6 @@
+/*
+ * Runs a program with tokens on pipes; kills it when its time is up, and does not wait for one that cannot be killed.
+ */
 #define _GNU_SOURCE
 #include "RunProgram.h"
 
@@ -5,8 +8,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Gives the reading end of a pipe that has the token and a newline, or of /dev/null. */
@@ -22,23 +27,49 @@ static int input_of(const struct pfs_token *token) {
     return -1;
 }
 
+static int64_t end_of_time;
+
+static int64_t milliseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void pfs_begin_time(void) { end_of_time = milliseconds() + PFS_LONGEST_RUN * 1000; }
+
+int pfs_is_time_over(void) { return milliseconds() >= end_of_time; }
+
+/* Waits until a child has ended or the time is up. Returns 0 if it still runs. */
+static int has_ended(pid_t child, int *status, int64_t end) {
+    const struct timespec pause = {0, 20 * 1000 * 1000};
+    struct pollfd ended = {pidfd_open(child, 0), POLLIN, 0};
+    int is_over = 0;
+    for (;;) {
+        pid_t found = waitpid(child, status, WNOHANG);
+        int64_t left = end - milliseconds();
+        if (found == child || (found < 0 && errno != EINTR)) is_over = 1;
+        if (is_over || left <= 0) break;
+        /* Without a pidfd it looks again and again. */
+        if (ended.fd < 0) nanosleep(&pause, NULL);
+        else poll(&ended, 1, (int)left);
+    }
+    if (ended.fd >= 0) close(ended.fd);
+    return is_over;
+}
+
 /* Waits for the end of a child; ends it when the time is up. */
 static int await(pid_t child) {
-    struct pollfd ended = {pidfd_open(child, 0), POLLIN, 0};
-    int status, found = 0;
-    if (ended.fd >= 0) {
-        do found = poll(&ended, 1, PFS_LONGEST_RUN * 1000);
-        while (found < 0 && errno == EINTR);
-        if (found == 0) kill(child, SIGKILL);
-        close(ended.fd);
-    }
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return PFS_NOT_RUN;
-    if (ended.fd >= 0 && found == 0) return PFS_NO_ANSWER;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : PFS_NOT_RUN;
+    enum { after_kill = 2000 };
+    int status = 0;
+    if (has_ended(child, &status, end_of_time)) return WIFEXITED(status) ? WEXITSTATUS(status) : PFS_NOT_RUN;
+    kill(child, SIGKILL);
+    /* One that waits for a device ends with that wait, and then belongs to init. */
+    has_ended(child, &status, milliseconds() + after_kill);
+    return PFS_NO_ANSWER;
 }
 
 int pfs_run(const char *const *words, const struct pfs_token *first, const struct pfs_token *second) {
+    if (pfs_is_time_over()) return PFS_NO_ANSWER;
     int inputs[2] = {input_of(first), input_of(second)};
     pid_t child = -1;
     if (inputs[0] >= 0 && inputs[1] >= 0) child = fork();

@@ -2,7 +2,8 @@
  * The open sessions of each user, in a file below /run that only root can open.
  *
  * A session counts as long as the process that opened it lives. So a program that is killed before it closes its session
- * does not keep a volume unlocked for ever: the next login or logout no longer counts it.
+ * does not keep a volume unlocked for ever: the next login or logout no longer counts it. A process of which nothing can be
+ * read counts.
  */
 #ifndef PROTECTFS_PAM_SESSIONS_H
 #define PROTECTFS_PAM_SESSIONS_H

@@ -1,3 +1,6 @@
+/*
+ * Keeps a password in locked memory between guard pages.
+ */
 #define _GNU_SOURCE
 #include "Token.h"
 

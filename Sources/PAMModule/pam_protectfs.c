@@ -241,13 +241,15 @@ ENTRY int pam_sm_open_session(pam_handle_t *handle, int flags, int count, const 
     failure = session == NULL ? -ENOMEM : pfs_sessions_add(call.account->pw_uid, session);
     if (failure != 0) {
         errno = -failure;
-        pam_syslog(handle, LOG_WARNING, "cannot count this session, so its end locks nothing: %m");
+        pam_syslog(handle, LOG_WARNING, "cannot count this session, so it unlocks nothing: %m");
         free(session);
     } else if (pam_set_data(handle, session_name, session, free_session) != PAM_SUCCESS) {
+        failure = -ENOMEM;
         pfs_sessions_remove(call.account->pw_uid, session);
         free(session);
     }
-    if (token != NULL) launch(&call, "unlock", token, NULL);
+    /* The end of a session that is not counted would lock nothing. */
+    if (failure == 0 && token != NULL) launch(&call, "unlock", token, NULL);
     pam_set_data(handle, token_name, NULL, NULL);
     return PAM_IGNORE;
 }

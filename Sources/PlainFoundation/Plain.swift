@@ -41,6 +41,14 @@ public enum Plain {
     /// `FileHandle.seekToEnd()`.
     public static func seekToEnd(_ handle: FileHandle) throws -> UInt64 { try handle.seekToEnd() }
 
+    /// `NotificationCenter.addObserver(forName:object:queue:using:)`.
+    public static func observe(
+        _ center: NotificationCenter, _ name: Notification.Name?, _ object: Any?, _ queue: OperationQueue?,
+        _ block: @escaping @Sendable (Notification) -> Void
+    ) -> any NSObjectProtocol {
+        center.addObserver(forName: name, object: object, queue: queue, using: block)
+    }
+
     /// `FileManager.replaceItemAt(_:withItemAt:backupItemName:options:)`.
     public static func replace(
         _ manager: FileManager, _ item: URL, with other: URL, backup: String?,
@@ -49,9 +57,33 @@ public enum Plain {
         try manager.replaceItemAt(item, withItemAt: other, backupItemName: backup, options: options)
     }
 
+    /// `FileManager.url(for:in:appropriateFor:create:)`.
+    public static func url(
+        _ manager: FileManager, for directory: FileManager.SearchPathDirectory,
+        in domain: FileManager.SearchPathDomainMask, appropriateFor url: URL?, create: Bool
+    ) throws -> URL {
+        try manager.url(for: directory, in: domain, appropriateFor: url, create: create)
+    }
+
+    /// `NSHomeDirectory()`.
+    public static func homeDirectory() -> String { NSHomeDirectory() }
+
+    /// `NSTemporaryDirectory()`.
+    public static func temporaryDirectory() -> String { NSTemporaryDirectory() }
+
+    /// `NSSearchPathForDirectoriesInDomains(_:_:_:)`.
+    public static func searchPaths(
+        _ directory: FileManager.SearchPathDirectory, _ domain: FileManager.SearchPathDomainMask, _ expandTilde: Bool
+    ) -> [String] { NSSearchPathForDirectoriesInDomains(directory, domain, expandTilde) }
+
     /// `URL.resourceValues(forKeys:)`.
     public static func values(_ url: URL, _ keys: Set<URLResourceKey>) throws -> URLResourceValues {
         try url.resourceValues(forKeys: keys)
+    }
+
+    /// `NSURL.getResourceValue(_:forKey:)`.
+    public static func get(_ url: NSURL, _ value: inout AnyObject?, _ key: URLResourceKey) throws {
+        try url.getResourceValue(&value, forKey: key)
     }
 
     /// `NSURL.setResourceValue(_:forKey:)`.

@@ -12,6 +12,8 @@ package enum SecretError: Error {
     case duplicate
     /// The item has been removed in the meantime.
     case notFound
+    /// Another program has changed the item in the meantime.
+    case changed
     /// The secret is longer than `SecretStore.largestSecret`.
     case tooLong
     /// The attributes do not fit into a record.

@@ -1,7 +1,7 @@
 // Writes secrets. A file has its class before its first byte. A change is complete or has no effect. Only one process
 // writes at a time.
 
-import Glibc
+import CLibrary
 import HostSystem
 package import SodiumKit
 import VolumeFormat
@@ -22,17 +22,20 @@ extension SecretStore {
     }
 
     /// Stores an item. If an item with the same identifying attributes exists, the call replaces it as `replacing`
-    /// says, or throws `duplicate` if that is nil.
+    /// says, or throws `duplicate` if that is nil. Returns the item as it is stored.
+    @discardableResult
     package func add(
         _ item: SecretItem, secret: borrowing SecretBytes, replacing: Keeping? = nil
-    ) throws(SecretError) {
+    ) throws(SecretError) -> SecretItem {
         guard secret.byteCount <= Self.largestSecret else { throw .tooLong }
         try makeDirectories()
         let lock = try takeLock()
+        let before = stamp()
         var item = item
         item.file = item.name
-        item.created = Self.now()
-        item.modified = item.created
+        let now = Self.now()
+        if item.created == 0 { item.created = now }
+        if item.modified == 0 { item.modified = now }
         switch try read(HostPath(item.file)) {
         case .gone: break
         case .unreadable: if replacing == nil { throw .duplicate }
@@ -46,21 +49,41 @@ extension SecretStore {
         try stage(item, secret) { staged throws(SystemError) in
             try FileChange.rename(staged, to: items.appending(item.file), replacing: replacing != nil)
         }
+        finish(from: before, removing: nil, adding: item)
         _ = consume lock
+        return item
     }
 
-    /// Replaces an item by `changed`, with a new secret or its present one. Its class must be open in both cases.
+    /// Replaces an item by `changed`, a changed copy of it, with a new secret. Throws `changed` if the item is no longer as
+    /// it was read.
     package func update(
         _ item: SecretItem, to changed: SecretItem, secret: borrowing SecretBytes
     ) throws(SecretError) {
         guard secret.byteCount <= Self.largestSecret else { throw .tooLong }
         let lock = try takeLock()
+        try replace(item, by: changed, secret)
+        _ = consume lock
+    }
+
+    /// The same with the item's present secret, so its class must be open.
+    package func update(_ item: SecretItem, to changed: SecretItem) throws(SecretError) {
+        let lock = try takeLock()
+        try replace(item, by: changed, try secret(of: item))
+        _ = consume lock
+    }
+
+    /// Called with the lock held.
+    private func replace(
+        _ item: SecretItem, by changed: SecretItem, _ secret: borrowing SecretBytes
+    ) throws(SecretError) {
+        let before = stamp()
         var changed = changed
-        changed.created = item.created
         changed.modified = Self.now()
         let name = changed.name
         changed.file = name
-        guard case .item = try read(HostPath(item.file)) else { throw .notFound }
+        // Without this the changes of another program would be lost.
+        guard case .item(let now) = try read(HostPath(item.file)) else { throw .notFound }
+        guard now == item else { throw .changed }
         if name != item.file {
             if case .gone = try read(HostPath(name)) {} else { throw .duplicate }
         }
@@ -72,18 +95,26 @@ extension SecretStore {
             guard name != item.file else { return }
             try FileChange.rename(items.appending(item.file), to: items.appending(name), replacing: false)
         }
-        _ = consume lock
+        finish(from: before, removing: item.file, adding: changed)
     }
 
-    /// Removes an item. Works in every state of the volume.
+    /// Removes an item. Works in every state of the volume. Throws `changed` if the item is no longer as it was read.
     package func delete(_ item: SecretItem) throws(SecretError) {
         let lock = try takeLock()
+        // Another program may have changed it so that it is not the one to delete, or made another one of this name.
+        switch try read(HostPath(item.file)) {
+        case .gone: throw .notFound
+        case .item(let now) where now == item: break
+        case .item, .unreadable: throw .changed
+        }
+        let before = stamp()
         do throws(SystemError) {
             try FileChange.removeFile(items.appending(item.file))
             try synchronizeItems()
         } catch {
             throw error.code == ENOENT ? .notFound : .system(error)
         }
+        finish(from: before, removing: item.file, adding: nil)
         _ = consume lock
     }
 
@@ -150,6 +181,8 @@ extension SecretStore {
         for name in left {
             try Self.system { () throws(SystemError) in try clear(staging.appending(bytes: name.bytes)) }
         }
+        // The killed writer may have changed something and not said so.
+        try? ExtendedAttribute.write(Self.markAttribute, of: home, Self.newMark())
     }
 
     private func clear(_ directory: HostPath) throws(SystemError) {
@@ -160,23 +193,29 @@ extension SecretStore {
     }
 
     /// Writes the complete item in a directory whose default is the item's class, makes it durable, and lets the caller
-    /// move it into place.
-    private func stage(
+    /// move it into place. Called with the lock held.
+    func stage(
         _ item: SecretItem, _ secret: borrowing SecretBytes, _ place: (HostPath) throws(SystemError) -> Void
     ) throws(SecretError) {
         guard let record = SecretRecord.encode(item) else { throw .tooManyAttributes }
         let directory = staging.appending("\(getpid())-\(randomUInt32())")
         let file = directory.appending("item")
+        var isWritten = false
         do throws(SystemError) {
             try FileChange.makeDirectory(directory)
             try setClass(item.protectionClass, of: directory)
             try write(item, record, secret, file)
+            isWritten = true
             try place(file)
             try FileChange.removeDirectory(directory)
             try synchronizeItems()
         } catch {
-            // The next writer removes what cannot be removed now.
-            try? clear(directory)
+            // If the file has been moved, its name may not be that of its attributes yet. The directory then remains, and
+            // has the next writer repair the name. That writer also removes what cannot be removed now.
+            let isMoved = isWritten && (try? FileStatus.read(file)) == nil
+            if !isMoved { try? clear(directory) }
+            cache?.forget(items)
+            try? ExtendedAttribute.write(Self.markAttribute, of: home, Self.newMark())
             throw error.code == EEXIST ? .duplicate : explain(error, item.protectionClass)
         }
     }
@@ -185,6 +224,8 @@ extension SecretStore {
         _ item: SecretItem, _ record: [UInt8], _ secret: borrowing SecretBytes, _ file: HostPath
     ) throws(SystemError) {
         let handle = try Descriptor(opening: file, O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
+        // A plain directory would keep the secret as it is.
+        try checkMount(try handle.status())
         // The class is set explicitly, so that it counts as chosen. Otherwise an item that replaces one of a stronger
         // class would keep that class.
         try setClass(item.protectionClass, of: file)
@@ -196,6 +237,12 @@ extension SecretStore {
     private func synchronizeItems() throws(SystemError) {
         let directory = try Descriptor(opening: items, O_RDONLY | O_DIRECTORY)
         guard fsync(directory.number) == 0 else { throw .last("fsync", items.description) }
+    }
+
+    /// A mark that no other writer has made.
+    static func newMark() -> [UInt8] {
+        let bytes: InlineArray<16, UInt8> = randomInlineBytes()
+        return bytes.indices.map { bytes[$0] }
     }
 
     private static func now() -> Int64 { Int64(WallClock.nanoseconds) }

@@ -1,6 +1,6 @@
 // Stores small secrets as files of a mount. This file finds and reads them.
 
-import Glibc
+import CLibrary
 package import HostSystem
 package import SodiumKit
 import VolumeFormat
@@ -25,10 +25,16 @@ package struct SecretStore: Sendable {
     let home: HostPath
     let items: HostPath
     let staging: HostPath
+    let cache: SecretCache?
+    /// The number of the mounted file system (`st_dev`).
+    private let device: UInt64
 
-    /// The secrets of the volume that is mounted there. Makes no file or directory before the first item is stored.
-    package init(mount: HostPath) {
-        self.mount = mount
+    /// The secrets of a mounted volume. Makes no file or directory before the first item is stored. A program that searches
+    /// often passes its cache.
+    package init(_ entry: MountEntry, cache: SecretCache? = nil) {
+        mount = entry.mountPoint
+        device = entry.deviceNumber
+        self.cache = cache
         home = mount.appending(".secrets")
         items = home.appending("items")
         staging = home.appending("staging")
@@ -46,20 +52,26 @@ package struct SecretStore: Sendable {
     package func list(_ query: SecretQuery) throws(SecretError) -> Listing {
         var result = Listing()
         guard try isThere() else { return result }
-        // A query with all identifying attributes needs to read only one file.
-        let names: [HostPath]
+        // A query with all identifying attributes needs to read only one file, or two if it does not say whether the item
+        // is synchronizable.
         if let kind = query.kind, !query.ignoresCase, kind.identifying.allSatisfy({ query.attributes[$0] != nil }) {
-            names = [HostPath(SecretItem(kind, query.attributes, class: .none).name)]
-        } else {
-            names = try namesOfItems()
-        }
-        for name in names {
-            let path = items.appending(bytes: name.bytes)
-            switch try read(name) {
-            case .gone: continue
-            case .unreadable: result.damaged.append(path)
-            case .item(let item): if query.matches(item) { result.items.append(item) }
+            var names = [HostPath(SecretItem(kind, query.attributes, class: .none).name)]
+            if kind != .desktop, query.attributes[KeychainAttribute.synchronizable] == nil {
+                let flag = [KeychainAttribute.synchronizable: SecretAttribute.flag(true)]
+                let both = query.attributes.merging(flag) { $1 }
+                names.append(HostPath(SecretItem(kind, both, class: .none).name))
             }
+            result = try found(names)
+            result.items.removeAll { !query.matches($0) }
+        } else if let known = try remembered(query) {
+            result = known
+        } else {
+            let before = stamp()
+            result = try found(try namesOfItems())
+            if let before, before == stamp() {
+                cache?.remember(.init(stamp: before, items: result.items, damaged: result.damaged), of: items)
+            }
+            result.items.removeAll { !query.matches($0) }
         }
         result.items.sort { ($0.account, $0.file) < ($1.account, $1.file) }
         return result
@@ -74,9 +86,47 @@ package struct SecretStore: Sendable {
         return item
     }
 
-    /// An item's secret, in locked memory.
+    /// The items in files with these names.
+    private func found(_ names: [HostPath]) throws(SecretError) -> Listing {
+        var result = Listing()
+        for name in names {
+            switch try read(name) {
+            case .gone: continue
+            case .unreadable: result.damaged.append(items.appending(bytes: name.bytes))
+            case .item(let item): result.items.append(item)
+            }
+        }
+        return result
+    }
+
+    /// The item whose identifying attributes are the query's and no others, if the query matches it. It costs one read.
+    /// Works in every state of the volume.
+    package func exact(_ query: SecretQuery) throws(SecretError) -> SecretItem? {
+        guard let kind = query.kind, !query.ignoresCase else { return nil }
+        let wanted = SecretItem(kind, query.attributes, class: .none)
+        guard let found = try item(named: wanted.name), query.matches(found) else { return nil }
+        return found
+    }
+
+    /// The item with a reference that `SecretItem.reference` gave; nil if there is none. Costs one read, unless the item's
+    /// identifying attributes have changed since. Works in every state of the volume.
+    package func item(reference: [UInt8]) throws(SecretError) -> SecretItem? {
+        guard reference.count == 48 else { return nil }
+        let name = Hexadecimal.text(Array(reference.prefix(32)))
+        if let found = try item(named: name), found.reference == reference { return found }
+        return try list(SecretQuery()).items.first { $0.reference == reference }
+    }
+
+    /// An item's secret, in locked memory. Throws `changed` if the item is no longer as it was read.
     package func secret(of item: SecretItem) throws(SecretError) -> SecretBytes {
         let file = try open(item)
+        // Both are read from one open file, so the secret is that of these attributes whatever takes the file's name.
+        let now = try Self.system { () throws(SystemError) in
+            Self.decode(
+                try ExtendedAttribute.read(Self.recordAttribute, of: file),
+                try ExtendedAttribute.read(Self.classAttribute, of: file), HostPath(item.file))
+        }
+        guard now == item else { throw .changed }
         let size = try Self.system { () throws(SystemError) in try file.status().st_size }
         guard size <= Self.largestSecret else { throw .tooLong }
         var secret = try Self.memory(Int(size))
@@ -90,6 +140,17 @@ package struct SecretStore: Sendable {
         }
         secret.shorten(to: count)
         return secret
+    }
+
+    /// The secret of an item as it is now. If another program has changed the item, `item` becomes the changed one.
+    package func latestSecret(of item: inout SecretItem) throws(SecretError) -> SecretBytes {
+        while true {
+            do throws(SecretError) { return try secret(of: item) } catch {
+                guard case .changed = error else { throw error }
+            }
+            guard let now = try self.item(named: item.file) else { throw .notFound }
+            item = now
+        }
     }
 
     private func open(_ item: SecretItem) throws(SecretError) -> Descriptor {
@@ -112,15 +173,9 @@ package struct SecretStore: Sendable {
     func read(_ name: HostPath) throws(SecretError) -> Found {
         let path = items.appending(bytes: name.bytes)
         do throws(SystemError) {
-            guard let record = try ExtendedAttribute.read(Self.recordAttribute, of: path),
-                var item = SecretRecord.decode(record),
-                let word = try ExtendedAttribute.read(Self.classAttribute, of: path),
-                let own = ProtectionClass(name: String(decoding: word, as: UTF8.self)),
-                let file = String(validating: name.bytes, as: UTF8.self)
-            else { return .unreadable }
-            item.protectionClass = own
-            item.file = file
-            return .item(item)
+            let record = try ExtendedAttribute.read(Self.recordAttribute, of: path)
+            let word = record == nil ? nil : try ExtendedAttribute.read(Self.classAttribute, of: path)
+            return Self.decode(record, word, name).map { .item($0) } ?? .unreadable
         } catch {
             switch error.code {
             case ENOENT: return .gone
@@ -128,6 +183,17 @@ package struct SecretStore: Sendable {
             default: throw .system(error)
             }
         }
+    }
+
+    /// The item in a file with these attributes; nil if they are not those of an item.
+    private static func decode(_ record: [UInt8]?, _ word: [UInt8]?, _ name: HostPath) -> SecretItem? {
+        guard let record, var item = SecretRecord.decode(record), let word,
+            let own = ProtectionClass(name: String(decoding: word, as: UTF8.self)),
+            let file = String(validating: name.bytes, as: UTF8.self)
+        else { return nil }
+        item.protectionClass = own
+        item.file = file
+        return item
     }
 
     func namesOfItems() throws(SecretError) -> [HostPath] {
@@ -144,6 +210,7 @@ package struct SecretStore: Sendable {
     func isThere() throws(SecretError) -> Bool {
         do throws(SystemError) {
             let status = try FileStatus.read(home)
+            try checkMount(status)
             let isOwn = status.st_uid == geteuid() || geteuid() == 0
             guard status.st_mode & S_IFMT == S_IFDIR, isOwn, status.st_mode & 0o022 == 0 else {
                 throw SystemError(code: EPERM, call: "lstat", subject: home.description)
@@ -153,6 +220,13 @@ package struct SecretStore: Sendable {
             if error.code == ENOENT { return false }
             if error.code == EPERM { throw .notOwn(home) }
             throw .system(error)
+        }
+    }
+
+    /// Throws ENOTCONN if a file is not on the mounted volume, because that has been unmounted in the meantime.
+    func checkMount(_ status: stat) throws(SystemError) {
+        guard UInt64(status.st_dev) == device else {
+            throw SystemError(code: ENOTCONN, call: "fstat", subject: mount.description)
         }
     }
 

@@ -1,6 +1,6 @@
 // The memory that the machine and every cgroup of this process leave available.
 
-internal import Glibc
+internal import CLibrary
 
 /// Available memory, from /proc/meminfo and the cgroup files of versions 1 and 2.
 enum AvailableMemory {

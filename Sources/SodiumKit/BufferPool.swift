@@ -1,7 +1,7 @@
 // Locked buffers for the plaintext of requests: few, large, reused, wiped on return.
 
+internal import CLibrary
 internal import CSodium
-internal import Glibc
 internal import HostSystem
 
 /// Locked, page-aligned memory lent by a `BufferPool`. `deinit` wipes the used part and gives it back.

@@ -1,7 +1,8 @@
 // Locked memory between two guard pages. Every secret is in such memory.
 
+internal import CLibrary
+internal import CLinuxShim
 internal import CSodium
-internal import Glibc
 
 let pageSize = 4096
 
@@ -9,7 +10,7 @@ let pageSize = 4096
 package func lockedMemoryLimit() -> UInt64 {
     var limit = rlimit()
     // Fails for bad arguments only.
-    guard unsafe getrlimit(__rlimit_resource_t(__RLIMIT_MEMLOCK.rawValue), &limit) == 0 else { return 0 }
+    guard unsafe pfs_locked_memory_limit(&limit) == 0 else { return 0 }
     return limit.rlim_cur == rlim_t.max ? .max : UInt64(limit.rlim_cur)
 }
 

@@ -1,7 +1,7 @@
 // OpenSSL's libcrypto: AES-256-GCM on processors that IPsec-MB has no code for.
 
+internal import CLibrary
 internal import COpenSSL
-internal import Glibc
 
 /// AES-256-GCM by libcrypto, with one context per thread in locked memory.
 ///

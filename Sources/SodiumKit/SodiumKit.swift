@@ -1,8 +1,8 @@
 // The basics of the module: initialisation, errors, random bytes and comparison in constant time.
 
+internal import CLibrary
 internal import CLinuxShim
 internal import CSodium
-internal import Glibc
 
 /// The reason why an operation on secrets could not be carried out. A failed authentication is never one of these. It is a
 /// `false` or a nil that the caller must check.

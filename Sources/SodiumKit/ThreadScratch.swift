@@ -1,7 +1,7 @@
 // Per-thread locked memory for the state of running hashes and ciphers, which includes key material.
 
+internal import CLibrary
 internal import CSodium
-internal import Glibc
 
 /// One slot of locked memory per thread. It is wiped and given back when the thread ends.
 ///

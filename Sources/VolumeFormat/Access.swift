@@ -36,7 +36,8 @@ package enum VolumeState: UInt8, CaseIterable, Sendable, Hashable {
 
 /// An operation in the class × state table.
 package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
-    /// open(2) in any mode, with O_TRUNC, or with O_CREAT on an existing file.
+    /// open(2) in any mode, with O_TRUNC, or with O_CREAT on an existing file. An empty file of class completeUnlessOpen that
+    /// is opened for writing is not judged by this: it gets a new key, as with `create`.
     case open
     /// Creating a new file of the class.
     case create
@@ -70,12 +71,40 @@ package enum Operation: UInt8, CaseIterable, Sendable, Hashable {
     }
 }
 
+/// The states of a mounted volume: that of the lock, and that of class 7, which a lock closes later.
+package struct VolumeStates: Sendable, Hashable {
+    /// The state of the volume, which all other classes obey.
+    package var volume: VolumeState
+    /// The state of class 7. It is `unlocked` until the time after a lock has run out, and then passes through the states of a
+    /// lock itself. It never differs while the volume is unlocked.
+    package var inactive: VolumeState
+
+    /// Two states.
+    package init(volume: VolumeState, inactive: VolumeState) {
+        self.volume = volume
+        self.inactive = inactive
+    }
+
+    /// A state in which class 7 has the same: before first unlock, unlocked, and while locked once its time has run out.
+    package init(_ state: VolumeState) {
+        self.init(volume: state, inactive: state)
+    }
+
+    /// The state that `protectionClass` obeys.
+    package subscript(_ protectionClass: ProtectionClass) -> VolumeState {
+        protectionClass == .completeWhenUserInactive ? inactive : volume
+    }
+}
+
 /// The class × state table.
 package enum Access {
     /// Whether `operation` on a file of `protectionClass` is allowed in `state`. A refusal is EACCES.
     ///
-    /// - Parameter handleOpen: whether it comes through a handle that was granted before. Without one, an operation that needs
-    ///   a handle is judged as `open`.
+    /// - Parameters:
+    ///   - state: the state that the class obeys (`VolumeStates`). The state of a locked volume refuses more of class 7 than it
+    ///     must, never less.
+    ///   - handleOpen: whether it comes through a handle that was granted before. Without one, an operation that needs a handle
+    ///     is judged as `open`.
     package static func isAllowed(
         _ operation: Operation, class protectionClass: ProtectionClass, state: VolumeState, handleOpen: Bool = true
     ) -> Bool {
@@ -85,21 +114,25 @@ package enum Access {
         case .none: return true
         case .completeUntilFirstUserAuthentication: return state != .beforeFirstUnlock
         case .completeUnlessOpen: return judged != .open && judged != .truncatePath
-        case .complete: return judged == .writeBack && state == .locking
+        case .complete, .completeWhenUserInactive: return judged == .writeBack && state == .locking
         }
     }
 }
 
 /// The table of changes of class.
 package enum ClassChange {
-    /// Whether the class of a file may change from `from` to `to` in `state`. A refusal is EACCES.
-    package static func isAllowed(from: ProtectionClass, to: ProtectionClass, state: VolumeState) -> Bool {
-        if from == to || state == .unlocked { return true }
-        let afterFirstUnlock = state != .beforeFirstUnlock
+    /// Whether the class of a file may change from `from` to `to` in `states`. A refusal is EACCES.
+    package static func isAllowed(from: ProtectionClass, to: ProtectionClass, states: VolumeStates) -> Bool {
+        if from == to || states.volume == .unlocked { return true }
+        let inactive = ProtectionClass.completeWhenUserInactive
+        if from == inactive || to == inactive, states.inactive != .unlocked { return false }
+        let afterFirstUnlock = states.volume != .beforeFirstUnlock
         switch (from, to) {
         case (_, .complete), (.complete, _), (.completeUnlessOpen, _): return false
         case (.none, .completeUnlessOpen): return true
-        case (.none, _), (.completeUntilFirstUserAuthentication, _): return afterFirstUnlock
+        // Class 7 is open here.
+        case (.none, _), (.completeUntilFirstUserAuthentication, _), (.completeWhenUserInactive, _):
+            return afterFirstUnlock
         }
     }
 

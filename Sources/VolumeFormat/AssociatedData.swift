@@ -6,6 +6,10 @@ package enum KeyLabel {
     package static let slot: StaticString = "protectfs1/slot"
     /// AEAD key of a slot's bundle, from the slot secret.
     package static let slotWrap: StaticString = "protectfs1/slot-wrap"
+    /// Auth value of what a TPM has sealed, from the PIN's hash.
+    package static let tpm2Auth: StaticString = "protectfs1/tpm2-auth"
+    /// Material of a TPM's slot with a PIN, from what was sealed.
+    package static let tpm2PIN: StaticString = "protectfs1/tpm2-pin"
     /// Commitment of a slot, from the slot secret.
     package static let slotCommit: StaticString = "protectfs1/slot-commit"
     /// Wrap key, from a class key.

@@ -15,8 +15,6 @@ package struct BundleEntry: Sendable, Hashable {
             KeyType(number: protectionClass.rawValue)
         }
 
-        /// The key of the class that is reserved.
-        package static let reservedClass = KeyType(number: ProtectionClass.reservedNumber)
         /// M.
         package static let metadata = KeyType(number: 16)
         /// U.
@@ -27,7 +25,7 @@ package struct BundleEntry: Sendable, Hashable {
         /// The types of a new volume's bundle, in this order. Every bundle but the device's has a key of each.
         package static let all: [KeyType] = [
             classKey(.complete), classKey(.completeUnlessOpen), classKey(.completeUntilFirstUserAuthentication),
-            classKey(.none), reservedClass, metadata, unlockAuthentication, spare,
+            classKey(.none), classKey(.completeWhenUserInactive), metadata, unlockAuthentication, spare,
         ]
         /// The types that a device slot has a key of.
         package static let device: [KeyType] = [classKey(.none), metadata]

@@ -60,9 +60,7 @@ package struct DirectoryRecord: Sendable {
         let number = bytes[4]
         defaultClass = nil
         if number != 0 {
-            guard let known = ProtectionClass(rawValue: number) else {
-                throw number == ProtectionClass.reservedNumber ? .reservedClass : .unknownClass
-            }
+            guard let known = ProtectionClass(rawValue: number) else { throw .unknownClass }
             defaultClass = known
         }
         flags = RecordFlags(rawValue: bytes[5])

@@ -82,10 +82,7 @@ package struct FileHeader: Sendable {
         guard page.count >= Self.length else { throw .length }
         guard page.hasText("PFS") else { throw .magic }
         guard page[3] == Self.version else { throw .version(UInt16(page[3])) }
-        let number = page[4]
-        guard let known = ProtectionClass(rawValue: number) else {
-            throw number == ProtectionClass.reservedNumber ? .reservedClass : .unknownClass
-        }
+        guard let known = ProtectionClass(rawValue: page[4]) else { throw .unknownClass }
         guard let suite = CipherSuite(rawValue: page[5]) else { throw .suite }
         guard page[6] == PageGeometry.blockLog2 else { throw .unsupported("block_log2") }
         guard page[7] == 0 else { throw .unsupported("compression") }

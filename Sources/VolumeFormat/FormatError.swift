@@ -8,8 +8,6 @@ package enum FormatError: Error, Hashable, Sendable {
     case magic
     /// A version that this program does not know.
     case version(UInt16)
-    /// The reserved class number 7, or its name.
-    case reservedClass
     /// A number that is not a class.
     case unknownClass
     /// A cipher suite that is unknown or not the volume's.
@@ -25,7 +23,7 @@ package enum FormatError: Error, Hashable, Sendable {
     package var isNewer: Bool {
         switch self {
         case .version(let version): version > FormatVersion.current
-        case .reservedClass, .unknownClass, .suite, .unsupported: true
+        case .unknownClass, .suite, .unsupported: true
         case .length, .magic, .inconsistent, .encoding: false
         }
     }

@@ -19,7 +19,7 @@ package enum ReservedName {
     /// The directory at the volume's root for what has no room in its own object.
     package static let overflow: StaticString = ".protectfs.overflow"
     /// The directory that ext4 makes in the root of a file system (e2fsck(8)), for its own fsck.
-    package static let storesLostAndFound = "lost+found"
+    package static let storesLostAndFound: StaticString = "lost+found"
     /// Prefix of all of them.
     package static let prefix: StaticString = ".protectfs."
     /// Prefix of entries whose names cannot be decrypted.
@@ -99,7 +99,7 @@ package enum ReservedName {
 }
 
 /// The staging directory of FileProtection: an ordinary directory of the mount, named by the user ID of the program that
-/// writes.
+/// writes. A file has this name for a moment while it replaces another one.
 package enum StagingName {
     private static let prefix: StaticString = ".protectfs-staging-"
 
@@ -150,12 +150,14 @@ package enum AttributeName {
     package static let protection: StaticString = "user.protection"
     /// The mount's state, on its root. Not listed.
     package static let state: StaticString = "user.protectfs.state"
+    /// The state of class 7, on the mount's root, in the words of the mount's state. Not listed.
+    package static let inactiveState: StaticString = "user.protectfs.state.inactive"
     /// A file's flags, for `class list`. Not listed.
     package static let flags: StaticString = "user.protectfs.flags"
-    /// No object has this attribute. Removing it is refused with ENODATA, but for that the kernel takes the object's inode lock
-    /// and so waits for running writers.
     /// File capabilities (capabilities(7)).
     package static let capability: StaticString = "security.capability"
+    /// No object has this attribute. Removing it is refused with ENODATA, but for that the kernel takes the object's inode lock
+    /// and so waits for running writers.
     package static let touch: StaticString = "user.protectfs.touch"
     /// No object has this attribute. The daemon removes it through the mount, which succeeds.
     package static let error: StaticString = "user.protectfs.error"
@@ -171,6 +173,8 @@ package enum AttributeName {
     package static let trustedPrefix: StaticString = "trusted."
     /// The namespaces of the attributes that are stored encrypted.
     package static let namespaces: [StaticString] = ["user.", trustedPrefix, "security."]
+    /// The mark of a backing file that has lost its name to a newly encrypted copy. It means nothing on others.
+    package static let replaced: StaticString = "user.pfs-replaced"
     /// A POSIX ACL, passed to the backing file system.
     package static let accessACL: StaticString = "system.posix_acl_access"
     /// A directory's default POSIX ACL, passed to the backing file system.

@@ -6,6 +6,9 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     case complete = 1
     /// Class B: can be opened only while unlocked. An open handle keeps working, and new files can be created while locked.
     case completeUnlessOpen = 2
+    /// Class 7: usable from the first unlock, through a lock too, until its time after the lock has run out. Then it is closed
+    /// like class A, until the next unlock.
+    case completeWhenUserInactive = 7
     /// Class C: usable from the first unlock until unmount. The default.
     case completeUntilFirstUserAuthentication = 3
     /// Class D: always usable. Still encrypted, under the device key.
@@ -13,9 +16,6 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
 
     /// The default of a volume until its root gets another one.
     package static let volumeDefault = ProtectionClass.completeUntilFirstUserAuthentication
-
-    /// The class number that is reserved for `NSFileProtectionCompleteWhenUserInactive`.
-    package static let reservedNumber: UInt8 = 7
 
     /// The value of `user.protection` that takes a directory's default away.
     package static let inherit: StaticString = "inherit"
@@ -26,8 +26,6 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         case known(ProtectionClass)
         /// No class: takes a directory's default away.
         case inherit
-        /// `NSFileProtectionCompleteWhenUserInactive`, which is reserved: EOPNOTSUPP.
-        case reserved
         /// Not a class: EINVAL.
         case invalid
     }
@@ -36,13 +34,10 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     package static func request(_ value: Span<UInt8>) -> Request {
         for candidate in allCases where candidate.accepts(value) { return .known(candidate) }
         if value.equals(inherit) { return .inherit }
-        if value.equals("NSFileProtectionCompleteWhenUserInactive") || value.equals("completeWhenUserInactive") {
-            return .reserved
-        }
         return .invalid
     }
 
-    /// The class that a value of `user.protection` names. Nil for the reserved class and for anything else.
+    /// The class that a value of `user.protection` names. Nil for anything else.
     package init?(attributeValue value: Span<UInt8>) {
         guard case .known(let known) = Self.request(value) else { return nil }
         self = known
@@ -60,22 +55,23 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
     /// The short name.
     package var shortName: String { "\(short)" }
 
-    /// The letter, upper case.
+    /// The letter, upper case. Class 7 has its number instead.
     package var letter: Character {
         switch self {
         case .complete: "A"
         case .completeUnlessOpen: "B"
+        case .completeWhenUserInactive: "7"
         case .completeUntilFirstUserAuthentication: "C"
         case .none: "D"
         }
     }
 
-    /// The place in the table of strength, A > B > 7 > C > D; 0 is the strongest. Numbers on disk have no order. Class 7 is not
-    /// built, and its place is free.
+    /// The place in the table of strength, A > B > 7 > C > D; 0 is the strongest. Numbers on disk have no order.
     private var rank: Int {
         switch self {
         case .complete: 0
         case .completeUnlessOpen: 1
+        case .completeWhenUserInactive: 2
         case .completeUntilFirstUserAuthentication: 3
         case .none: 4
         }
@@ -86,11 +82,16 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         rank < other.rank
     }
 
+    /// Whether open handles are cut off when the class closes, and its key and its plaintext leave memory: A at a lock, 7 when
+    /// its time after a lock has run out.
+    package var cutsOffHandles: Bool { self == .complete || self == .completeWhenUserInactive }
+
     /// The canonical name as static bytes.
     package var canonical: StaticString {
         switch self {
         case .complete: "complete"
         case .completeUnlessOpen: "completeUnlessOpen"
+        case .completeWhenUserInactive: "completeWhenUserInactive"
         case .completeUntilFirstUserAuthentication: "completeUntilFirstUserAuthentication"
         case .none: "none"
         }
@@ -100,15 +101,18 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
         switch self {
         case .complete: "complete"
         case .completeUnlessOpen: "unless-open"
+        case .completeWhenUserInactive: "when-inactive"
         case .completeUntilFirstUserAuthentication: "until-first-unlock"
         case .none: "none"
         }
     }
 
-    private var apple: StaticString {
+    /// The raw value of iOS.
+    package var apple: StaticString {
         switch self {
         case .complete: "NSFileProtectionComplete"
         case .completeUnlessOpen: "NSFileProtectionCompleteUnlessOpen"
+        case .completeWhenUserInactive: "NSFileProtectionCompleteWhenUserInactive"
         case .completeUntilFirstUserAuthentication: "NSFileProtectionCompleteUntilFirstUserAuthentication"
         case .none: "NSFileProtectionNone"
         }
@@ -116,6 +120,8 @@ package enum ProtectionClass: UInt8, CaseIterable, Sendable, Hashable {
 
     private func accepts(_ value: Span<UInt8>) -> Bool {
         if value.count == 1 {
+            // A digit has no lower case.
+            if self == .completeWhenUserInactive { return value[0] == 0x37 }
             let upper: UInt8 = 0x40 + rawValue
             return value[0] == upper || value[0] == upper + 0x20
         }

@@ -10,6 +10,10 @@ package struct SlotLayout: Sendable {
         case passphrase = 2
         /// The recovery code.
         case recovery = 3
+        /// A TPM 2.0 of the machine.
+        case tpm2 = 4
+        /// A security key (FIDO2).
+        case securityKey = 5
         /// A recipient's private key.
         case recipient = 6
     }
@@ -86,8 +90,8 @@ package struct SlotLayout: Sendable {
     /// Bytes of the slot.
     package var length: Int { Self.fixedLength + extensions.length + bundle.count }
 
-    /// Whether it opens every key without the device key.
-    package var isPortable: Bool { kind != .device && !isBoundToDevice }
+    /// Whether it opens every key on other machines: without the device key, and without a TPM.
+    package var isPortable: Bool { kind != .device && kind != .tpm2 && !isBoundToDevice }
 
     /// Entries of the bundle.
     package var entryCount: Int { (bundle.count - Self.tagLength) / BundleEntry.length }
@@ -129,6 +133,10 @@ package struct SlotLayout: Sendable {
         // Another form of recipient is a newer version's.
         guard kind != .recipient || (derivation == .none && recipient != nil) else {
             throw .unsupported("slot recipient")
+        }
+        guard kind != .tpm2 || (derivation == .none && tpm2 != nil) else { throw .unsupported("slot TPM2") }
+        guard kind != .securityKey || (derivation == .none && !isBoundToDevice && securityKey != nil) else {
+            throw .unsupported("slot security key")
         }
     }
 

@@ -33,7 +33,7 @@ package struct SlotRecipient: Sendable {
 
 extension SlotLayout {
     /// The TLVs that this program knows.
-    static let knownTypes = SlotLabel.knownTypes + [SlotRecipient.type]
+    static let knownTypes = SlotLabel.knownTypes + [SlotRecipient.type, SlotTPM2.type, SlotSecurityKey.type]
 
     /// The recipient. Every slot of kind 6 has one; in others the value means nothing.
     package var recipient: SlotRecipient? {

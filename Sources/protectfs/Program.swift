@@ -1,6 +1,6 @@
 // The entry point: finds the command, runs it, and prints the one line of an error.
 
-import Glibc
+import CLibrary
 import HostSystem
 import SodiumKit
 
@@ -38,6 +38,7 @@ enum Program {
             Output.fail(failure)
             return failure.code
         }
+        if command.wipesFreedMemory { ProcessHardening.wipeFreedMemory() }
         do throws(CommandFailure) {
             let arguments = try parse(words.dropFirst(length), command)
             Output.reportsJSON = arguments.has("json")

@@ -26,7 +26,7 @@ import VolumeFormat
         #expect(try client.status() == server.handler.status())
         #expect(try client.lock().processes == [4, 5])
         #expect(server.handler.lastLock.withLock { $0?.request } == LockRequest())
-        let sleep = LockRequest(grace: 2, isForSleep: true)
+        let sleep = LockRequest(grace: 2, reason: .sleep)
         _ = try client.lock(sleep)
         #expect(server.handler.lastLock.withLock { $0?.request } == sleep)
         #expect(server.handler.lastLock.withLock { $0?.user } == geteuid())
@@ -52,6 +52,18 @@ import VolumeFormat
         let answer = try client.path(asked)
         #expect(answer.visible == asked.path && answer.backing == [0xff, 0x0a] && answer.companion == nil)
         #expect(server.handler.paths.withLock { $0 } == [asked])
+        #expect(server.handler.condition.withLock { $0 } == .always)
+        _ = try client.unlock(.recoveryCode(try secret("x")), when: .ifUnlocked)
+        #expect(server.handler.condition.withLock { $0 } == .ifUnlocked)
+        let renewal = RenewalRequest(path: [0xff, 0x2f, 0x61], rate: 5)
+        steps = 0
+        let renewed = try client.renewKey(renewal) { _ in
+            steps += 1
+            return true
+        }
+        #expect(renewed == RenewalReport(isRenewed: true, bytes: 2) && steps == 1)
+        #expect(server.handler.renewals.withLock { $0 } == [renewal])
+        #expect(try client.formerKeys() == server.handler.formerKeys())
         try client.unmount()
         #expect(server.handler.unmounts.load(ordering: .relaxed) == 1)
     }
@@ -65,6 +77,7 @@ import VolumeFormat
         defer { server.stop() }
         let request: JSONValue = ["request": "path", "path": .string(path)]
         #expect(PathRequest(request) == nil)
+        #expect(RenewalRequest(["request": "renewKey", "path": .string(path)]) == nil)
         let client = try ControlClient(connecting: server.socket)
         #expect(throws: ControlError.self) { _ = try client.ask(request, seconds: 10) }
         #expect(server.handler.paths.withLock { $0 }.isEmpty)
@@ -78,6 +91,21 @@ import VolumeFormat
         #expect(PathReport(report.json) == report)
         #expect(report.json.serialized().count < Channel.maximumFrame)
         #expect(PathReport(["visible": "6", "backing": "61", "name": "verified"]) == nil)
+    }
+
+    /// A daemon of another user may send any number of seconds.
+    @Test(arguments: [
+        ("1e300", 1e6), ("-1e300", 0.0), ("9223372036854775807", 1e6), ("-1", 0), ("2.5", 2.5), ("0", 0),
+    ])
+    func secondsOfAnotherUsersDaemon(sent: String, read: Double) throws {
+        let value = try JSONValue(parsing: Array(sent.utf8))
+        guard case .object(let members) = StatusReport().json else { return }
+        let report = JSONValue.object(
+            members.map { $0.key == "retryAfter" ? JSONMember($0.key, value) : $0 })
+        #expect(StatusReport(report)?.retryAfter == read)
+        #expect(
+            ControlEvent(["event": "willLock", "id": 1, "grace": value]) == .willLock(id: 1, grace: read))
+        #expect(JSONValue.number(.nan).seconds == 0 && JSONValue.number(.infinity).seconds == 1e6)
     }
 
     @Test func aChangeOfClassEndsWithItsClient() throws {
@@ -101,14 +129,14 @@ import VolumeFormat
         defer { server.stop() }
         // Nobody asked: no wait.
         let start = monotonicNanoseconds()
-        #expect(server.events.announceLock(grace: longGrace))
+        #expect(server.events.announceLock(grace: longGrace) == .answered)
         #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
         let watcher = try ControlClient(connecting: server.socket)
         #expect(try watcher.subscribe(wait: false) == .locked)
         let waiter = try ControlClient(connecting: server.socket)
         _ = try waiter.subscribe(wait: true)
         let channel = server.events
-        let answered = Lock<Bool?>(nil)
+        let answered = Lock<EventHub.Wait?>(nil)
         #expect(
             startThread {
                 let all = channel.announceLock(grace: longGrace); answered.withLock { $0 = all }
@@ -122,7 +150,7 @@ import VolumeFormat
         #expect(answered.withLock { $0 } == nil)
         try waiter.done(id)
         #expect(eventually { answered.withLock { $0 } != nil })
-        #expect(answered.withLock { $0 } == true)
+        #expect(answered.withLock { $0 } == .answered)
         server.events.publish(.locked)
         server.events.publish(.firstUnlock)
         #expect(try watcher.nextEvent(timeout: patience) == .willLock(id: id, grace: longGrace))
@@ -130,7 +158,31 @@ import VolumeFormat
         #expect(try watcher.nextEvent(timeout: patience) == .firstUnlock)
         #expect(throws: ControlError.timedOut) { _ = try watcher.nextEvent(timeout: 0.05) }
         // One who does not answer holds a lock up for the grace and no longer.
-        #expect(!server.events.announceLock(grace: 0.1))
+        #expect(server.events.announceLock(grace: 0.1) == .timeIsUp)
+    }
+
+    @Test func aLockEndsTheWaitsOfEarlierOnes() throws {
+        let server = try TestServer()
+        defer { server.stop() }
+        let waiter = try ControlClient(connecting: server.socket)
+        _ = try waiter.subscribe(wait: true)
+        let channel = server.events
+        let waits = Lock<[EventHub.Wait]>([])
+        for _ in 0..<2 {
+            #expect(
+                startThread {
+                    let wait = channel.announceLock(grace: longGrace); waits.withLock { $0.append(wait) }
+                })
+            guard case .willLock = try waiter.nextEvent(timeout: patience) else {
+                Issue.record("no announcement")
+                return
+            }
+        }
+        channel.publish(.willUnlock)
+        usleep(50_000)
+        #expect(waits.withLock { $0 } == [])
+        channel.publish(.sweeping(files: 1))
+        #expect(eventually { waits.withLock { $0 } == [.overtaken, .overtaken] })
     }
 
     @Test func noEventIsLostBesideASubscription() throws {
@@ -154,7 +206,7 @@ import VolumeFormat
         defer { server.stop() }
         let gone = Lock<Bool>(false)
         let running = server.events
-        let answered = Lock<Bool?>(nil)
+        let answered = Lock<EventHub.Wait?>(nil)
         do {
             let waiter = try ControlClient(connecting: server.socket)
             _ = try waiter.subscribe(wait: true)
@@ -166,7 +218,7 @@ import VolumeFormat
             gone.withLock { $0 = true }
         }
         #expect(eventually { answered.withLock { $0 } != nil })
-        #expect(answered.withLock { $0 } == true)
+        #expect(answered.withLock { $0 } == .answered)
     }
 
     @Test func rubbishIsRefused() throws {
@@ -327,7 +379,7 @@ import VolumeFormat
         }
         let start = monotonicNanoseconds()
         server.events.publish(.locked)
-        #expect(server.events.announceLock(grace: 0))
+        #expect(server.events.announceLock(grace: 0) == .answered)
         #expect(Double(monotonicNanoseconds() - start) < patience * 1e9)
         #expect(try watcher.nextEvent(timeout: patience) == .locked)
         // What came to wait for it is bounded as well.

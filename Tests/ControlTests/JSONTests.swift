@@ -20,6 +20,10 @@ import Testing
     @Test func escapes() throws {
         #expect(try JSONValue(parsing: Array(#""\ud834\udd1e\/\b\f\r\t\u00e4""#.utf8)) == "𝄞/\u{8}\u{c}\r\tä")
         #expect(JSONValue.string("\u{1}\u{7f}").line == #""\u0001\u007f""#)
+        // Separators of lines and paragraphs, and their neighbours.
+        #expect(JSONValue.string("\u{2027}\u{2028}\u{2029}\u{202a}").line == "\"\u{2027}\\u2028\\u2029\u{202a}\"")
+        // C1 controls, and their neighbours.
+        #expect(JSONValue.string("\u{80}\u{9b}\u{9f}\u{a0}üÀ").line == "\"\\u0080\\u009b\\u009f\u{a0}üÀ\"")
     }
 
     /// A path that is not UTF-8 has its bytes beside it, and comes back from them.

@@ -47,7 +47,28 @@ final class TestHandler: ControlHandler {
         return report
     }
 
-    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome {
+    let renewals = Lock<[RenewalRequest]>([])
+
+    func renewKey(
+        _ request: RenewalRequest, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) -> RenewalReport {
+        renewals.withLock { $0.append(request) }
+        _ = progress(ClassProgress(done: 1, total: 2))
+        return RenewalReport(isRenewed: true, bytes: 2)
+    }
+
+    func formerKeys() throws(ControlFailure) -> FormerKeysReport {
+        FormerKeysReport(
+            moves: 3, keys: [.init(number: 1, generation: 0), .init(number: 2, generation: 65535)], hasLateRecords: true
+        )
+    }
+
+    let condition = Lock<UnlockCondition?>(nil)
+
+    func unlock(
+        _ credential: consuming Credential, when condition: UnlockCondition, by user: UInt32?
+    ) throws(ControlFailure) -> UnlockOutcome {
+        self.condition.withLock { $0 = condition }
         unlockCount.add(1, ordering: .relaxed)
         switch consume credential {
         case .passphrase(let secret):
@@ -57,6 +78,8 @@ final class TestHandler: ControlHandler {
             return .first
         case .recoveryCode: return .again
         case .recipientKey: return .alreadyUnlocked
+        case .tpm2: return .alreadyUnlocked
+        case .securityKey: return .alreadyUnlocked
         }
     }
 

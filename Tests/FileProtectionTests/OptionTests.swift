@@ -8,6 +8,7 @@ private let classes: [(type: FileProtectionType, option: Data.WritingOptions)] =
     (.complete, .completeFileProtection), (.completeUnlessOpen, .completeFileProtectionUnlessOpen),
     (.completeUntilFirstUserAuthentication, .completeFileProtectionUntilFirstUserAuthentication),
     (FileProtectionType.none, .noFileProtection),
+    (.completeWhenUserInactive, .completeFileProtectionWhenUserInactive),
 ]
 
 @Suite struct OptionTests {
@@ -51,7 +52,11 @@ private let classes: [(type: FileProtectionType, option: Data.WritingOptions)] =
     }
 
     @Test func classesOfURLs() {
-        let all: [URLFileProtection] = [.complete, .completeUnlessOpen, .completeUntilFirstUserAuthentication, .none]
+        let all: [URLFileProtection] = [
+            .complete, .completeUnlessOpen, .completeUntilFirstUserAuthentication, .none, .completeWhenUserInactive,
+        ]
+        #expect(FileProtectionType.completeWhenUserInactive.rawValue == "NSFileProtectionCompleteWhenUserInactive")
+        #expect(Data.WritingOptions.completeFileProtectionWhenUserInactive.rawValue == 0x5000_0000)
         #expect(all.map(\.rawValue) == classes.map(\.type.rawValue))
         var values = URLResourceValues()
         #expect(values.fileProtection == nil)

@@ -4,14 +4,6 @@ import Testing
 
 @testable import FileProtection
 
-/// A directory of its own, on no protected mount.
-private func withPlace(_ body: (URL) throws -> Void) throws {
-    let place = Foundation.FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-    try Foundation.FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
-    defer { try? Foundation.FileManager.default.removeItem(at: place) }
-    try body(place)
-}
-
 private func names(_ place: URL) throws -> [String] {
     try Foundation.FileManager.default.contentsOfDirectory(atPath: place.path).sorted()
 }

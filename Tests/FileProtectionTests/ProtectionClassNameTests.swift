@@ -3,9 +3,10 @@
 import FileProtection
 import Testing
 
-@Test func namesOfTheFourClasses() {
+@Test func namesOfTheClasses() {
     let classes: [FileProtectionType] = [
-        .complete, .completeUnlessOpen, .completeUntilFirstUserAuthentication, FileProtectionType.none,
+        .complete, .completeUnlessOpen, .completeWhenUserInactive, .completeUntilFirstUserAuthentication,
+        FileProtectionType.none,
     ]
     for type in classes {
         let value = ProtectionClassName.attributeValue(of: type)

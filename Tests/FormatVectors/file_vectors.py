@@ -2,7 +2,7 @@
 
 from common import NEWER, REFUSE, p
 from secondreader.files import File, block_fields, capacity, sign_header
-from secondreader.keybag import A, B, C, D
+from secondreader.keybag import A, B, C, D, INACTIVE
 from secondreader.signing import change_block, change_header, seal_page
 from secondreader.writer import content, make_file, make_header, make_page, rnd
 
@@ -52,7 +52,8 @@ def join_pages(entry, pool):
 def crashes(files):
     keys, add = files.keys, files.add
     epoch = EPOCH
-    for number, size in ((A, 0), (B, 1), (C, capacity(keys.suite, 0)), (D, capacity(keys.suite, 0) + 1), (A, 9000)):
+    for number, size in ((A, 0), (B, 1), (C, capacity(keys.suite, 0)), (D, capacity(keys.suite, 0) + 1), (A, 9000),
+                         (INACTIVE, 0), (INACTIVE, 9000)):
         data, plain, *_ = make_file(keys, number, 4, "file %d %d" % (number, size), size)
         add("class %d, %d bytes" % (number, size), data, plain)
     data, plain, pages, header, key = make_file(keys, C, 1, "holes", 14000, holes=(1, 2))
@@ -97,7 +98,8 @@ def newer(files):
     data, plain, *_ = make_file(keys, C, 4, "newer", 9000)
     page, rest = data[:4096], data[4096:]
     for comment, changes in (
-            ("version 3", {3: b"\3"}), ("version 1", {3: b"\1"}), ("class 7", {4: b"\7"}), ("class 0", {4: b"\0"}),
+            ("version 3", {3: b"\3"}), ("version 1", {3: b"\1"}), ("class 5", {4: b"\5"}), ("class 6", {4: b"\6"}), ("class 8", {4: b"\x08"}),
+            ("class 7, whose key has another generation", {4: b"\7"}), ("class 0", {4: b"\0"}),
             ("class 200", {4: b"\xc8"}), ("suite 3", {5: b"\3"}), ("the other suite", {5: bytes([3 - keys.suite])}),
             ("block_log2 13", {6: b"\x0d"}), ("compression 1", {7: b"\1"}), ("flag bit 3", {8: b"\x0c"}),
             ("flag bit 7", {8: b"\x84"}), ("generation + 1", {10: p.le(keys.bag.generation(C) + 1, 2)}),
@@ -140,7 +142,7 @@ def newer(files):
 def generations(files):
     """Files whose header names a key of its class that new files do not get."""
     keys, add = files.keys, files.add
-    for number, size in ((A, 100), (B, 5000), (C, 0), (D, 9000)):
+    for number, size in ((A, 100), (B, 5000), (C, 0), (D, 9000), (INACTIVE, 100)):
         label = "older %d" % number
         header, key = make_header(keys, number, 4, label, generation=9)
         data, plain, *_ = make_file(keys, number, 4, label, size, header=(header, key))

@@ -2,13 +2,15 @@
 
 from common import CODE, DEVICE_KEY, NEWER, PASSPHRASE, RECOVERY, REFUSE, p
 from secondreader.keybag import A, B, C, D, INACTIVE, M, U, BundleEntry, Keybag, sign_keybag
-from secondreader.signing import (add_entries, changed, join_keybag, make_recipient_slot, make_slot, raise_generation, remake_keybag,
-                                  reseal_slot)
+from secondreader.signing import (add_entries, changed, join_keybag, make_recipient_slot, make_slot, make_tpm2_slot, raise_generation, remake_keybag,
+                                  reseal_slot, tpm2_value)
 from secondreader.writer import make_keybag, rnd
 
 SECRETS = ({1: DEVICE_KEY, 2: PASSPHRASE, 3: RECOVERY}, DEVICE_KEY)
 RECIPIENT = rnd("recipient", 32)
 PUBLIC = p.x25519_public(RECIPIENT)
+SECURITY_KEY = rnd("security key", 32)
+FIDO2_FIELD = b"\1" + rnd("FIDO2 salt", 32) + rnd("credential", 32) * 2
 BOTH = {"device_key": DEVICE_KEY.hex(), "passphrase": PASSPHRASE.hex()}
 
 
@@ -109,15 +111,15 @@ def headers(entries):
 def slots(entries):
     """Slots of a newer version beside others, and in their place."""
     uuid, old = entries.keys.uuid, [one.data for one in entries.slots]
-    entries.remade("a slot of kind 4 in front", slots=[make_slot(uuid, 9, 4, 0, b"tpm", [], seed="new")] + old)
+    entries.remade("a slot of kind 8 in front", slots=[make_slot(uuid, 9, 8, 0, b"tpm", [], seed="new")] + old)
     entries.remade("a slot of kind 6, one of kind 255", slots=old[:1] + [
         make_slot(uuid, 9, 6, 0, b"recipient", [], seed="new")] + old[1:] + [
             make_slot(uuid, 10, 255, 0, b"anything", [], seed="new")])
-    entries.remade("a slot of kind 5 and 8 bytes", slots=old + [p.le(8, 2) + b"\5\0" + p.le(77, 4)])
-    entries.remade("a slot of kind 5 whose lengths are its own", slots=old + [p.le(200, 2) + b"\5\0" + p.le(77, 4) + b"x" * 192])
-    entries.remade("a slot of kind 5 and 7 bytes", REFUSE, slots=old + [p.le(7, 2) + b"\5\0\0\0\0"])
-    entries.remade("a slot of kind 5 without length", REFUSE, slots=old + [bytes(2) + b"\5\0" + p.le(77, 4)])
-    entries.remade("a slot of kind 5 with another one's ID", REFUSE, slots=old + [p.le(8, 2) + b"\5\0" + p.le(2, 4)])
+    entries.remade("a slot of kind 7 and 8 bytes", slots=old + [p.le(8, 2) + b"\7\0" + p.le(77, 4)])
+    entries.remade("a slot of kind 7 whose lengths are its own", slots=old + [p.le(200, 2) + b"\7\0" + p.le(77, 4) + b"x" * 192])
+    entries.remade("a slot of kind 7 and 7 bytes", REFUSE, slots=old + [p.le(7, 2) + b"\7\0\0\0\0"])
+    entries.remade("a slot of kind 7 without length", REFUSE, slots=old + [bytes(2) + b"\7\0" + p.le(77, 4)])
+    entries.remade("a slot of kind 7 with another one's ID", REFUSE, slots=old + [p.le(8, 2) + b"\7\0" + p.le(2, 4)])
     code, metadata, unlock = {"recovery_code": CODE}, entries.keys.keys[M], entries.keys.keys[U]
     changes = {
         "an unknown flag": {3: b"\3"}, "flag bit 6": {3: b"\x41"}, "KDF 2": {8: b"\2"}, "a reserved byte": {24: b"\1"},
@@ -135,7 +137,7 @@ def slots(entries):
     slot = reseal_slot(uuid, entries.slots[1], PASSPHRASE, DEVICE_KEY, ext=p.make_tlvs([(0x8005, b"new")]))
     entries.remade("a slot's TLV that must be understood; the code", slots=entries.with_slot(1, slot), secret=code)
     entries.remade("a slot's TLV that must be understood; the passphrase", REFUSE, slots=entries.with_slot(1, slot))
-    slot = reseal_slot(uuid, entries.slots[1], PASSPHRASE, DEVICE_KEY, ext=p.make_tlvs([(5, b"new"), (5, b"")]))
+    slot = reseal_slot(uuid, entries.slots[1], PASSPHRASE, DEVICE_KEY, ext=p.make_tlvs([(0x7005, b"new"), (0x7005, b"")]))
     entries.remade("unknown TLVs of a slot", slots=entries.with_slot(1, slot))
     slot = reseal_slot(uuid, entries.slots[1], PASSPHRASE, DEVICE_KEY, {3: b"\x81"})
     entries.remade("MUST_UNDERSTAND in a slot that is understood", slots=entries.with_slot(1, slot))
@@ -178,6 +180,88 @@ def recipients(entries):
     entries.remade("newer: a recipient with a password hash", slots=old + [hashed], secret=code)
     twice = make_recipient_slot(uuid, 9, PUBLIC, full, "recipient", p.make_tlvs([(3, b"")]))
     entries.remade("two recipients in one slot", REFUSE, slots=old + [twice], secret=code)
+
+
+def tpms(entries):
+    """Slots of kind 4, and what is wrong or newer of them."""
+    uuid, old = entries.keys.uuid, [one.data for one in entries.slots]
+    full = entries.slots[2].open(uuid, RECOVERY)
+    material, code = rnd("tpm2", 32), {"recovery_code": CODE}
+    secret = {"tpm2": material.hex()}
+    device = {**secret, "device_key": DEVICE_KEY.hex()}
+
+    def slot(number=9, **more):
+        return make_tpm2_slot(uuid, number, more.pop("material", material), full, "tpm2", **more)
+
+    free, bound = slot(), slot(device_key=DEVICE_KEY)
+    entries.remade("a TPM alone", slots=old + [free], secret=secret)
+    entries.remade("a TPM and the device key", slots=old + [bound], secret=device)
+    entries.remade("a TPM without the device key that its slot needs", REFUSE, slots=old + [bound], secret=secret)
+    entries.remade("the second of two TPMs", slots=old + [slot(10, material=rnd("another", 32)), free], secret=device)
+    entries.remade("another TPM's slot only", REFUSE, slots=old + [slot(material=rnd("another", 32))], secret=device)
+    entries.remade("a TPM's material of 31 bytes", REFUSE, slots=old + [free], secret={"tpm2": material.hex()[2:]})
+    for size in (1, 512):
+        value = tpm2_value(0xffffff, True, bytes(size), bytes(size))
+        entries.remade("a TPM's slot with a PIN and parts of %d bytes" % size, slots=old + [slot(value=value)], secret=device)
+    at = free.index(tpm2_value())
+    for comment, place in (("PCRs", at + 4), ("PIN salt", at + 8), ("storage key", at + 57), ("public part", at + 60),
+                           ("private part", at + 142), ("salt", 32), ("slot ID", 4)):
+        entries.remade("a TPM's slot, both MACs made anew: one bit of its %s" % comment, REFUSE,
+                       slots=old + [changed(free, {place: bytes([free[place] ^ 1])})], secret=secret)
+    good = tpm2_value()
+    for comment, value in (
+            ("an unknown flag", tpm2_value(flags=2)), ("a reserved byte", good[:1] + b"\1" + good[2:]),
+            ("another bank of PCRs", good[:2] + p.le(0xc, 2) + good[4:]), ("PCR 24", tpm2_value(1 << 24)),
+            ("an empty public part", tpm2_value(public=b"")), ("a private part of 513 bytes", tpm2_value(private=bytes(513))),
+            ("a private part that is cut off", good[:-1]), ("a byte too many", good + b"\0"), ("an empty value", b"")):
+        entries.remade("newer: a TPM's slot with %s; the code" % comment, slots=old + [slot(value=value)], secret=code)
+        entries.remade("newer: a TPM's slot with %s; the TPM" % comment, REFUSE, slots=old + [slot(value=value)], secret=secret)
+    hashed = make_slot(uuid, 11, 4, 0, b"tpm2", full, ext=p.make_tlvs([(4, good)]), argon=True, seed="new")
+    entries.remade("newer: a TPM's slot with a password hash", slots=old + [hashed], secret=code)
+    entries.remade("two TPMs in one slot", REFUSE, slots=old + [slot(ext=p.make_tlvs([(4, b"")]))], secret=code)
+
+
+def security_keys(entries):
+    """Slots of kind 5, and what is wrong or newer of them."""
+    uuid, old = entries.keys.uuid, [one.data for one in entries.slots]
+    full = entries.slots[2].open(uuid, RECOVERY)
+    code, secret = {"recovery_code": CODE}, {"security_key": SECURITY_KEY.hex()}
+    both = {**secret, "device_key": DEVICE_KEY.hex()}
+
+    def made(number, field=FIDO2_FIELD, ext=(), **more):
+        return make_slot(uuid, number, 5, more.pop("flags", 0), more.pop("material", SECURITY_KEY), full,
+                         ext=p.make_tlvs([*ext, (5, field)]), seed="fido2", **more)
+
+    slot, other = made(9, ext=[(1, b"ring")]), made(10, material=rnd("another key", 32))
+    entries.remade("a security key alone", slots=old + [slot], secret=secret)
+    entries.remade("a security key and the device key", slots=old + [slot], secret=both)
+    entries.remade("the second of two security keys", slots=old + [other, slot], secret=secret)
+    entries.remade("a security key of another slot only", REFUSE, slots=old + [other], secret=secret)
+    entries.remade("a security key, no slot", REFUSE, secret=secret)
+    for length in (31, 33):
+        entries.remade("%d bytes of a security key" % length, REFUSE, slots=old + [slot],
+                       secret={"security_key": (SECURITY_KEY + bytes(1))[:length].hex()})
+    at = slot.index(p.le(5, 2) + p.le(len(FIDO2_FIELD), 4))
+    for comment, place in (("flags", at + 6), ("FIDO2 salt", at + 7), ("credential ID", at + 39), ("last byte of it", at + 102),
+                           ("salt", 32), ("slot ID", 4)):
+        entries.remade("a security key's slot, both MACs made anew: one bit of its %s" % comment, REFUSE,
+                       slots=old + [changed(slot, {place: bytes([slot[place] ^ 1])})], secret=secret)
+    for comment, field in (("a credential ID of 1 byte", FIDO2_FIELD[:34]), ("a credential ID of 1,023 bytes", FIDO2_FIELD[:33] + bytes(1023)),
+                           ("no flag PIN", b"\0" + FIDO2_FIELD[1:])):
+        entries.remade("a security key: " + comment, slots=old + [made(9, field)], secret=secret)
+    for comment, field in (("no credential ID", FIDO2_FIELD[:33]), ("a credential ID of 1,024 bytes", FIDO2_FIELD[:33] + bytes(1024)),
+                           ("an empty field", b""), ("an unknown flag", b"\3" + FIDO2_FIELD[1:]),
+                           ("the highest flag", b"\x81" + FIDO2_FIELD[1:])):
+        entries.remade("newer: a security key with %s; the code" % comment, slots=old + [made(9, field)], secret=code)
+        entries.remade("newer: a security key with %s; the key" % comment, REFUSE, slots=old + [made(9, field)], secret=secret)
+    for comment, more in (("a password hash", {"argon": True}), ("BIND_DEVICE", {"flags": 1, "device_key": DEVICE_KEY})):
+        entries.remade("newer: a security key with " + comment, slots=old + [made(9, **more)], secret=code)
+        entries.remade("newer: a security key with %s; the key" % comment, REFUSE, slots=old + [made(9, **more)], secret=both)
+    bare = make_slot(uuid, 9, 5, 0, SECURITY_KEY, full, seed="fido2")
+    entries.remade("newer: a security key without its field", slots=old + [bare], secret=code)
+    entries.remade("two fields in one slot of a security key", REFUSE, slots=old + [made(9, ext=[(5, b"")])], secret=code)
+    stray = reseal_slot(uuid, entries.slots[2], RECOVERY, ext=p.make_tlvs([(5, b"\xff")]))
+    entries.remade("a security key's field in another slot means nothing", slots=entries.with_slot(2, stray), secret=code)
 
 
 def bundles(entries):
@@ -228,7 +312,7 @@ def slot_lists(entries):
     """Slots as a list shows them."""
     uuid, old = entries.keys.uuid, [one.data for one in entries.slots]
     labelled = p.make_tlvs([(1, "TPM in the \U0001f4bb".encode()), (2, p.le(5, 8)), (0x8009, b"must")])
-    new = make_slot(uuid, 9, 4, 0, b"tpm", [], ext=labelled, seed="new")
+    new = make_slot(uuid, 9, 8, 0, b"tpm", [], ext=labelled, seed="new")
     result = []
 
     def add(comment, data):
@@ -238,6 +322,10 @@ def slot_lists(entries):
     full = entries.slots[2].open(uuid, RECOVERY)
     recipient = make_recipient_slot(uuid, 9, PUBLIC, full, "recipient", p.make_tlvs([(1, b"escrow")]))
     add("a recipient", remake_keybag(entries.data, entries.keys, slots=old + [recipient]))
+    add("a TPM", remake_keybag(entries.data, entries.keys, slots=old + [
+        make_tpm2_slot(uuid, 9, rnd("tpm2", 32), full, "tpm2", ext=p.make_tlvs([(1, b"laptop")]))]))
+    field = make_slot(uuid, 9, 5, 0, SECURITY_KEY, full, ext=p.make_tlvs([(1, b"ring"), (5, FIDO2_FIELD)]), seed="fido2")
+    add("a security key", remake_keybag(entries.data, entries.keys, slots=old + [field]))
     add("a newer slot with a label", remake_keybag(entries.data, entries.keys, slots=old + [new]))
     for comment, label in (("too long", b"x" * 65), ("of the longest length", b"x" * 64), ("empty", b""),
                            ("no UTF-8", b"\xff"), ("with a line end", b"a\nb"), ("with DEL", b"\x7f"), ("with a C1 control", b"\xc2\x9b")):
@@ -261,6 +349,8 @@ def make(suite):
     if suite == 1:
         slots(entries)
         recipients(entries)
+        tpms(entries)
+        security_keys(entries)
         bundles(entries)
     return entries.result, entries.keys, slot_lists(entries) if suite == 1 else []
 
@@ -268,8 +358,12 @@ def make(suite):
 def read(entry):
     bag = Keybag(bytes.fromhex(entry["keybag"]))
     device = bytes.fromhex(entry["device_key"]) if "device_key" in entry else None
-    if "recipient_key" in entry:
+    if "security_key" in entry:
+        keys = bag.unlock(device_key=device, security_key=bytes.fromhex(entry["security_key"]))
+    elif "recipient_key" in entry:
         keys = bag.unlock(device_key=device, recipient=entry["recipient_key"])
+    elif "tpm2" in entry:
+        keys = bag.unlock(device_key=device, tpm2=bytes.fromhex(entry["tpm2"]))
     elif "passphrase" in entry or "recovery_code" in entry:
         phrase = bytes.fromhex(entry["passphrase"]) if "passphrase" in entry else None
         keys = bag.unlock(phrase, entry.get("recovery_code"), device)

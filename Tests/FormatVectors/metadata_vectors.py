@@ -42,11 +42,12 @@ def records(keys, directory):
         expect = {"directory": directory.hex(), "default_class": default, **more} if isinstance(default, int) else default
         result.append({"comment": comment, "target": target, "expect": expect})
 
-    for default in range(5):
+    for default in (0, 1, 2, 3, 4, 7):
         add("default class %d" % default, make_record(keys, directory, default).decode(), default)
     for comment, changes, more in (
             ("version 3", {3: b"\3"}, b""), ("version 1", {3: b"\1"}, b""), ("default class 5", {4: b"\5"}, b""),
-            ("default class 7", {4: b"\7"}, b""), ("default class 255", {4: b"\xff"}, b""), ("flag bit 0", {5: b"\1"}, b""),
+            ("default class 6", {4: b"\6"}, b""), ("default class 8", {4: b"\x08"}, b""),
+            ("default class 255", {4: b"\xff"}, b""), ("flag bit 0", {5: b"\1"}, b""),
             ("flag bit 3", {5: b"\x08"}, b""), ("flag bits 3 and 4", {5: b"\x18"}, b""), ("generation 1", {6: b"\1"}, b""),
             ("generation 256", {7: b"\1"}, b""), ("freshness 1", {8: b"\1"}, b""), ("freshness 2^31", {11: b"\x80"}, b""),
             ("one byte longer", {}, b"\0"), ("100 bytes longer, version 9", {3: b"\x09"}, bytes(100))):

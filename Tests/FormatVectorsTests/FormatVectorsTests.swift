@@ -56,6 +56,12 @@ import VolumeFormat
                     passes: UInt32(vector.number("passes")), memory: vector.number("memory")))
             return output.withBytes { hex($0.copiedBytes()) }
         }
+        check("tpm2_pin") { vector in
+            let salt: InlineArray<16, UInt8> = vector.hex("salt").span.inline(at: 0)
+            let pin = try TPM2PIN(try SecretBytes(copying: vector.hex("pin").span), salt: salt)
+            let material = try pin.material(from: key(vector.hex("sealed")))
+            return hex(try pin.authValue().withBytes { $0.copiedBytes() } + material.withBytes { $0.copiedBytes() })
+        }
         check("hpke") { vector in
             let (sealed, info, aad) = (vector.hex("sealed"), vector.hex("info"), vector.hex("aad"))
             let opened = try HPKE.openKey(
@@ -127,6 +133,10 @@ import VolumeFormat
             credential = .recoveryCode(try SecretBytes(copying: vector.ascii("recovery_code").span))
         } else if vector.has("recipient_key") {
             credential = .recipientKey(try SecretBytes(copying: vector.ascii("recipient_key").span))
+        } else if vector.has("tpm2") {
+            credential = .tpm2(try SecretBytes(copying: vector.hex("tpm2").span))
+        } else if vector.has("security_key") {
+            credential = .securityKey(try SecretBytes(copying: vector.hex("security_key").span))
         }
         guard let credential = credential.take() else {
             return text(try bag.open(deviceKey: try key(device ?? [])).bundle, bag.generations)

@@ -36,8 +36,9 @@ import VolumeFormat
         let generations = [0, generation, sealGeneration, 0, 0, 0, 0, 0]
         let privateKey = try SecretKey(copying: unlessOpen.span)
         var keys = HeldKeys(
-            state: .unlocked, volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
-            generations: generations, reads: ReadCount(), isPublicKeyProven: true)
+            states: VolumeStates(.unlocked), volumeID: volume, publicKey: X25519.publicKey(of: privateKey),
+            generations: generations, reads: ReadCount(), inactiveReads: ReadCount(),
+            isPublicKeyProven: true)
         var bytes = try SecretBytes(byteCount: 2 * BundleEntry.length)
         bytes.withMutableBytes { raw in
             for (index, key) in [complete, unlessOpen].enumerated() {

@@ -21,6 +21,8 @@ struct MountOptionsTests {
     @Test func laterWordsWin() throws {
         #expect(try (MountOptions.parse(["ro", "rw"]).volume.isReadOnly == false) as Bool)
         #expect(try (MountOptions.parse(["idle=5,idle=0"]).idleSeconds == nil) as Bool)
+        #expect(try MountOptions.parse([]).inactiveSeconds == 600)
+        #expect(try MountOptions.parse(["inactive=2h,inactive=0"]).inactiveSeconds == 0)
     }
 
     @Test func ofMountFuse() throws {
@@ -38,7 +40,8 @@ struct MountOptionsTests {
 
     @Test(arguments: [
         "idle=", "idle=x", "idle=5x", "idle=-1", "idle=99999999999999999999", "idle=1h5", "uid=-1", "uid=4294967295",
-        "umask=8", "umask=1000", "default_class=E", "default_class=NSFileProtectionCompleteWhenUserInactive",
+        "umask=8", "umask=1000", "default_class=E", "default_class=NSFileProtectionCompleteWhenUserAsleep",
+        "inactive=", "inactive=soon", "inactive=-1",
     ])
     func badValues(_ word: String) {
         #expect(throws: MountOptionError.self) { try MountOptions.parse([word]) }

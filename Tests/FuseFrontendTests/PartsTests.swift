@@ -1,6 +1,7 @@
 // The parts of the front end that need no mount: handles, the refusal log, job threads, sweeps.
 
 import HostSystem
+import ProtectedVolume
 import Testing
 
 @testable import FuseFrontend
@@ -106,5 +107,70 @@ struct WorkerLimitsTests {
         #expect(WorkerLimits(largeBuffers: 16) == WorkerLimits(largeBuffers: 12))
         let small = WorkerLimits(largeBuffers: 4)
         #expect(small.workers == 4 && small.requestSize == 262_144)
+    }
+}
+
+struct ListingHabitsTests {
+    private static func isGiven(
+        _ habits: ListingHabits, _ thread: Int32, _ directory: UInt64, isStart: Bool = true
+    ) -> Bool {
+        if case .all = habits.attributes(for: thread, of: directory, isStart: isStart) { return true }
+        return false
+    }
+
+    @Test func whoWantsNamesOnly() {
+        let habits = ListingHabits()
+        #expect(Self.isGiven(habits, 1, 1))
+        for directory: UInt64 in 2..<1000 {
+            // A look into another directory says nothing about this one.
+            habits.lookedUp(in: 1)
+            #expect(!Self.isGiven(habits, 1, directory))
+        }
+    }
+
+    @Test func whoWantsAttributes() {
+        let habits = ListingHabits()
+        var without: [UInt64] = []
+        for directory: UInt64 in 1...1000 {
+            if !Self.isGiven(habits, 7, directory) { without.append(directory) }
+            for _ in 0..<3 { habits.lookedUp(in: directory) }
+        }
+        #expect(without == [2, 7, 24, 89, 346, 603, 860])
+    }
+
+    @Test func threadsAreKeptApart() {
+        let habits = ListingHabits()
+        _ = Self.isGiven(habits, 1, 1)
+        #expect(!Self.isGiven(habits, 1, 2))
+        #expect(Self.isGiven(habits, 2, 3))
+        habits.lookedUp(in: 3)
+        #expect(!Self.isGiven(habits, 1, 4))
+        // Another thread with the same place begins anew.
+        #expect(Self.isGiven(habits, 33, 5))
+        #expect(Self.isGiven(habits, 1, 6))
+    }
+
+    @Test func laterPagesWaitForALook() {
+        let habits = ListingHabits()
+        #expect(Self.isGiven(habits, 1, 1))
+        #expect(!Self.isGiven(habits, 1, 1, isStart: false))
+        // Of another directory.
+        habits.lookedUp(in: 2)
+        #expect(!Self.isGiven(habits, 1, 1, isStart: false))
+        habits.lookedUp(in: 1)
+        #expect(Self.isGiven(habits, 1, 1, isStart: false))
+        // Directories to the next probe have them on all pages; the probe on none, until one of its files is looked up.
+        for directory: UInt64 in 2...5 {
+            for isStart in [true, false] { #expect(Self.isGiven(habits, 1, directory, isStart: isStart)) }
+            habits.lookedUp(in: directory)
+        }
+        for isStart in [true, false] { #expect(!Self.isGiven(habits, 1, 6, isStart: isStart)) }
+        // Later pages may have very many entries whose kind the store does not tell.
+        guard case .none = habits.attributes(for: 1, of: 6, isStart: false) else {
+            Issue.record("a later page of a probe has attributes")
+            return
+        }
+        habits.lookedUp(in: 6)
+        #expect(Self.isGiven(habits, 1, 6, isStart: false))
     }
 }

@@ -265,7 +265,7 @@ final class VolumeDriver {
         for path in Self.directories.indices {
             allow { () throws(VolumeError) in
                 let node = try directory(path * 8)
-                try volume.list(node, from: 0, plus: true) { entry in
+                try volume.list(node, from: 0, attributes: .all) { entry in
                     if let found = entry.entry {
                         _ = try? volume.readlink(found.node)
                         _ = try? volume.listXattr(found.node)

@@ -26,6 +26,23 @@ import Testing
         #expect(entries.first?.number(of: "user_id") == 1000)
     }
 
+    @Test func linesOfADevice() throws {
+        let lines = [
+            "36 35 0:52 / /a rw - fuse.protectfs /v rw", "37 35 0:5 / /b rw - tmpfs t rw",
+            "38 0:52 10:52 /0:52 /c/0:52 rw - tmpfs 0:52 rw", "0:52", " 0:52 ", "",
+            "39 35 0:52 / /d rw - fuse.protectfs /v rw",
+        ]
+        for end in ["", "\n"] {
+            let table = Array((lines.joined(separator: "\n") + end).utf8)
+            let found = MountTable.lines(of: "0:52", in: table).map { String(decoding: $0, as: UTF8.self) }
+            #expect(found == [lines[0], lines[6]])
+            #expect(MountTable.lines(of: "0:53", in: table).isEmpty)
+        }
+        #expect(MountTable.lines(of: "0:52", in: []).isEmpty)
+        let root = try #require(try MountTable.entry(containing: HostPath("/proc")))
+        #expect(try MountTable.entries(of: root.device) == MountTable.read().filter { $0.device == root.device })
+    }
+
     @Test func controlSockets() throws {
         let line = "36 35 0:52 / /mnt rw - fuse.protectfs /v rw,user_id=1000"
         let mount = try #require(MountTable.parse(Array(line.utf8)).first)
@@ -50,6 +67,9 @@ import Testing
         #expect(HostPath("/a/b").isInside(HostPath("/a")))
         #expect(!HostPath("/ab").isInside(HostPath("/a")))
         #expect(HostPath("a\nb").description == "a\\x0Ab")
+        // U+009B begins an escape sequence, U+202E turns the text after it, U+2028 ends a line.
+        #expect(HostPath("ü\u{9b}2J").description == "ü\\xC2\\x9B2J")
+        #expect(HostPath("a\u{202e}b\u{2028}c").description == "a\\xE2\\x80\\xAEb\\xE2\\x80\\xA8c")
     }
 
     @Test func runsPrograms() throws {

@@ -207,7 +207,7 @@ import VolumeFormat
             var sealed = [UInt8](repeating: 0, count: text.count + LateRecordHeader.sealOverhead)
             do {
                 var output = sealed.mutableSpan
-                try ring.sealLate(text.span, record, number: 9, into: &output)
+                try made.seal(text.span, record, into: &output)
             }
             for reader in rings {
                 var plain = [UInt8](repeating: 0, count: text.count)

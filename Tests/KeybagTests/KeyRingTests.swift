@@ -81,16 +81,17 @@ extension HeldKeys {
         #expect(volume.ring.state == .beforeFirstUnlock)
         #expect(
             try errors() == [
-                .locked(.complete), .locked(.completeUnlessOpen), .locked(.completeUntilFirstUserAuthentication), nil,
+                .locked(.complete), .locked(.completeUnlessOpen), .locked(.completeWhenUserInactive),
+                .locked(.completeUntilFirstUserAuthentication), nil,
             ])
         #expect(!volume.ring.beginLocking())
         #expect(try volume.unlock() == .first)
         #expect(try volume.unlock() == .alreadyUnlocked)
-        #expect(try errors() == [nil, nil, nil, nil])
+        #expect(try errors() == [nil, nil, nil, nil, nil])
         #expect(volume.ring.beginLocking())
         #expect(volume.ring.state == .locking)
         // Keys are live until the end: dirty pages are still taken.
-        #expect(try errors() == [nil, nil, nil, nil])
+        #expect(try errors() == [nil, nil, nil, nil, nil])
         #expect(throws: KeyError.lockInProgress) { _ = try volume.unlock() }
         #expect(throws: KeyError.locked(.complete)) { try volume.ring.beginRead() }
         var wiped = 0
@@ -98,9 +99,58 @@ extension HeldKeys {
         #expect(!volume.ring.finishLocking { wiped += 1 })
         #expect(wiped == 1)
         #expect(volume.ring.state == .locked)
-        #expect(try errors() == [.locked(.complete), .locked(.completeUnlessOpen), nil, nil])
+        #expect(try errors() == [.locked(.complete), .locked(.completeUnlessOpen), nil, nil, nil])
         #expect(try volume.unlock() == .again)
-        #expect(try errors() == [nil, nil, nil, nil])
+        #expect(try errors() == [nil, nil, nil, nil, nil])
+    }
+
+    /// A lock leaves class 7 open. It closes on its own, only while the volume is locked, and an unlock opens it.
+    @Test func classSevenClosesAfterALock() throws {
+        let volume = try Mounted.make()
+        let (ring, seven) = (volume.ring, ProtectionClass.completeWhenUserInactive)
+        func isOpen() throws -> Bool { try volume.roundTrip(seven) == nil }
+        #expect(ring.state(of: seven) == .beforeFirstUnlock && !ring.beginLocking(seven))
+        _ = try volume.unlock()
+        #expect(ring.state(of: seven) == .unlocked)
+        // Only a locked volume closes it.
+        #expect(!ring.beginLocking(seven))
+        #expect(ring.beginLocking())
+        #expect(!ring.beginLocking(seven))
+        #expect(ring.finishLocking(sweeping: true) {})
+        #expect(try isOpen() && ring.state(of: seven) == .unlocked && ring.state == .sweeping)
+        try ring.beginRead(of: seven)
+        #expect(ring.beginLocking(seven))
+        // The key is there until the end, for pages that the kernel writes back.
+        #expect(try isOpen() && ring.state(of: seven) == .locking)
+        #expect(throws: KeyError.lockInProgress) { _ = try volume.unlock() }
+        #expect(throws: KeyError.locked(seven)) { try ring.beginRead(of: seven) }
+        // Reads of the two classes do not wait for each other.
+        #expect(ring.waitForReads(until: monotonicNanoseconds()))
+        #expect(!ring.waitForReads(of: seven, until: monotonicNanoseconds() + 20_000_000))
+        ring.endRead(of: seven)
+        #expect(ring.waitForReads(of: seven, until: monotonicNanoseconds() + 120_000_000_000))
+        var wiped = 0
+        ring.wipeIfLocked(seven) { wiped += 1 }
+        #expect(wiped == 0)
+        #expect(ring.finishLocking(seven, sweeping: true) { wiped += 1 })
+        #expect(try !isOpen() && wiped == 1 && ring.state(of: seven) == .sweeping)
+        ring.wipeIfLocked(seven) { wiped += 1 }
+        #expect(wiped == 2)
+        #expect(ring.finishSweeping(seven) && ring.state(of: seven) == .locked && ring.state == .sweeping)
+        #expect(!ring.beginLocking(seven))
+        #expect(ring.finishSweeping())
+        #expect(try volume.unlock() == .again)
+        #expect(try isOpen() && ring.state(of: seven) == .unlocked)
+    }
+
+    /// While an unlock has its keys in memory and its classes are not open yet, the end of the time does not take a key away.
+    @Test func anUnlockUnderWayIsNotClosed() throws {
+        let volume = try Mounted.make()
+        let (ring, seven) = (volume.ring, ProtectionClass.completeWhenUserInactive)
+        _ = try volume.unlock()
+        #expect(ring.beginLocking() && ring.finishLocking {})
+        _ = try ring.unlock(with: try volume.keys.copy()) { #expect(!ring.beginLocking(seven)) }
+        #expect(try volume.roundTrip(seven) == nil)
     }
 
     @Test func wrapsAreBound() throws {

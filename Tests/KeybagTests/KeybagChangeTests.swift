@@ -35,6 +35,57 @@ import VolumeFormat
         #expect(again.slots.last?.isBound == true)
     }
 
+    private func sealed(pcrs: UInt32 = 1 << 7) throws -> SlotTPM2 {
+        try #require(
+            SlotTPM2(
+                hasPIN: false, pcrs: pcrs, pinSalt: InlineArray(repeating: 1),
+                parentName: [UInt8](repeating: 2, count: SlotTPM2.nameLength), publicPart: [3], privatePart: [4]))
+    }
+
+    @Test func tpms() throws {
+        let device = try SecretKey.random()
+        let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)
+        let (material, tpm) = ("thirty-two bytes that a TPM gave", try sealed())
+        let right = try secret(material)
+        let short = try secret("short")
+        let held: SecretKey? = try device.copy()
+        #expect(
+            keybagError { () throws(KeybagError) in
+                _ = try new.bag.addingTPM2(tpm, material: right, deviceKey: nil, keys: new.keys)
+            } == .deviceKeyNeeded)
+        #expect(
+            keybagError { () throws(KeybagError) in
+                _ = try new.bag.addingTPM2(tpm, material: short, deviceKey: held, keys: new.keys)
+            } == .wrongTPM2)
+        let two = try new.bag.addingTPM2(
+            tpm, material: right, deviceKey: held, label: "laptop", keys: new.keys)
+        let slot = try #require(two.slots.last)
+        #expect(try slot.kind == .tpm2 && slot.isBound && slot.tpm2 == tpm && slot.tpm2 != sealed(pcrs: 0))
+        let credential = Credential.tpm2(try secret(material))
+        #expect(try two.unlock(credential, deviceKey: device).slot == slot.id)
+        #expect(keybagError { () throws(KeybagError) in _ = try two.unlock(credential) } == .tpm2NeedsDeviceKey)
+        for wrong in ["what another TPM gave, 32 bytes.", "short"] {
+            let credential = Credential.tpm2(try secret(wrong))
+            #expect(
+                keybagError { () throws(KeybagError) in _ = try two.unlock(credential, deviceKey: device) }
+                    == .wrongTPM2)
+        }
+        // It is no way in on other machines, so the recovery code stays; and a rotation drops it.
+        let recovery = try #require(two.slots.first { $0.kind == .recovery })
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try two.removingSlot(recovery.id, keys: new.keys) }
+                == .lastPortableSlot)
+        #expect(two.slotsWithoutSecret(new.keys).map(\.id).contains(slot.id))
+        let three = try two.removingSlot(slot.id, keys: two.unlock(credential, deviceKey: device))
+        #expect(
+            keybagError { () throws(KeybagError) in _ = try three.unlock(credential, deviceKey: device) }
+                == .wrongTPM2)
+        // Without a device key the slot needs none.
+        let free = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), cost: cheap)
+        let bag = try free.bag.addingTPM2(tpm, material: right, deviceKey: nil, keys: free.keys)
+        #expect(try bag.unlock(credential).slot == bag.slots.last?.id)
+    }
+
     @Test func recipients() throws {
         let device = try SecretKey.random()
         let new = try Keybag.create(suite: .aes256GCM, passphrase: try secret("one"), deviceKey: device, cost: cheap)

@@ -7,7 +7,7 @@ import VolumeFormat
 @testable import Keybag
 
 @Suite struct NewerKeybagTests {
-    /// A slot of kind 4 with a label and a date, behind lengths of its own.
+    /// A slot of kind 8 with a label and a date, behind lengths of its own.
     private static let tpm: [UInt8] = {
         var values = TypeLengthValues()
         values[SlotLabel.nameType] = Array("the TPM 💻".utf8)
@@ -16,7 +16,7 @@ import VolumeFormat
         var slot = [UInt8](repeating: 0x5a, count: 300)
         var bytes = slot.mutableSpan
         bytes.storeLittleEndian(300 as UInt16, at: 0)
-        bytes.storeLittleEndian(4 as UInt8, at: 2)
+        bytes.storeLittleEndian(8 as UInt8, at: 2)
         bytes.storeLittleEndian(SlotLayout.bindDevice, at: 3)
         bytes.storeLittleEndian(70 as UInt32, at: 4)
         bytes.storeLittleEndian(UInt16(values.length), at: 10)
@@ -61,7 +61,7 @@ import VolumeFormat
         let kept = newer(made.bag)
         #expect(kept.count == 3 && kept[0] == Self.tpm && kept[1] == Self.shortest)
         let slots = made.bag.slots
-        #expect(slots.map(\.kindNumber) == [4, 1, 255, 2, 3, 2] && slots.map(\.kind).count { $0 == nil } == 3)
+        #expect(slots.map(\.kindNumber) == [8, 1, 255, 2, 3, 2] && slots.map(\.kind).count { $0 == nil } == 3)
         #expect(slots[0].label == SlotLabel(name: "the TPM 💻", seconds: 9) && slots[0].isBound)
         #expect(slots[2].label == SlotLabel() && !slots[2].isBound)
         _ = try made.bag.unlock(try passphrase("one"), deviceKey: made.device)
@@ -85,7 +85,7 @@ import VolumeFormat
 
     /// A newer slot in place of the device's: passphrases and recovery codes still open the volume, with the device key too.
     @Test func aNewerDeviceSlot() throws {
-        for kind: UInt8 in [1, 4] {
+        for kind: UInt8 in [1, 8] {
             let made = try make { layout in
                 var slot = Self.tpm
                 slot[2] = kind

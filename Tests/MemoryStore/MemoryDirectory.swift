@@ -21,6 +21,8 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
 
     override var keepsNewLinks: Bool { store.state.withLock { $0.keepsNewLinks } }
 
+    override var listsAllAttributes: Bool { store.state.withLock { $0.listsAllAttributes } }
+
     override var syncsWhole: Bool { store.state.withLock { $0.syncsWhole } }
 
     // MARK: Opening
@@ -131,6 +133,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
     ) throws(Errno) {
         guard let directory = directory as? MemoryDirectory, directory.store === store else { throw .EXDEV }
         if mode.leavesWhiteout { throw .EINVAL }
+        store.beforeRename.withLock { $0.take() }?()
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(.rename, number)
             let (moved, kind) = try state.find(name, in: number)
@@ -152,6 +155,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
                 }
             }
             state.make(.rename(number, name, to: directory.number, newName, exchange: mode == .exchange))
+            if let lost = state.takePartial() { throw lost.error }
         }
     }
 
@@ -222,6 +226,7 @@ final class MemoryDirectory: BackingDirectory, @unchecked Sendable {
 extension MemoryStore {
     /// Removes a handle and its flock.
     func unlock(_ number: Int, _ handle: ObjectIdentifier) {
+        _ = state.withLock { $0.contentLocks?[number]?.removeValue(forKey: handle) }
         if state.withLock({ $0.locks[number]?.removeValue(forKey: handle) }) != nil { unlocked.broadcast() }
     }
 }

@@ -74,7 +74,8 @@ extension MemoryStore {
     }
 
     func attributeNames(_ number: Int) throws(Errno) -> [[UInt8]] {
-        try object(number, .listAttributes).attributes.keys.sorted { $0.lexicographicallyPrecedes($1) }
+        let names = try object(number, .listAttributes).attributes.keys.sorted { $0.lexicographicallyPrecedes($1) }
+        return state.withLock { $0.listsAllAttributes } ? names : names.filter { !$0.starts(with: "trusted.".utf8) }
     }
 
     func setAttribute(
@@ -112,7 +113,12 @@ final class MemoryObject: BackingObject, @unchecked Sendable {
         try store.setOwner(number, owner, group)
     }
     override func setTimes(accessed: TimeChange, modified: TimeChange) throws(Errno) {
+        store.beforeSetTimes.withLock { $0.take() }?()
         try store.setTimes(number, accessed, modified)
+    }
+    override func flags() throws(Errno) -> InodeFlags {
+        store.beforeFlags.withLock { $0.take() }?()
+        throw .ENOTTY
     }
     override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] { try store.attribute(number, name) }
     override func setAttribute(_ name: [UInt8], _ value: [UInt8], mode: AttributeMode) throws(Errno) {
@@ -149,6 +155,20 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
         try store.state.withLock { (state) throws(Errno) in try state.enter(.lock, number) }
         let me = ObjectIdentifier(self)
         _ = store.state.wait(on: store.unlocked) { state in state.lock(number, me, exclusive: exclusive) ? true : nil }
+    }
+
+    override func setLock(_ kind: StoreLock, _ range: ClosedRange<UInt64>, waits: Bool) throws(Errno) {
+        guard range == LockRange.content else { return }
+        let me = ObjectIdentifier(self)
+        try store.state.withLock { (state) throws(Errno) in
+            guard var holders = state.contentLocks?[number] ?? (state.contentLocks == nil ? nil : [:]) else { return }
+            holders[me] = nil
+            if kind != .none {
+                guard kind == .shared ? !holders.values.contains(true) : holders.isEmpty else { throw .EAGAIN }
+                holders[me] = kind == .exclusive
+            }
+            state.contentLocks?[number] = holders
+        }
     }
 
     private static let pageSize = Int(MemoryImage.pageSize)
@@ -223,6 +243,7 @@ final class MemoryFile: BackingFile, @unchecked Sendable {
     }
 
     override func synchronize(dataOnly: Bool) throws(Errno) {
+        store.beforeSync.withLock { $0.take() }?()
         try store.state.withLock { (state) throws(Errno) in
             try state.enter(dataOnly ? .fdatasync : .fsync, number)
             state.force(number, dataOnly: dataOnly)

@@ -72,7 +72,8 @@ package final class MemoryStore: Sendable {
         /// Every such call from then on fails, or where these are told only those of them.
         var lasts = false
         var only: Set<StoreCall>?
-        /// A read gives so many bytes and no error; of a write so many arrive before it fails.
+        /// A read gives so many bytes and no error; of a write so many arrive before it fails. With any number, a rename is done
+        /// and fails then, as if the network had lost the reply.
         var bytes: Int?
 
         func strikes(_ call: StoreCall) -> Bool {
@@ -89,6 +90,7 @@ package final class MemoryStore: Sendable {
         var forcedCount = 0
         var nextObject = 2
         var clock: Int64 = 0
+        var isClockStopped = false
         var records: [StoreRecord] = []
         var isRecording = true
         var faults: [Fault] = []
@@ -98,9 +100,12 @@ package final class MemoryStore: Sendable {
         var changesUntilCut: Int?
         /// Holders of flock by object: handle identity → exclusive.
         var locks: [Int: [ObjectIdentifier: Bool]] = [:]
+        /// The same of the locks on contents, where they are kept.
+        var contentLocks: [Int: [ObjectIdentifier: Bool]]?
         var freeBytes: UInt64 = 1 << 40
         var keepsNewLinks = true
         var syncsWhole = true
+        var listsAllAttributes = true
         /// The states before each sync, where they are kept, with those of `companion`.
         var moments: [(state: State, other: State?)]?
         weak var companion: MemoryStore?
@@ -109,6 +114,14 @@ package final class MemoryStore: Sendable {
     let state: Lock<State>
     /// A flock was given back.
     let unlocked = Condition()
+    /// Runs before the next rename, once.
+    package let beforeRename = Lock<(@Sendable () -> Void)?>(nil)
+    /// Runs before times are set the next time, once.
+    package let beforeSetTimes = Lock<(@Sendable () -> Void)?>(nil)
+    /// Runs before a file is synced the next time, once.
+    package let beforeSync = Lock<(@Sendable () -> Void)?>(nil)
+    /// Runs before an object's flags are asked for the next time, once.
+    package let beforeFlags = Lock<(@Sendable () -> Void)?>(nil)
     /// Another store's `st_dev` is another one.
     let device: UInt64
 
@@ -135,11 +148,20 @@ package final class MemoryStore: Sendable {
     /// The calls so far.
     package var records: [StoreRecord] { state.withLock { $0.records } }
 
+    /// From now on all changes have the same time, as on a store whose clock is coarse.
+    package func stopClock() { state.withLock { $0.isClockStopped = true } }
+
     /// From now on new symlinks do not reach the disk in order, as on F2FS: it says so, and leaves it to its user to sync.
     package func forgetOrderOfNewLinks() { state.withLock { $0.keepsNewLinks = false } }
 
+    /// From now on lists of attributes leave `trusted.*` out, as for one who is not root.
+    package func hideTrustedAttributes() { state.withLock { $0.listsAllAttributes = false } }
+
     /// From now on syncing the whole store makes nothing durable, as on FUSE.
     package func forgetWholeSyncs() { state.withLock { $0.syncsWhole = false } }
+
+    /// From now on locks on contents exclude each other, as on a store that several machines use.
+    package func keepContentLocks() { state.withLock { $0.contentLocks = [:] } }
 
     /// Forgets the calls recorded so far; `recording` says whether to go on.
     package func clearRecords(recording: Bool = true) {
@@ -252,6 +274,7 @@ extension MemoryStore.State {
         copy.companion = nil
         copy.faults = []
         copy.locks = [:]
+        copy.contentLocks = nil
         return copy
     }
 
@@ -291,7 +314,7 @@ extension MemoryStore.State {
     }
 
     mutating func now() -> Timestamp {
-        clock += 1
+        if !isClockStopped { clock += 1 }
         return Timestamp(seconds: 1_700_000_000 + clock / 1_000_000, nanoseconds: clock % 1_000_000 * 1000)
     }
 
@@ -325,7 +348,7 @@ extension MemoryStore.State {
         else { return }
         strikes += 1
         let fault = faults[struck].lasts ? faults[struck] : faults.remove(at: struck)
-        if let bytes = fault.bytes, call == .read || call == .write {
+        if let bytes = fault.bytes, [.read, .write, .rename].contains(call) {
             partial = (bytes, fault.error)
         } else {
             throw fault.error

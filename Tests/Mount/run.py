@@ -1,13 +1,15 @@
-"""Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--except NAME] [NAME…]
+"""Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--lanes N] [--except NAME] [NAME…]
 
 Every function test_* in a file FOLDER/test_*.py is a test. It gets an Environment, a process and a directory of its own.
 NAME is any part of "file.function", without the folder: "locking" runs all tests of lock/test_locking.py, "late.many_locks"
-one of them. --except leaves out tests in the same way. The last line is "N passed, N failed, N skipped".
+one of them. --except leaves out tests in the same way. --lanes runs files of tests beside each other, where root may make
+namespaces (support/lanes.py). The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
 import glob
 import importlib.util
+import itertools
 import json
 import os
 import resource
@@ -23,6 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
 
 import harness  # noqa: E402
+import lanes  # noqa: E402
 from workplace import workplace  # noqa: E402
 
 TIME_LIMIT = 900
@@ -59,7 +62,7 @@ def tests(wanted, unwanted):
 
 
 def child(function, base, template, control, mode, pipe):
-    """The test's own process; it reports cells through the pipe."""
+    """The test's own process; it reports cells through the pipe. The last report has no name: a cell's may be empty."""
     def report(name, problem=None, skipped=False):
         os.write(pipe, (json.dumps([name, problem, skipped]) + "\n").encode())
 
@@ -68,18 +71,19 @@ def child(function, base, template, control, mode, pipe):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     environment = harness.Environment(base, template, control, report, mode)
-    status = 0
     try:
         try:
             function(environment)
         finally:
             environment.close()
-        report("")
+        report(None)
     except harness.Skip as reason:
-        report("", str(reason), skipped=True)
+        report(None, str(reason), skipped=True)
     except BaseException:  # noqa: also SystemExit and KeyboardInterrupt are this test's failure
-        report("", "\n" + traceback.format_exc())
-    os._exit(status)
+        report(None, "\n" + traceback.format_exc())
+    finally:
+        # Also if nobody reads any more: the caller's cleaning up is not for this process.
+        os._exit(0)
 
 
 def kill_group(group):
@@ -138,8 +142,8 @@ def run_test(name, function, limit, totals, place, template, control, mode):
         *lines, buffer = buffer.split(b"\n")
         for line in lines:
             cell, problem, skipped = json.loads(line)
-            finished = finished or cell == ""
-            totals.add(f"{name} {cell}".strip(), problem, skipped)
+            finished = finished or cell is None
+            totals.add(f"{name} {cell or ''}".strip(), problem, skipped)
     os.close(read_end)
     os.waitpid(pid, 0)
     kill_group(pid)
@@ -151,6 +155,36 @@ def run_test(name, function, limit, totals, place, template, control, mode):
     print(f"{verdict:7} {name} ({time.monotonic() - started:.1f} s)", flush=True)
 
 
+def run_tests(groups, mode, totals):
+    """Runs groups of tests, one after the other, with a directory of their own."""
+    with workplace("protectfs-mount-tests.") as place:
+        for name, function, limit in (one for group in groups for one in group):
+            run_test(name, function, limit, totals, place.path, place.template, place.control, mode)
+        before = len(totals.failed)
+        clean(totals, "no mount is left", place.path, place.control)
+        if len(totals.failed) == before:
+            totals.add("no mount is left")
+
+
+def run_lanes(count, groups, mode, totals):
+    """Runs groups of tests in lanes; the largest group first, so that no lane is busy for long when the others have ended."""
+    groups = sorted(groups, key=len, reverse=True)
+
+    def work(numbers):
+        own = Totals()
+        run_tests((groups[number] for number in numbers), mode, own)
+        return [own.passed, own.failed, own.skipped]
+
+    for result in lanes.share(count, len(groups), work):
+        if result is None:
+            totals.add("a lane of tests", "ended without a result")
+            continue
+        passed, failed, skipped = result
+        totals.passed += passed
+        totals.failed += failed
+        totals.skipped += skipped
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 2)[2],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -158,6 +192,7 @@ def main():
     parser.add_argument("--binary", metavar="FILE", help="the program to test (default: the release build, else the debug build)")
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted", help="tests to leave out")
     parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full", help="how long the tests take (default: full)")
+    parser.add_argument("--lanes", metavar="N", type=int, default=1, help="how many tests run at a time (default: 1)")
     arguments = parser.parse_args()
     # Started in the background or under nohup(1), this process has inherited that signals are ignored; programs would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -172,13 +207,14 @@ def main():
         for name, _, _ in chosen:
             totals.add(name, "/dev/fuse is missing", skipped=True)
     else:
-        with workplace("protectfs-mount-tests.") as place:
-            for name, function, limit in chosen:
-                run_test(name, function, limit, totals, place.path, place.template, place.control, arguments.mode)
-            before = len(totals.failed)
-            clean(totals, "no mount is left", place.path, place.control)
-            if len(totals.failed) == before:
-                totals.add("no mount is left")
+        groups = [list(group) for _, group in itertools.groupby(chosen, lambda test: test[0].partition(".")[0])]
+        several = arguments.lanes > 1 and len(groups) > 1
+        if several and lanes.can():
+            run_lanes(arguments.lanes, groups, arguments.mode, totals)
+        else:
+            if several:
+                print("one test at a time: only root runs several, in namespaces that this machine must allow")
+            run_tests(groups, arguments.mode, totals)
     for name in totals.skipped:
         print(f"skipped: {name}")
     for name in totals.failed:

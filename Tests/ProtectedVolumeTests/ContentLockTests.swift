@@ -50,6 +50,44 @@ import VolumeFormat
         #expect(c.header.flags.contains([.explicit, .keyExposed]))
     }
 
+    /// Class 7 is read and written through a lock until it is closed, then refused like class A, and the same content opens again.
+    @Test func classSevenAfterALock() throws {
+        let seven = ProtectionClass.completeWhenUserInactive
+        let keys = try ContentKeys(.aes256GCM)
+        let context = keys.mount()
+        let store = MemoryStore()
+        let content = try store.create("7", in: context, class: seven)
+        let c = try store.create("c", in: context)
+        for content in [content, c] { try content.put([1, 2, 3], at: 0) }
+        keys.lock([content, c])
+        #expect(content.hasKey)
+        try content.put([4], at: 3)
+        #expect(try content.getAll() == [1, 2, 3, 4])
+        #expect(try store.open("7", in: context).getAll() == [1, 2, 3, 4])
+        #expect(try store.create("new", in: context, class: seven).getAll() == [])
+        try c.changeClass(to: seven, explicit: true)
+        #expect(throws: VolumeError.locked(.complete)) { try content.changeClass(to: .complete, explicit: true) }
+        keys.closeInactive([content, c])
+        #expect(!content.hasKey && !c.hasKey)
+        for one in [content, c] {
+            #expect(throws: VolumeError.locked(seven)) { try one.getAll() }
+            #expect(throws: VolumeError.locked(seven)) { try one.put([1], at: 0) }
+            #expect(throws: VolumeError.locked(seven)) { try one.put([1], at: 0, .writeBack) }
+            #expect(throws: VolumeError.locked(seven)) { try one.truncate(to: 1) }
+            #expect(throws: VolumeError.locked(seven)) { try one.changeClass(to: .none, explicit: true) }
+        }
+        #expect(throws: VolumeError.locked(seven)) { try store.open("7", in: context) }
+        #expect(throws: VolumeError.locked(seven)) { try store.create("x", in: context, class: seven) }
+        #expect(throws: Errno.ENOENT) { try store.backing("x") }
+        let d = try store.create("d", in: context, class: .none)
+        #expect(throws: VolumeError.locked(seven)) { try d.changeClass(to: seven, explicit: true) }
+        try keys.unlock()
+        #expect(try content.getAll() == [1, 2, 3, 4])
+        #expect(try c.getAll() == [1, 2, 3])
+        try content.put([9], at: 1)
+        #expect(try content.getAll() == [1, 9, 3, 4])
+    }
+
     @Test func anotherFileUnderTheSameHandle() throws {
         let keys = try ContentKeys(.aes256GCM)
         let context = keys.mount()

@@ -44,6 +44,17 @@ final class ContentKeys: Sendable {
             })
     }
 
+    /// Closes class 7 after a lock, wiping `contents`.
+    func closeInactive(_ contents: [FileContent] = []) {
+        let seven = ProtectionClass.completeWhenUserInactive
+        #expect(ring.beginLocking(seven))
+        #expect(ring.waitForReads(of: seven, until: monotonicNanoseconds() + 120_000_000_000))
+        #expect(
+            ring.finishLocking(seven) {
+                for content in contents where content.protectionClass == seven { content.wipeKeys() }
+            })
+    }
+
     /// One mount of the volume.
     func mount(
         _ tolerance: CrashTolerance = .byEpoch, isReadOnly: Bool = false, isShared: Bool = false,

@@ -139,6 +139,16 @@ import VolumeFormat
         #expect(read("c") == .success(bytes))
     }
 
+    /// Another program wrote the file between its status and the read of page 0.
+    @Test(arguments: [128, 2000, 4095]) func aLengthThatIsNoLongerTrue(_ length: UInt64) throws {
+        let backing = try store.backing()
+        var status = try backing.status()
+        status.size = length
+        #expect(throws: VolumeError.damaged(.length)) {
+            try FileContent.open(in: keys.mount(), backing: backing, status)
+        }
+    }
+
     @Test func missingHeaderTakesTheInheritedClass() throws {
         let context = keys.mount()
         let content = try store.create("n", in: context)

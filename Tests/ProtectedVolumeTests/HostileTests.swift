@@ -278,7 +278,7 @@ import VolumeFormat
         #expect(shown.count == 1 && shown[0].hasPrefix(".unverified-") && shown[0].hasSuffix("-authorized_keys2"))
         #expect(throws: VolumeError.noEntry) { try it.node("ssh/authorized_keys2") }
         #expect(try it.read("ssh/\(shown[0])") == "key")
-        let entries = try it.list(it.node("ssh"), plus: true)
+        let entries = try it.list(it.node("ssh"), attributes: .all)
         #expect(entries == [Array(shown[0].utf8)])
     }
 

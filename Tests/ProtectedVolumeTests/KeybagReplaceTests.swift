@@ -158,6 +158,17 @@ extension MemoryStore {
         print("failing calls in a replacement of the keybag: \(count)")
     }
 
+    /// The rename is done, but a network has lost the reply.
+    @Test func theReplyToTheRenameIsLost() throws {
+        try each { scene, hasLinks in
+            let store = try MemoryStore.make(scene, hasLinks: hasLinks)
+            store.inject(MemoryStore.Fault(calls: [.rename], countdown: 1, error: .EIO, bytes: 0))
+            #expect(try replace(store, scene) == nil, "\(scene)")
+            #expect(try store.root.entries().map(\.name) == [BackingName.keybag], "\(scene)")
+            #expect(store.bytes(of: BackingName.keybag) == Bytes.next)
+        }
+    }
+
     @Test func thePowerMayFailAnywhere() throws {
         var states = 0
         try each { scene, hasLinks in

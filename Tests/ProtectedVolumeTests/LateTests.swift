@@ -187,6 +187,24 @@ import VolumeFormat
         #expect(try scene.openLocks.isEmpty)
     }
 
+    /// Nor does it concern files without late records: their fsync and the end of the mount make them durable.
+    @Test func aFullStoreConcernsNoOtherFile() throws {
+        let scene = try Scene()
+        try scene.it.write("other", "synced")
+        try scene.it.write("third", "never synced")
+        try scene.it.volume.synchronizeDirectory(scene.it.volume.root)
+        scene.it.lock()
+        scene.store.limitSpace(to: 0)
+        try scene.late("new")
+        try scene.it.volume.synchronize(scene.it.node("other"), dataOnly: true)
+        #expect(throws: VolumeError.store(.ENOSPC)) { try scene.it.volume.close() }
+        for seed in 1...8 as ClosedRange<UInt64> {
+            let again = try scene.it.mountAgain(scene.store.crash(seed: seed).root)
+            #expect(try again.read("other") == "synced")
+            #expect(try again.read("third") == "never synced")
+        }
+    }
+
     /// A file that cannot take its records stays closed until it can: nobody reads, or writes over, what is behind.
     @Test func aFileThatCannotTakeThemStaysClosed() throws {
         let scene = try Scene()

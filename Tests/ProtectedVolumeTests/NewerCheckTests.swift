@@ -53,7 +53,7 @@ import VolumeFormat
     }
 
     @Test func headers() throws {
-        let changes: [(Int, UInt8)] = [(3, 3), (4, 7), (4, 200), (5, 3), (6, 13), (7, 1), (8, 0x80), (10, 9), (12, 1)]
+        let changes: [(Int, UInt8)] = [(3, 3), (4, 6), (4, 200), (5, 3), (6, 13), (7, 1), (8, 0x80), (10, 9), (12, 1)]
         for (offset, value) in changes {
             let it = try TestVolume()
             try it.write("f", long)
@@ -154,7 +154,7 @@ import VolumeFormat
     }
 
     @Test(arguments: ["d", ""]) func records(_ path: String) throws {
-        for (offset, value, more) in [(3, 9, 0), (4, 7, 0), (4, 99, 0), (5, 1, 0), (6, 1, 0), (8, 1, 0), (3, 3, 9)] {
+        for (offset, value, more) in [(3, 9, 0), (4, 6, 0), (4, 99, 0), (5, 1, 0), (6, 1, 0), (8, 1, 0), (3, 3, 9)] {
             let it = try TestVolume()
             try it.mkdir("d")
             try it.setClass(path, "A")
@@ -224,10 +224,10 @@ import VolumeFormat
             try it.write("above/d/f")
             try it.mkdir("above/d/sub")
             switch label {
-            case "file": try it.signHeader("above/d/f") { $0[4] = 7 }
-            case "directory": try it.signRecord("above/d/sub") { $0[4] = 7 }
-            case "parent": try it.signRecord("above") { $0[4] = 7 }
-            default: try it.damageRecord("above/d", byte: 4, with: 3)
+            case "file": try it.signHeader("above/d/f") { $0[4] = 6 }
+            case "directory": try it.signRecord("above/d/sub") { $0[4] = 6 }
+            case "parent": try it.signRecord("above") { $0[4] = 6 }
+            default: try it.damageRecord("above/d", byte: 4, with: 2)
             }
             if label == "claim" {
                 try it.damageRecord("above/d", byte: 43)

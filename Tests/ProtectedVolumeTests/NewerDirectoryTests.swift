@@ -16,7 +16,7 @@ import VolumeFormat
 
     /// Fields of a record that this version does not know.
     static let records: [Change] = [
-        Change(testDescription: "version 3") { $0[3] = 3 }, Change(testDescription: "class 7") { $0[4] = 7 },
+        Change(testDescription: "version 3") { $0[3] = 3 }, Change(testDescription: "class 6") { $0[4] = 6 },
         Change(testDescription: "class 9") { $0[4] = 9 }, Change(testDescription: "flag bit 0") { $0[5] |= 1 },
         Change(testDescription: "flag bit 3") { $0[5] |= 8 }, Change(testDescription: "generation") { $0[6] = 1 },
         Change(testDescription: "freshness") { $0[11] = 1 },

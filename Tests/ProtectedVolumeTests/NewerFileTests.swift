@@ -18,7 +18,7 @@ import VolumeFormat
     /// Fields of a header that this version does not know.
     static let headers: [Change] = [
         Change(testDescription: "version 3", offset: 3, value: 3),
-        Change(testDescription: "class 7", offset: 4, value: 7),
+        Change(testDescription: "class 6", offset: 4, value: 6),
         Change(testDescription: "class 9", offset: 4, value: 9), Change(testDescription: "suite", offset: 5, value: 3),
         Change(testDescription: "the other suite", offset: 5, value: 2),
         Change(testDescription: "block_log2", offset: 6, value: 13),

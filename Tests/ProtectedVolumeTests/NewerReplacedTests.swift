@@ -251,7 +251,7 @@ import VolumeFormat
     }
 
     @Test(arguments: [128, 2048, 4095] as [UInt64]) func aShortNewerFile(_ length: UInt64) throws {
-        for (offset, value) in [(3, 3), (4, 7), (8, 0x80), (9, 1), (10, 9)] as [(Int, UInt8)] {
+        for (offset, value) in [(3, 3), (4, 8), (8, 0x80), (9, 1), (10, 9)] as [(Int, UInt8)] {
             for afterACrash in [true, false] {
                 let it = try scene(length, afterACrash: afterACrash) { $0[offset] |= value }
                 let before = try image(of: it.directory)

@@ -62,7 +62,7 @@ import VolumeFormat
         let node = try it.node("d")
         let directory = try it.volume.directory(node)
         var positions: [UInt64] = []
-        try it.volume.list(node, from: 0, plus: false) { entry in
+        try it.volume.list(node, from: 0, attributes: .none) { entry in
             positions.append(entry.next)
             return true
         }
@@ -85,7 +85,7 @@ import VolumeFormat
             let d = try it.volume.directory(it.node("d"))
             try plant(text, form, in: d)
             #expect(try it.list("d") == ["f"])
-            let plus = try it.list(it.node("d"), plus: true)
+            let plus = try it.list(it.node("d"), attributes: .all)
             #expect(plus == [Array("f".utf8)])
             // The name that an undecryptable entry would have.
             let shown = String(decoding: Volume.nameShown(for: name(text)), as: UTF8.self)

@@ -20,10 +20,12 @@ final class TamperKeybag: Sendable {
     private let device: Lock<SecretKey>
     private let recovery: Lock<SecretBytes>
     private let recipient: Lock<SecretBytes>
+    private let securityKey: Lock<SecretBytes>
     private let now: Version
     private let older: Version
     private let foreign: Version
     private static let passphrase = "p"
+    private static let fromTPM = "thirty-two bytes that a TPM gave"
     private static let cost = Argon2Parameters(passes: 1, memory: 8 << 20)
 
     init() throws {
@@ -34,6 +36,7 @@ final class TamperKeybag: Sendable {
         device = Lock(try own.device.copy())
         recovery = Lock(try own.recovery.copy())
         recipient = Lock(try own.recipient.copy())
+        securityKey = Lock(try own.securityKey.copy())
     }
 
     private struct Made: ~Copyable {
@@ -42,6 +45,17 @@ final class TamperKeybag: Sendable {
         let device: SecretKey
         let recovery: SecretBytes
         let recipient: SecretBytes
+        let securityKey: SecretBytes
+    }
+
+    /// What a TPM has sealed. Only a TPM reads it, so random bytes do.
+    private static func sealed() throws -> SlotTPM2 {
+        let (name, blob): (InlineArray<34, UInt8>, InlineArray<160, UInt8>) = (randomInlineBytes(), randomInlineBytes())
+        return try #require(
+            SlotTPM2(
+                hasPIN: true, pcrs: UInt32.random(in: 0..<1 << 24), pinSalt: randomInlineBytes(),
+                parentName: name.span.copiedBytes(), publicPart: Array(blob.span.copiedBytes()[..<80]),
+                privatePart: blob.span.copiedBytes()))
     }
 
     private static func secret(_ text: String) throws(SodiumError) -> SecretBytes {
@@ -51,8 +65,13 @@ final class TamperKeybag: Sendable {
 
     private static func make(label: String) throws -> Made {
         let device = try SecretKey.random()
-        let new = try Keybag.create(
-            suite: .aes256GCM, passphrase: secret(passphrase), deviceKey: device, cost: cost, label: label)
+        func create() throws -> NewKeybag {
+            try Keybag.create(
+                suite: .aes256GCM, passphrase: secret(passphrase), deviceKey: device, cost: cost, label: label)
+        }
+        var new = try create()
+        // All slots of one second: else an exchange of two labels changes something on a slow machine only.
+        while Set(new.bag.layout.slots.map(\.known?.label.seconds)).count > 1 { new = try create() }
         var layout = new.bag.layout
         layout.extensions[0x7000] = [1, 2, 3]
         layout.serial += 1
@@ -66,7 +85,17 @@ final class TamperKeybag: Sendable {
         let portable = try bound.addingPortablePassphrase(secret("r"), cost: cost, label: label + ", c", keys: new.keys)
         let pair = try RecipientKey.Pair()
         let publicKey = try RecipientKey.publicKey(from: Array(pair.publicText.utf8).span)
-        let bag = try portable.addingRecipient(publicKey, label: label + ", d", keys: new.keys)
+        let forRecipient = try portable.addingRecipient(publicKey, label: label + ", d", keys: new.keys)
+        let held: SecretKey? = try device.copy()
+        let forTPM = try forRecipient.addingTPM2(
+            try sealed(), material: secret(fromTPM), deviceKey: held, label: label + ", e", keys: new.keys)
+        let securityKey = try SecretBytes(copying: (randomInlineBytes() as InlineArray<32, UInt8>).span)
+        let field = try #require(
+            SlotSecurityKey(
+                usesPIN: true, salt: (randomInlineBytes() as InlineArray<32, UInt8>),
+                credential: (randomInlineBytes() as InlineArray<48, UInt8>).span.copiedBytes()))
+        let bag = try forTPM.addingSecurityKey(
+            field, secret: securityKey, label: label + ", f", keys: new.keys)
         var state = StateFile(pinning: bag, toleratesEverything: false)
         state.layout.openEpochs = [7]
         state.layout.openLocks = [.init(number: 5, done: 2)]
@@ -74,11 +103,12 @@ final class TamperKeybag: Sendable {
             now: Version(bag: bag, state: state.serialized()),
             older: Version(
                 bag: older, state: StateFile(pinning: older, toleratesEverything: true).serialized()),
-            device: try device.copy(), recovery: try new.recoveryCode.copy(), recipient: try pair.privateText.copy())
+            device: try device.copy(), recovery: try new.recoveryCode.copy(), recipient: try pair.privateText.copy(),
+            securityKey: securityKey)
     }
 
-    /// Whether anything opens this keybag: the device key and a passphrase, or the recovery code or the
-    /// recipient's key without the device key.
+    /// Whether anything opens this keybag: the device key with a passphrase or a TPM, or the recovery code, the
+    /// recipient's key or what the security key gave, without the device key.
     private func opens(_ bytes: [UInt8], state: [UInt8]?) -> Bool {
         guard let bag = try? Keybag(parsing: bytes) else { return false }
         let pinned = state.flatMap { try? StateFile(parsing: $0) }
@@ -87,7 +117,9 @@ final class TamperKeybag: Sendable {
         let withDevice = device.withLock { device -> Bool in
             guard (try? bag.open(deviceKey: device)) != nil else { return false }
             guard let text = try? Self.secret(Self.passphrase) else { return false }
-            return (try? bag.unlock(.passphrase(text), deviceKey: device)) != nil
+            if (try? bag.unlock(.passphrase(text), deviceKey: device)) != nil { return true }
+            guard let sealed = try? Self.secret(Self.fromTPM) else { return false }
+            return (try? bag.unlock(.tpm2(sealed), deviceKey: device)) != nil
         }
         if withDevice { return true }
         let withCode = recovery.withLock { code -> Bool in
@@ -95,9 +127,14 @@ final class TamperKeybag: Sendable {
             return (try? bag.unlock(.recoveryCode(text))) != nil
         }
         if withCode { return true }
-        return recipient.withLock { key -> Bool in
+        let withRecipient = recipient.withLock { key -> Bool in
             guard let text = try? key.copy() else { return false }
             return (try? bag.unlock(.recipientKey(text))) != nil
+        }
+        if withRecipient { return true }
+        return securityKey.withLock { key -> Bool in
+            guard let secret = try? key.copy() else { return false }
+            return (try? bag.unlock(.securityKey(secret))) != nil
         }
     }
 
@@ -108,6 +145,7 @@ final class TamperKeybag: Sendable {
         let whole = LayoutField("*all of it*", 0..<now.bag.bytes.count)
         let names = [
             "device key", "passphrase", "recovery code", "passphrase, bound", "passphrase, portable", "recipient",
+            "TPM", "security key",
         ]
         for field in fields + [whole] {
             var kind = "Keybag"

@@ -47,7 +47,8 @@ struct TamperReading {
     }
 
     private mutating func look(_ it: TestVolume, _ entry: Entry, _ path: String) {
-        let (node, status) = (entry.node, entry.attributes)
+        let status = entry.attributes
+        var node = entry.node
         values[path] = "\(node.kind)"
         values["\(path) status"] =
             "\(String(status.mode, radix: 8)) \(status.owner):\(status.group) \(status.links) \(status.device)"
@@ -68,8 +69,8 @@ struct TamperReading {
                 } catch {
                     // Its size was shown wrong: the kernel looks it up again.
                     guard case .refused(.ESTALE) = error else { throw error }
-                    let again = try it.node(String(path.dropFirst(2)))
-                    content = try it.volume.open(again, writable: false)
+                    node = try it.node(String(path.dropFirst(2)))
+                    content = try it.volume.open(node, writable: false)
                 }
                 let bytes = try content.getAll()
                 found = bytes

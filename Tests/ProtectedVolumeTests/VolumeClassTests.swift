@@ -36,7 +36,9 @@ import VolumeFormat
         #expect(throws: VolumeError.noAttribute) { try again.getClass("d") }
         #expect(throws: VolumeError.invalid) { try again.setClass("d/a", "inherit") }
         #expect(throws: VolumeError.invalid) { try again.setClass("d", "complete\n") }
-        #expect(throws: VolumeError.notSupported) { try again.setClass("d/a", "completeWhenUserInactive") }
+        #expect(throws: VolumeError.invalid) { try again.setClass("d/a", "completeWhenUserAsleep") }
+        try again.setClass("d/a", "completeWhenUserInactive")
+        #expect(try again.getClass("d/a") == "completeWhenUserInactive")
     }
 
     /// Directories that were there before have it too, and a default of their own comes first.

@@ -184,13 +184,13 @@ final class TestVolume: Sendable {
     }
 
     /// Names in a directory, sorted, without `.` and `..`; a few at a time, as the kernel asks.
-    func list(_ node: Node, plus: Bool = false, step: Int = 3) throws(VolumeError) -> [[UInt8]] {
+    func list(_ node: Node, attributes: ListedAttributes = .none, step: Int = 3) throws(VolumeError) -> [[UInt8]] {
         var names: [[UInt8]] = []
         var cookie: UInt64 = 0
         while true {
             var taken = 0
             var last = cookie
-            try volume.list(node, from: cookie, plus: plus) { entry in
+            try volume.list(node, from: cookie, attributes: attributes) { entry in
                 if taken == step { return false }
                 taken += 1
                 last = entry.next

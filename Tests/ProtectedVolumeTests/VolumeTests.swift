@@ -53,6 +53,41 @@ import VolumeFormat
         #expect(try it.read("f") == "content")
     }
 
+    /// A file that a crash had cut grows again to the length that it then had in the store.
+    @Test func theSizeAfterACrashIsNotThatOfALaterContent() throws {
+        let it = try TestVolume()
+        try it.write("f", String(repeating: "1", count: 100))
+        try it.volume.close()
+        let length = try #require(it.volume.content.geometry.backingLength(size: 200))
+        let (directory, entry) = try it.backing("f")
+        try directory.openFile(entry, .readWrite).truncate(to: length)
+        let again = try it.mountAgain(it.directory)
+        #expect(try again.read("f").count == 100)
+        let node = try again.node("f")
+        #expect(try again.volume.attributes(of: node).size == 100)
+        let content = try again.volume.open(node, writable: true)
+        try content.write([UInt8](repeating: 0x32, count: 100).span, at: 100)
+        again.volume.release(node, writable: true)
+        #expect(try directory.status(of: entry).size == length)
+        #expect(try again.volume.attributes(of: node).size == 200)
+        #expect(try again.read("f").hasSuffix("12" + String(repeating: "2", count: 99)))
+    }
+
+    /// What was remembered of an inode's former content, and was told of another one, is not told after an open.
+    @Test func aSizeThatWasWrongIsFoundWhenTheFileIsOpened() throws {
+        let it = try TestVolume()
+        try it.write("f", "content")
+        let node = try it.node("f")
+        let length = try #require(it.volume.content.geometry.backingLength(size: 7))
+        it.volume.trueSizes.withLock {
+            $0[node.key] = TrueSize(length: length, size: 3, firstTruthful: 0)
+        }
+        #expect(try it.volume.attributes(of: node).size == 3)
+        #expect(throws: VolumeError.stale) { try it.volume.open(node, writable: false) }
+        #expect(try it.volume.attributes(of: it.node("f")).size == 7)
+        #expect(try it.read("f") == "content")
+    }
+
     @Test func aNewFileOnASharedMountHasItsHeader() throws {
         let it = try TestVolume()
         var options = VolumeOptions()
@@ -248,7 +283,7 @@ import VolumeFormat
             _ = try it.volume.mkdir(name, in: it.volume.root, mode: 0o700, caller: TestVolume.caller)
             all.append(name)
         }
-        #expect(try it.list(it.volume.root, plus: true) == all.sorted { $0.lexicographicallyPrecedes($1) })
+        #expect(try it.list(it.volume.root, attributes: .all) == all.sorted { $0.lexicographicallyPrecedes($1) })
         #expect(throws: VolumeError.nameTooLong) {
             try it.volume.lookup([UInt8](repeating: 65, count: 256), in: it.volume.root)
         }

@@ -63,6 +63,45 @@ import VolumeFormat
         #expect(missing.name != empty.name)
     }
 
+    @Test func onlyASynchronizableItemHasAnotherName() {
+        var item = SecretItem(.generic, ["account": .text("me")], class: .none)
+        // Of version 1: Tests/Fixtures/secrets-1.json.
+        #expect(item.name == "22a32c68e622391c15051ac9e135340d81e9413a7e665fe1332d617531e64175")
+        let plain = item.name
+        item.attributes[KeychainAttribute.synchronizable] = .flag(false)
+        #expect(item.name == plain)
+        item.attributes[KeychainAttribute.synchronizable] = .flag(true)
+        #expect(item.name != plain)
+        // An attribute of a desktop program that has the same name says nothing.
+        var desktop = SecretItem(.desktop, [DesktopAttribute.identifier: .text("1")], class: .none)
+        let name = desktop.name
+        desktop.attributes[KeychainAttribute.synchronizable] = .flag(true)
+        #expect(desktop.name == name)
+    }
+
+    @Test func aReferenceIsTheNameUntilTheItemHasItsOwn() {
+        var item = SecretItem(.generic, ["account": .text("me")], class: .none)
+        #expect(item.reference == nil)
+        item.file = item.name
+        #expect(item.reference?.count == 48)
+        let first = KeychainAttribute.newReference(to: item)
+        #expect(first != KeychainAttribute.newReference(to: item))
+        item.attributes[KeychainAttribute.reference] = first
+        #expect(SecretAttribute.bytes(item.reference ?? []) == first)
+        item.file = "no digits"
+        item.attributes = [:]
+        #expect(item.reference == nil)
+    }
+
+    @Test func absentIsMissingOrEmpty() {
+        var query = SecretQuery(.internet)
+        query.absent = ["port", "path"]
+        #expect(query.matches(SecretItem(.internet, [:], class: .none)))
+        #expect(query.matches(SecretItem(.internet, ["port": .number(0), "path": .text("")], class: .none)))
+        #expect(!query.matches(SecretItem(.internet, ["port": .number(1)], class: .none)))
+        #expect(!query.matches(SecretItem(.internet, ["path": .flag(false)], class: .none)))
+    }
+
     @Test func aQueryWantsAllOfIts() {
         var query = SecretQuery(nil, ["account": .text("ÜNÏ@example.org")])
         #expect(!query.matches(Self.item))

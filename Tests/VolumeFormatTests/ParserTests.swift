@@ -39,7 +39,8 @@ import VolumeFormat
         }
         #expect(error(0, 0x51) == .magic)
         #expect(error(3, 3) == .version(3))
-        #expect(error(4, 7) == .reservedClass)
+        #expect(error(4, 7) == nil)
+        #expect(error(4, 6) == .unknownClass)
         #expect(error(4, 0) == .unknownClass)
         #expect(error(5, 3) == .suite)
         #expect(error(6, 13) == .unsupported("block_log2"))

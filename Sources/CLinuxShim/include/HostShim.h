@@ -2,7 +2,9 @@
 #ifndef PROTECTFS_HOSTSHIM_H
 #define PROTECTFS_HOSTSHIM_H
 
+#include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 /* prctl(PR_SET_DUMPABLE, 0). */
 int pfs_make_undumpable(void);
@@ -10,10 +12,27 @@ int pfs_make_undumpable(void);
 int pfs_forbid_core_files(void);
 /* Returns free memory of every thread's arena to the kernel (malloc_trim(3)). */
 void pfs_trim_heap(void);
+/* Has malloc overwrite what is freed or moved. glibc reads that setting at the start of a program only, so this starts the program
+   again in the same process, once, with these arguments. Nothing may have been done yet. Musl has no such setting. */
+void pfs_wipe_freed_memory(char **arguments);
 /* Removes handlers of signals that end a process. Ignored signals remain ignored. */
 void pfs_forget_crash_handlers(void);
+/* A lock for which a waiting writer comes before new readers. Musl has no such kind; there readers can delay a writer. */
+int pfs_init_writers_lock(pthread_rwlock_t *lock);
+/* environ(7). */
+char **pfs_environment(void);
+/* Has a signal call `handler`, and interrupt system calls. The fields of sigaction(2) have other names in each C library. */
+void pfs_handle_signal(int number, void (*handler)(int));
+/* Whether a signal is ignored with this action. */
+int pfs_is_ignored(const struct sigaction *action);
+/* getrlimit(2) of RLIMIT_NOFILE and RLIMIT_MEMLOCK, whose type is another one in each C library. */
+int pfs_open_files_limit(struct rlimit *limit);
+int pfs_locked_memory_limit(struct rlimit *limit);
 /* Raises the soft RLIMIT_NOFILE to the hard one. */
 int pfs_raise_open_files(void);
+/* Takes away RLIMIT_FSIZE and RLIMIT_CPU, or raises them to the hard limits; SIGXFSZ and SIGXCPU are ignored. Bit 0 is set if
+   RLIMIT_FSIZE stays finite, bit 1 if RLIMIT_CPU does. */
+int pfs_lift_limits(void);
 /* Waits until a descriptor can be read (ppoll(2)), with this mask of signals meanwhile. */
 int pfs_wait_for_input(int descriptor, const sigset_t *mask);
 /* prctl(PR_SET_NAME). */

@@ -6,7 +6,7 @@
 public enum FileProtectionError: Error, Equatable, Sendable {
     /// The path is outside every protected mount, so it can have no class and no state.
     case notProtected(path: String, why: String)
-    /// The value is none of the four classes.
+    /// The value is none of the classes.
     case unknownClass(value: String)
     /// The mount belongs to another user, so its daemon refuses the connection. Its `state` can still be read.
     case unreachable(path: String, cause: ProtectionSystemError)
@@ -37,7 +37,7 @@ extension FileProtectionError: LocalizedError, CustomStringConvertible {
     public var recoverySuggestion: String? {
         switch self {
         case .notProtected: "Put it on a protectfs mount, or set FileProtection.policy."
-        case .unknownClass: "Use one of the four values of FileProtectionType."
+        case .unknownClass: "Use one of the five values of FileProtectionType."
         case .unreachable: "Run as the user who mounted it, or read ProtectedData.state."
         }
     }

@@ -37,6 +37,6 @@ extension FileProtection {
             }
         }
         guard let first else { throw refusal }
-        if first { FileHandle.standardError.write(Data("FileProtection: \(refusal.description)\n".utf8)) }
+        if first { Warning.write("FileProtection: \(refusal.description)") }
     }
 }

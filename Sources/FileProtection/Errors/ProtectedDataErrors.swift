@@ -1,6 +1,6 @@
 // Errors of a locked file: 257 when reading and 513 when writing, with the class that is closed.
 
-import Glibc
+import CLibrary
 import VolumeFormat
 
 /// A key of an error's `userInfo`. Its value is the closed class that caused the error, a `FileProtectionType`.
@@ -49,25 +49,26 @@ enum LockedPath {
     /// The class that closes the path now; nil if the error has another cause.
     static func type(_ path: String, _ use: FileUse, wanted: FileProtectionType? = nil) -> FileProtectionType? {
         guard let mount = use == .replace ? ProtectedMount.holdingEntry(path) : ProtectedMount.holding(path),
-            let state = mount.state, state != .unlocked
+            let now = mount.state, now != .unlocked
         else { return nil }
-        let exists = unsafe Glibc.access(path, F_OK) == 0
+        let exists = unsafe CLibrary.access(path, F_OK) == 0
         // access(2) depends on permission bits only, in every state of the volume.
         let directory = ProtectedMount.split(path)?.parent ?? path
         let isNew = !exists || use == .replace
         let asked = isNew ? W_OK | X_OK : (use == .read ? R_OK : W_OK)
-        guard unsafe Glibc.access(isNew ? directory : path, asked) == 0 else { return nil }
+        guard unsafe CLibrary.access(isNew ? directory : path, asked) == 0 else { return nil }
         let own = exists ? try? ProtectionAttribute.get(path) : nil
         let types = [own, wanted].compactMap { $0 }
         // If the program chose no class for a new file, the class comes from its directory or from the mount's root.
         let chosen = isNew && types.isEmpty ? [inherited(directory, mount)] : types
         return chosen.first { type in
-            guard let asked = type.protectionClass else { return false }
+            guard let asked = type.protectionClass, let state = mount.state(of: asked) else { return false }
             return !Access.isAllowed(isNew ? .create : .open, class: asked, state: state)
         }
     }
 
-    private static func inherited(_ directory: String, _ mount: ProtectedMount) -> FileProtectionType {
+    /// The class of a new file in a directory.
+    static func inherited(_ directory: String, _ mount: ProtectedMount) -> FileProtectionType {
         for place in [directory, mount.path] {
             if let type = (try? ProtectionAttribute.get(place)).flatMap({ $0 }) { return type }
         }
@@ -109,4 +110,15 @@ func explaining<Value>(_ body: () throws -> Value) throws -> Value {
         info[FileProtectionErrorKey] = type
         throw CocoaError(CocoaError.Code(rawValue: plain.code), userInfo: info)
     }
+}
+
+/// The errno that an error of Foundation contains, at any depth.
+func posixCode(_ error: any Error) -> Int32? {
+    var place: (any Error)? = error
+    while let error = place {
+        let plain = error as NSError
+        if plain.domain == NSPOSIXErrorDomain { return Int32(plain.code) }
+        place = plain.userInfo[NSUnderlyingErrorKey] as? any Error
+    }
+    return nil
 }

@@ -1,6 +1,6 @@
 // FileHandle. Foundation's errors lack the path and the class, so these members add them.
 
-import Glibc
+import CLibrary
 import PlainFoundation
 
 extension FileHandle {
@@ -71,13 +71,6 @@ private func explaining<Value>(_ handle: FileHandle, _ use: FileUse, _ body: () 
         else { throw error }
         throw CocoaError.of(code, use, path, class: type)
     }
-}
-
-/// The errno that an error of Foundation contains.
-private func posixCode(_ error: any Error) -> Int32? {
-    let cause = (error as NSError).userInfo[NSUnderlyingErrorKey] as? any Error ?? error
-    let plain = cause as NSError
-    return plain.domain == NSPOSIXErrorDomain ? Int32(plain.code) : nil
 }
 
 private enum Opened {

@@ -1,8 +1,8 @@
 // FileManager. It reads and sets classes as attributes, and preserves them when it creates, copies, moves and replaces
 // files.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import PlainFoundation
 
 /// The `FileManager` of programs that import this library.
@@ -35,6 +35,10 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     }
 
     /// Sets the class that `.protectionKey` names, then the other attributes.
+    ///
+    /// A file that gets a stronger class is replaced by a version with a new key, so that no older copy of its header
+    /// opens it. If that cannot be done now (the file is open for writing, has several names, or its daemon cannot be
+    /// reached), it gets the class and keeps its key; `protectfs class list` then marks it as exposed.
     ///
     /// - Throws: `CocoaError` 513 if the old or the new class is closed, `FileProtectionError.notProtected` outside a
     ///   protected mount if the policy requires one, and `FileProtectionError.unknownClass` for an unknown value. Then
@@ -138,7 +142,13 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     /// - Throws: Foundation's errors. A move to another mount also throws those of `copyItem(atPath:toPath:)`.
     open override func moveItem(atPath source: String, toPath target: String) throws {
         guard let mount = ProtectedMount.holdingEntry(source), mount != ProtectedMount.holdingEntry(target) else {
-            return try explaining { try super.moveItem(atPath: source, toPath: target) }
+            do { return try explaining { try super.moveItem(atPath: source, toPath: target) } } catch {
+                // A move into a mount is a copy of Foundation's, whose error has the path of the source.
+                guard error.protectedClass == nil, posixCode(error) == EACCES,
+                    LockedPath.type(target, .write) != nil
+                else { throw error }
+                throw CocoaError.of(EACCES, .write, target)
+            }
         }
         let (from, to) = (URL(fileURLWithPath: source), URL(fileURLWithPath: target))
         guard delegate?.fileManager(self, shouldMoveItemAt: from, to: to) ?? true else { return }
@@ -163,6 +173,27 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
     open override func moveItem(at source: URL, to target: URL) throws {
         guard source.isFileURL, target.isFileURL else { return try super.moveItem(at: source, to: target) }
         try moveItem(atPath: source.path, toPath: target.path)
+    }
+
+    /// The standard directories: in the user's domain that of the program's `ProtectedContainer` if it uses one.
+    open override func urls(
+        for directory: FileManager.SearchPathDirectory, in domainMask: FileManager.SearchPathDomainMask
+    ) -> [URL] {
+        guard domainMask.contains(.userDomainMask), let place = ProtectedContainer.current?.place(of: directory) else {
+            return super.urls(for: directory, in: domainMask)
+        }
+        let others = domainMask.subtracting(.userDomainMask)
+        return [place] + (others.isEmpty ? [] : super.urls(for: directory, in: others))
+    }
+
+    /// The directory for temporary files: that of the program's `ProtectedContainer` if it uses one.
+    open override var temporaryDirectory: URL {
+        ProtectedContainer.current?.temporaryDirectory ?? super.temporaryDirectory
+    }
+
+    /// The home directory: the program's `ProtectedContainer` if it uses one.
+    open override var homeDirectoryForCurrentUser: URL {
+        ProtectedContainer.current?.url ?? super.homeDirectoryForCurrentUser
     }
 
     /// Always nil, because there is no iCloud on Linux. Apple's platforms also return nil when no user is signed in.
@@ -190,7 +221,9 @@ open class ProtectedFileManager: Foundation.FileManager, @unchecked Sendable {
         return false
     }
 
+    /// Sets the class of a file, which gets a new key if the class is stronger, or the default of a directory.
     static func set(_ type: FileProtectionType, _ path: String) throws {
+        if Tightening.reencrypt(path, to: type) { return }
         do throws(ProtectionSystemError) {
             do throws(ProtectionSystemError) {
                 try ProtectionAttribute.set(type, path)
@@ -239,6 +272,7 @@ extension FileProtectionType {
     var writingOption: Data.WritingOptions {
         if self == .complete { return .completeFileProtection }
         if self == .completeUnlessOpen { return .completeFileProtectionUnlessOpen }
+        if self == .completeWhenUserInactive { return .completeFileProtectionWhenUserInactive }
         if self == FileProtectionType.none { return .noFileProtection }
         return .completeFileProtectionUntilFirstUserAuthentication
     }

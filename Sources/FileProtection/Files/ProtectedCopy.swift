@@ -1,7 +1,7 @@
 // Copies files within protected mounts. Each copy has its class before its first byte is written.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 
 enum ProtectedCopy {
     /// A source or target of a copy: a name in an open directory, in bytes, and the path for errors and delegates.
@@ -128,7 +128,7 @@ enum ProtectedCopy {
     }
 
     /// The names in a directory, in bytes, because they need not be text.
-    private static func names(in directory: Int32, _ path: String) throws -> [[CChar]] {
+    static func names(in directory: Int32, _ path: String) throws -> [[CChar]] {
         let listed = unsafe openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard listed >= 0, let stream = unsafe fdopendir(listed) else { throw CocoaError.of(errno, .read, path) }
         defer { unsafe closedir(stream) }

@@ -1,12 +1,13 @@
 // Replaces a file safely. The new file gets the old file's class.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import PlainFoundation
 
 extension Foundation.FileManager {
     /// Replaces `item` by `newItem` (`FileManager.replaceItemAt(_:withItemAt:backupItemName:options:)`). The result has
-    /// the class of `item`, or that of `newItem` with `.usingNewMetadataOnly`.
+    /// the class of `item`, or that of `newItem` with `.usingNewMetadataOnly`. A directory has the default of `item`, and
+    /// the files in it keep their classes.
     ///
     /// - Throws: `CocoaError` 513 or 257 if a class that is needed is closed, and 516 if the backup's name is that of a
     ///   directory or of one of the two files. After an error nothing has changed, including an older backup.
@@ -25,10 +26,14 @@ extension Foundation.FileManager {
             let old = ExistingFile(item.path), old.mode & S_IFMT == S_IFREG,
             let new = ExistingFile(newItem.path), new.mode & S_IFMT == S_IFREG
         else {
-            return try Plain.replace(self, item, with: newItem, backup: backupItemName, options: options)
+            guard item.isFileURL, newItem.isFileURL,
+                let whole = WholeReplacement(of: item.path, by: newItem.path, options: options)
+            else { return try Plain.replace(self, item, with: newItem, backup: backupItemName, options: options) }
+            try whole.run(backup: backupItemName)
+            return item
         }
         let keeps = options.contains(.usingNewMetadataOnly)
-        guard let type = keeps ? new.type ?? old.type : old.type else { throw CocoaError(.fileWriteUnknown) }
+        let (type, own) = try Self.classes(old, new, keeps: keeps)
         let backup = try backupItemName.map {
             try Backup(
                 of: item.path, at: item.deletingLastPathComponent().appendingPathComponent($0).path, for: newItem.path)
@@ -36,17 +41,24 @@ extension Foundation.FileManager {
         defer { backup?.end() }
         let mode = (keeps ? new.mode : old.mode) & 0o7777
         do {
-            if ProtectedMount.holding(newItem.path) == mount, new.type == type {
+            if ProtectedMount.holding(newItem.path) == mount, own == type {
+                // Before it has the mode, which may not let it be opened.
+                try Durability.flush(newItem.path)
                 guard unsafe chmod(newItem.path, mode) == 0 else { throw CocoaError.of(errno, .write, item.path) }
-                guard unsafe rename(newItem.path, item.path) == 0 else {
-                    let code = errno
+                do {
+                    guard unsafe rename(newItem.path, item.path) == 0 else {
+                        throw CocoaError.of(errno, .replace, item.path)
+                    }
+                } catch {
                     unsafe chmod(newItem.path, new.mode & 0o7777)
-                    throw CocoaError.of(code, .replace, item.path)
+                    throw error
                 }
+                Durability.flushName(of: item.path)
             } else {
                 // The copy has a new key. If the old key got a new class, an older and weaker header could still open
                 // the content.
                 try ProtectedCopy.replace(item.path, by: newItem.path, mode: mode, class: type)
+                Durability.flushName(of: item.path)
                 unsafe unlink(newItem.path)
             }
         } catch {
@@ -55,6 +67,20 @@ extension Foundation.FileManager {
         }
         if !options.contains(.withoutDeletingBackupItem) { backup?.remove() }
         return item
+    }
+
+    /// The class of the result and that of the new file. An unknown class is not guessed.
+    private static func classes(
+        _ old: ExistingFile, _ new: ExistingFile, keeps: Bool
+    ) throws -> (FileProtectionType, FileProtectionType?) {
+        do throws(ProtectionSystemError) {
+            let own = keeps ? try new.type : try? new.type
+            let type = if keeps, let own { own } else { try old.type }
+            guard let type else { throw ProtectionSystemError(code: EINVAL, call: "getxattr") }
+            return (type, own)
+        } catch {
+            throw error.refusal(.replace, old.path)
+        }
     }
 }
 

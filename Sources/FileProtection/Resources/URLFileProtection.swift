@@ -15,12 +15,48 @@ public struct URLFileProtection: Hashable, RawRepresentable, Sendable {
     public static let complete = URLFileProtection(rawValue: FileProtectionType.complete.rawValue)
     /// The file can be opened while the volume is unlocked. Open files can be used while it is locked.
     public static let completeUnlessOpen = URLFileProtection(rawValue: FileProtectionType.completeUnlessOpen.rawValue)
+    /// The file can be used after the first unlock, and for some time after a lock.
+    public static let completeWhenUserInactive = URLFileProtection(
+        rawValue: FileProtectionType.completeWhenUserInactive.rawValue)
     /// The file can be used after the first unlock.
     public static let completeUntilFirstUserAuthentication = URLFileProtection(
         rawValue: FileProtectionType.completeUntilFirstUserAuthentication.rawValue)
     /// The file can be used in every state, but is encrypted.
     public static let none = URLFileProtection(rawValue: FileProtectionType.none.rawValue)
 }
+
+// On Apple's platforms both types are strings of Objective-C, and programs cast between them.
+
+/// What casts between the name of a class and its Swift type need.
+public protocol BridgedClassName: _ObjectiveCBridgeable, RawRepresentable
+where RawValue == String, _ObjectiveCType == NSString {
+    /// The class for a name.
+    init(rawValue: String)
+}
+
+extension BridgedClassName {
+    /// The name as an object.
+    public func _bridgeToObjectiveC() -> NSString { NSString(string: rawValue) }
+
+    /// The class for a name as an object.
+    public static func _unconditionallyBridgeFromObjectiveC(_ source: NSString?) -> Self {
+        Self(rawValue: String._unconditionallyBridgeFromObjectiveC(source))
+    }
+
+    /// The class for a name as an object.
+    public static func _forceBridgeFromObjectiveC(_ source: NSString, result: inout Self?) {
+        result = _unconditionallyBridgeFromObjectiveC(source)
+    }
+
+    /// The class for a name as an object.
+    public static func _conditionallyBridgeFromObjectiveC(_ source: NSString, result: inout Self?) -> Bool {
+        result = _unconditionallyBridgeFromObjectiveC(source)
+        return true
+    }
+}
+
+extension URLFileProtection: BridgedClassName {}
+extension FileProtectionType: BridgedClassName, @retroactive _ObjectiveCBridgeable {}
 
 extension URLResourceKey {
     /// The key for the class of a file. Its value is a `URLFileProtection`.
@@ -37,6 +73,13 @@ public struct ProtectedResourceValues {
     public var plain: Foundation.URLResourceValues
     /// The class. Nil if the file has none or it was not requested. When setting, nil leaves the class unchanged.
     public var fileProtection: URLFileProtection?
+    /// Whether backups leave the item out: the extended attribute `user.xdg.robots.backup`, with the value `false`. Nil if
+    /// it was not requested. When setting, nil leaves it unchanged.
+    public var isExcludedFromBackup: Bool?
+    /// The room in bytes for what the user asked for. Here it is the room that is free for this user.
+    public internal(set) var volumeAvailableCapacityForImportantUsage: Int64?
+    /// The room in bytes for what the user may want. Here it is the room that is free for this user.
+    public internal(set) var volumeAvailableCapacityForOpportunisticUsage: Int64?
 
     /// Makes an empty set of values.
     public init() { plain = Foundation.URLResourceValues() }
@@ -50,6 +93,9 @@ public struct ProtectedResourceValues {
     public var allValues: [URLResourceKey: Any] {
         var all = plain.allValues
         all[.fileProtectionKey] = fileProtection
+        all[.isExcludedFromBackupKey] = isExcludedFromBackup
+        all[.volumeAvailableCapacityForImportantUsageKey] = volumeAvailableCapacityForImportantUsage
+        all[.volumeAvailableCapacityForOpportunisticUsageKey] = volumeAvailableCapacityForOpportunisticUsage
         return all
     }
 
@@ -78,8 +124,22 @@ extension URL {
     ///
     /// - Throws: Foundation's errors.
     public func resourceValues(forKeys keys: [URLResourceKey]) throws -> ProtectedResourceValues {
-        let type = keys.contains(.fileProtectionKey) ? try fileProtection() : nil
-        return ProtectedResourceValues(try Plain.values(self, Set(keys).subtracting([.fileProtectionKey])), type)
+        let own: Set<URLResourceKey> = [
+            .fileProtectionKey, .isExcludedFromBackupKey, .volumeAvailableCapacityForImportantUsageKey,
+            .volumeAvailableCapacityForOpportunisticUsageKey,
+        ]
+        let wanted = Set(keys)
+        let type = wanted.contains(.fileProtectionKey) ? try fileProtection() : nil
+        var values = ProtectedResourceValues(try Plain.values(self, wanted.subtracting(own)), type)
+        guard isFileURL else { return values }
+        if wanted.contains(.isExcludedFromBackupKey) { values.isExcludedFromBackup = try BackupExclusion.get(path) }
+        if wanted.contains(.volumeAvailableCapacityForImportantUsageKey) {
+            values.volumeAvailableCapacityForImportantUsage = AvailableCapacity.of(path)
+        }
+        if wanted.contains(.volumeAvailableCapacityForOpportunisticUsageKey) {
+            values.volumeAvailableCapacityForOpportunisticUsage = AvailableCapacity.of(path)
+        }
+        return values
     }
 
     /// The values of a set of keys. Swift chooses this method only if the result's type is annotated.
@@ -95,6 +155,7 @@ extension URL {
     /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
     public mutating func setResourceValues(_ values: ProtectedResourceValues) throws {
         if let type = values.fileProtection { try setFileProtection(type) }
+        if let isExcluded = values.isExcludedFromBackup, isFileURL { try BackupExclusion.set(isExcluded, path) }
         try setResourceValues(values.plain)
     }
 
@@ -115,27 +176,57 @@ extension URL {
 }
 
 extension NSURL {
-    /// Sets one value; of `.fileProtectionKey` the class, as a URLFileProtection, a FileProtectionType or a raw value.
+    /// Sets one value; of `.fileProtectionKey` the class, as a URLFileProtection, a FileProtectionType or a raw value; of
+    /// `.isExcludedFromBackupKey` the mark for backups. For both nil changes nothing.
     ///
     /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
     public func setResourceValue(_ value: Any?, forKey key: URLResourceKey) throws {
+        let url = self as URL
+        if key == .isExcludedFromBackupKey, url.isFileURL {
+            if let value { try BackupExclusion.set(value, url.path) }
+            return
+        }
         guard key == .fileProtectionKey, let value else { return try Plain.set(self, value, key) }
-        try (self as URL).setFileProtection(value)
+        try url.setFileProtection(value)
     }
 
-    /// Sets the class, where the values have one, then the others.
+    /// Gives one value (`NSURL.getResourceValue(_:forKey:)`); of `.fileProtectionKey` the name of the class, which casts
+    /// to `URLFileProtection`, `FileProtectionType` and `String`, or nil if the file has no class; of
+    /// `.isExcludedFromBackupKey` a truth value.
+    ///
+    /// - Throws: Foundation's errors.
+    public func getResourceValue(_ value: inout AnyObject?, forKey key: URLResourceKey) throws {
+        let url = self as URL
+        if key == .isExcludedFromBackupKey, url.isFileURL {
+            value = NSNumber(value: try BackupExclusion.get(url.path))
+            return
+        }
+        guard key == .fileProtectionKey else { return try Plain.get(self, &value, key) }
+        value = try url.fileProtection()?._bridgeToObjectiveC()
+    }
+
+    /// Sets the class and the mark for backups, where the values have them, then the others.
     ///
     /// - Throws: as `FileManager.setAttributes(_:ofItemAtPath:)`.
     public func setResourceValues(_ keyedValues: [URLResourceKey: Any]) throws {
-        if let type = keyedValues[.fileProtectionKey] { try (self as URL).setFileProtection(type) }
-        let rest = keyedValues.filter { $0.key != .fileProtectionKey }
+        let url = self as URL
+        if let type = keyedValues[.fileProtectionKey] { try url.setFileProtection(type) }
+        var rest = keyedValues.filter { $0.key != .fileProtectionKey }
+        if url.isFileURL, let mark = rest.removeValue(forKey: .isExcludedFromBackupKey) {
+            try BackupExclusion.set(mark, url.path)
+        }
         if !rest.isEmpty { try Plain.set(self, rest) }
     }
 
-    /// The values of some keys, the class among them.
+    /// The values of some keys, the class and the mark for backups among them.
     public func resourceValues(forKeys keys: [URLResourceKey]) throws -> [URLResourceKey: Any] {
-        var values = try Plain.values(self, keys.filter { $0 != .fileProtectionKey })
-        if keys.contains(.fileProtectionKey) { values[.fileProtectionKey] = try (self as URL).fileProtection() }
+        let url = self as URL
+        let own: [URLResourceKey] = [.fileProtectionKey] + (url.isFileURL ? [.isExcludedFromBackupKey] : [])
+        var values = try Plain.values(self, keys.filter { !own.contains($0) })
+        if keys.contains(.fileProtectionKey) { values[.fileProtectionKey] = try url.fileProtection() }
+        if url.isFileURL, keys.contains(.isExcludedFromBackupKey) {
+            values[.isExcludedFromBackupKey] = try BackupExclusion.get(url.path)
+        }
         return values
     }
 }

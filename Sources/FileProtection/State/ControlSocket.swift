@@ -1,6 +1,6 @@
 // Finds the paths at which a mount's control socket is or will be.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// The paths that docs/control-protocol.md names.
@@ -33,5 +33,15 @@ enum ControlSocket {
         }
         places.sockets = SystemPaths.controlSockets(of: mount).map(\.text)
         return places
+    }
+
+    /// Sends a request to the daemon of the mount at a path, and waits for its answer. Nil if it cannot be reached.
+    static func ask(_ request: [String: String], _ mountPoint: String) -> ControlMessage? {
+        let places = places(mountPoint)
+        guard places.closed == nil else { return nil }
+        for socket in places.sockets {
+            if let answer = ControlConnection.ask(request, socket, owner: places.owner) { return answer }
+        }
+        return nil
     }
 }

@@ -1,7 +1,7 @@
 // Watches directories, which need not exist yet, for entries that appear and vanish.
 
+import CLibrary
 import Dispatch
-import Glibc
 
 /// Watches the nearest existing directories with inotify(7). All methods are called on one queue.
 final class DirectoryWatch {
@@ -23,7 +23,7 @@ final class DirectoryWatch {
         source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: queue)
         let descriptor = descriptor
         source.setEventHandler { [weak self] in self?.read() }
-        source.setCancelHandler { Glibc.close(descriptor) }
+        source.setCancelHandler { CLibrary.close(descriptor) }
         source.resume()
         watch()
     }
@@ -43,7 +43,7 @@ final class DirectoryWatch {
 
     private func read() {
         var part = [UInt8](repeating: 0, count: Self.partSize)
-        while unsafe part.withUnsafeMutableBytes({ unsafe Glibc.read(descriptor, $0.baseAddress, $0.count) }) > 0 {}
+        while unsafe part.withUnsafeMutableBytes({ unsafe CLibrary.read(descriptor, $0.baseAddress, $0.count) }) > 0 {}
         watch()
         changed()
     }

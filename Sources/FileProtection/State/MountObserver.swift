@@ -1,7 +1,7 @@
 // The shared part of all observers of one mount: one connection to its daemon, which is made again after it ends.
 
+import CLibrary
 import Dispatch
-import Glibc
 
 /// Observes one mount. All work except the table of observers happens on one queue of the process. Observers need no
 /// thread of their own and no polling.

@@ -78,10 +78,15 @@ public final class ProtectedData: Sendable {
     /// The protected data of the mount that contains the target of `url`. The target need not exist.
     ///
     /// - Throws: `FileProtectionError.notProtected` if it is outside every protected mount.
-    public init(at url: URL) throws(FileProtectionError) {
+    public convenience init(at url: URL) throws(FileProtectionError) {
         guard url.isFileURL, let mount = ProtectedMount.holding(url.path) else {
             throw .notProtected(url.isFileURL ? url.path : url.absoluteString)
         }
+        self.init(mount)
+    }
+
+    /// The protected data of a mount in the kernel's table, also if its daemon has died.
+    package init(_ mount: ProtectedMount) {
         path = mount.path
         mountPoint = URL(fileURLWithPath: mount.path, isDirectory: true)
         observer = MountObserver.shared(mount.path)

@@ -1,8 +1,8 @@
 // Makes a file that has its class before its first byte, or a directory that has its default from the beginning. Both
 // are made in a staging directory with that default and then renamed.
 
+import CLibrary
 import CLinuxShim
-import Glibc
 import VolumeFormat
 
 /// A staging directory for one write.
@@ -27,7 +27,7 @@ final class Staging {
         guard let parent = ProtectedMount.split(target)?.parent else {
             throw ProtectionSystemError(code: ENOENT, call: "open")
         }
-        directory = unsafe Glibc.open(parent, pfs_O_PATH | O_DIRECTORY | O_CLOEXEC)
+        directory = unsafe CLibrary.open(parent, pfs_O_PATH | O_DIRECTORY | O_CLOEXEC)
         guard directory >= 0 else { throw .last("open") }
         do throws(ProtectionSystemError) {
             (path, descriptor) = try Staging.enter(directory)
@@ -95,7 +95,8 @@ final class Staging {
         }
     }
 
-    private static var name: String { StagingName.of(user: geteuid()) }
+    /// The name of the staging directory, and of a file without a name while it replaces another one.
+    static var name: String { StagingName.of(user: geteuid()) }
 
     /// Opens a directory and refuses a link to one.
     private static func open(_ name: String, in directory: Int32) -> Int32 {
@@ -106,13 +107,27 @@ final class Staging {
         var status = stat()
         guard unsafe fstat(directory, &status) == 0 else { throw .last("fstat") }
         guard ProtectedMount.of(status.st_dev) != nil else { throw .notProtected }
+        var patience = 5000
         while true {
             let isNew = unsafe mkdirat(directory, name, 0o700) == 0
             guard isNew || errno == EEXIST else { throw .last("mkdir") }
             let around = open(name, in: directory)
             guard around >= 0 else {
                 if errno == ENOENT { continue }
-                throw .last("open")
+                let failure = ProtectionSystemError.last("open")
+                guard failure.code == ENOTDIR else { throw failure }
+                switch removeFile(in: directory) {
+                case .other: throw failure
+                // Its write needs it only until the next call of that program.
+                case .inUse: usleep(1000)
+                // The directory's lock is a write's for a moment, or another program's for as long as that likes.
+                case .unknown:
+                    patience -= 1
+                    guard patience > 0 else { throw ProtectionSystemError(code: EBUSY, call: "mkdir") }
+                    usleep(1000)
+                case .removed, .directory: break
+                }
+                continue
             }
             defer { close(around) }
             try check(around, on: status.st_dev)

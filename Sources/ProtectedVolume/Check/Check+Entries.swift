@@ -69,10 +69,14 @@ extension Check {
         if kind.isHidden, !kind.belongs(inRoot: node === volume.root) {
             // It is never moved, because a newer version may need it here.
             found(.reservedName, .note, shown)
+            state.withLock { $0.hasUnknownNames = true }
             return true
         }
         switch kind {
-        case .record, .lostAndFound, .overflow, .unknownReserved: return true
+        case .record, .lostAndFound, .overflow: return true
+        case .unknownReserved:
+            state.withLock { $0.hasUnknownNames = true }
+            return true
         case .keybag:
             if entry != BackingName.keybag { found(.previousKeybag, .note, shown) }
             return true
@@ -122,7 +126,7 @@ extension Check {
             return true
         case .foreign:
             // The file system's own directory, if the volume is the root of a file system.
-            guard node === volume.root, entry.bytes.elementsEqual(ReservedName.storesLostAndFound.utf8) else {
+            guard node === volume.root, entry == BackingName.storesLostAndFound else {
                 return false
             }
             found(.foreign, .note, shown)
@@ -180,13 +184,15 @@ extension Check {
                 moveAway(place.name, directory, paths, settling: 1)
                 return
             }
+            // Each write removes its staging directory or file, and no program writes now. So a killed program has left
+            // this one.
+            if kind == .directory || kind == .file && status.links == 1, id != nil, case .name(let name) = decoded,
+                StagingName.matches(name.span)
+            {
+                found(.staging, .note, paths)
+                if try !holdsNewer(place.name, status, in: directory), tidy(place.name, directory, paths) { return }
+            }
             if kind == .directory {
-                // Each write removes its staging directory, and no program writes now. So a killed program has left
-                // this one.
-                if id != nil, case .name(let name) = decoded, StagingName.matches(name.span) {
-                    found(.staging, .note, paths)
-                    if try !holdsNewer(place.name, status, in: directory), tidy(place.name, directory, paths) { return }
-                }
                 return add(.directory(place, paths, visit, walked: visit.place(of: entry)))
             }
             if kind == .file, status.links > 1 {
@@ -253,8 +259,11 @@ extension Check {
                 paths = above.appending(UnverifiedName.bytes(for: entry, name), entry)
                 foundUnverified(paths)
                 if try isNewer(entry, status, in: directory) { return .stays(paths) }
-                let given = try giveName(to: entry, status, in: directory, id, above, settling: 0)
-                return given.map { .renamed($0.0, $0.1) } ?? .stays(paths)
+                if let given = try giveName(to: entry, status, in: directory, id, above, settling: 0) {
+                    return .renamed(given.0, given.1)
+                }
+                // Else the next check would find what this one has not told.
+                if !repairs || above.keepsEntries { return .stays(paths) }
             }
             // A name that an older record gave it, for example. It can be renamed in a mount, and only there.
             if (try? isNewer(entry, status, in: directory)) == true {

@@ -50,7 +50,7 @@ extension Check {
         } catch {
             found(error, paths)
             guard case .damaged(let damage) = error else { return }
-            return repair(headerOf: node, place, damage, paths)
+            return repair(headerOf: node, place, status, damage, paths)
         }
         do throws(VolumeError) {
             try volume.withContent(node, writable: mends && !paths.isKept) { (content) throws(VolumeError) in
@@ -64,7 +64,7 @@ extension Check {
             switch error {
             case .locked(let protectionClass): skip(protectionClass)
             // The late file is reported itself.
-            case .newer(.late): skip(.complete)
+            case .newer(.late): skip(node.protectionClass ?? .complete)
             case .newer:
                 found(error, paths)
                 outcome.isNewer = true

@@ -88,6 +88,17 @@ extension Check {
         return false
     }
 
+    /// Uses a companion that an interrupted repair has left. Anything else with its name is moved away.
+    private func replace(
+        _ companion: EncodedName.Companion, of paths: ObjectPaths, in directory: BackingDirectory
+    ) throws(Errno) {
+        guard (try? directory.readSymlink(companion.name)) != companion.target else { return }
+        let above = paths.backing.lastIndex(of: UInt8(ascii: "/")).map { Array(paths.backing[...$0]) } ?? []
+        _ = try quarantine.take(companion.name, from: directory, origin: above + companion.name.bytes)
+        try directory.createSymlink(companion.name, target: companion.target)
+        try volume.syncNewLinks(in: directory)
+    }
+
     /// Renames an entry; nil if the name is taken or invalid. The line in the log and a long name's companion come
     /// first.
     private func rename(
@@ -105,7 +116,10 @@ extension Check {
                     do throws(Errno) {
                         try directory.createSymlink(companion.name, target: companion.target)
                         try volume.syncNewLinks(in: directory)
-                    } catch { if error != .EEXIST { throw error } }
+                    } catch {
+                        guard error == .EEXIST else { throw error }
+                        try replace(companion, of: paths, in: directory)
+                    }
                 }
             }
             try volume.below { () throws(Errno) in

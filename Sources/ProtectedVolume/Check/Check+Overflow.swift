@@ -16,15 +16,27 @@ extension Check {
         }
     }
 
+    /// Whether objects of the volume may be where a check does not look: in one of the two lost+found directories, or under a
+    /// reserved name that this version does not know. What they need must not be taken for unused.
+    func mayHaveLeftOut() -> Bool {
+        let root = volume.rootDirectory
+        let isKnown = state.withLock { !$0.hasUnknownNames }
+        if !isKnown || (try? root.status(of: BackingName.lostAndFound)) != nil { return true }
+        do throws(Errno) {
+            // A check of the file system below puts what it finds there.
+            return try !root.openDirectory(BackingName.storesLostAndFound).entries().isEmpty
+        } catch { return error != .ENOENT }
+    }
+
     /// Reports the overflow objects to which nothing refers, and moves them away if the options ask for repair.
     ///
-    /// Only if this run has looked at every object and found all in order: what was not read may refer to any of them. Objects
-    /// that were moved away may, too.
+    /// Only if this run has looked at every object and found all in order: what was not read may refer to any of them.
     func tellOrphanOverflow() {
         let (summary, known) = state.withLock { ($0.summary, $0.overflow) }
+        // Symbolic links and special files have their references in attributes that may not be listed.
+        guard summary.symlinks + summary.others == 0 || volume.rootDirectory.listsAllAttributes else { return }
         guard summary.isComplete, summary.errors == 0, summary.newer == 0, !options.resumes, let known,
-            let directory = try? volume.overflow.directory(),
-            (try? volume.rootDirectory.status(of: BackingName.lostAndFound)) == nil
+            let directory = try? volume.overflow.directory(), !mayHaveLeftOut()
         else { return }
         let above = ObjectPaths().appending(Array(BackingName.overflow.bytes), BackingName.overflow)
         do throws(Errno) {

@@ -31,6 +31,18 @@ extension Check {
         return move(name, directory, paths, settling: errors)
     }
 
+    /// Moves a damaged file away from one of its names. The next name is then looked at as if it were the first, and so moved
+    /// too. If a name was passed over before, nothing is settled, because by that name the file can still be opened.
+    func moveAway(
+        file status: Status, _ place: Place, _ paths: ObjectPaths, settling errors: Int
+    ) throws(VolumeError) {
+        let key = InodeKey(status)
+        let isFirst = status.links == 1 || state.withLock { $0.links[key] } == status.links - 1
+        let directory = try volume.directory(place.parent)
+        guard moveAway(place.name, directory, paths, settling: isFirst ? errors : 0) else { return }
+        state.withLock { $0.links[key] = nil }
+    }
+
     @discardableResult
     private func move(
         _ name: EntryName, _ directory: BackingDirectory, _ paths: ObjectPaths, settling errors: Int = 0,

@@ -11,13 +11,13 @@ extension Check {
     private static var salvageAttribute: [UInt8] { Array("user.salvaged".utf8) }
 
     /// Handles a file whose header is missing or does not verify.
-    func repair(headerOf node: Node, _ place: Place, _ damage: Damage, _ paths: ObjectPaths) {
+    func repair(headerOf node: Node, _ place: Place, _ status: Status, _ damage: Damage, _ paths: ObjectPaths) {
         guard repairs, !paths.isKept else { return }
         do throws(VolumeError) {
             if damage == .missingHeader, try writeHeader(node, place) {
                 return did(Repair(action: .header, path: paths.visible, backingPath: paths.backing), settling: 1)
             }
-            moveAway(place.name, try volume.directory(place.parent), paths, settling: 1)
+            try moveAway(file: status, place, paths, settling: 1)
         } catch {
             if case .locked = error { return }
             found(error, paths)
@@ -55,7 +55,7 @@ extension Check {
             } catch {
                 guard case .damaged = error else { throw error }
                 // Without its key nothing in it can be read.
-                moveAway(place.name, try volume.directory(place.parent), paths, settling: errors)
+                try moveAway(file: status, place, paths, settling: errors)
                 return
             }
             defer { damaged.wipeKeys() }
@@ -64,9 +64,7 @@ extension Check {
             if areUnread, plan.unreadable.isEmpty { return }
             if plan.blocks > 0 { try copy(damaged, plan, node, place, status, paths) }
             // After a read error the original stays, because the disk may read it at another time.
-            if !plan.hasReadErrors {
-                moveAway(place.name, try volume.directory(place.parent), paths, settling: errors)
-            }
+            if !plan.hasReadErrors { try moveAway(file: status, place, paths, settling: errors) }
         } catch {
             switch error {
             case .locked, .store(.EINTR): return
@@ -121,8 +119,7 @@ extension Check {
             try copyAttributes(of: node, to: file, content.fileID, label)
             try volume.below { () throws(Errno) in
                 // An incomplete file gets no set-ID bits.
-                if volume.givesOwnership { try file.setOwner(status.owner, group: status.group) }
-                try file.setMode(status.mode & 0o777)
+                try file.setMode(volume.giveOwner(of: status, to: file) & 0o777)
                 try file.setTimes(accessed: .keep, modified: .set(status.modified))
             }
             try content.synchronize(dataOnly: false)

@@ -42,6 +42,8 @@ package final class Check: Sendable {
         var rebuilt: Set<UInt64> = []
         /// The overflow objects to which something refers; nil if there are too many to remember.
         var overflow: Set<ObjectID>? = []
+        /// Whether there are reserved names that this version does not know, or that have no meaning where they are.
+        var hasUnknownNames = false
         /// Whether a newer version has made the root's record.
         var hasNewerRoot = false
         /// The late files that are not applied, or only in part.
@@ -345,9 +347,12 @@ package final class Check: Sendable {
         tellLateFiles()
         if hasSeenAll { tellOrphanOverflow() }
         var summary = state.withLock { $0.summary }
-        if mends, hasSeenAll, summary.isWhole {
+        if mends, hasSeenAll, summary.isWhole, !volume.late.hasPassedOver, !mayHaveLeftOut() {
             // Every file was opened and received its late records. The remaining records have no file.
-            _ = try volume.late.drop(recordsOf: state.withLock { $0.owed })
+            for number in try volume.late.drop(recordsOf: state.withLock { $0.owed }) {
+                found(.staleLate, .note, ObjectPaths(backing: LateFileName.bytes(of: number)))
+            }
+            summary.notes = state.withLock { $0.summary.notes }
         }
         if mends { try volume.close() }
         guard mends, let states, summary.isWhole else { return summary }

@@ -63,7 +63,7 @@ package struct Finding: Sendable {
         case orphanOverflow = "orphan-overflow"
         /// An object was unfinished at a crash.
         case temporary
-        /// A staging directory of FileProtection, from a program that was killed while it wrote.
+        /// A staging directory or file of FileProtection, from a program that was killed while it wrote.
         case staging
         /// The directory of a record set aside no longer exists.
         case staleAside = "stale-aside"

@@ -24,7 +24,7 @@ final class Quarantine: Sendable {
         self.root = root
     }
 
-    /// Moves the entry `name` here.
+    /// Moves the entry `name` here, as durably as the store's sync at the end of the check is (`Check.settle`).
     ///
     /// - Parameter origin: its backing path, for the log.
     /// - Returns: its new backing path.
@@ -37,12 +37,15 @@ final class Quarantine: Sendable {
                 try write("moved", origin, Self.path(target), to: &here)
                 do throws(Errno) {
                     try directory.rename(name, to: here.directory, target, mode: .noReplace)
-                    here.next &+= 1
-                    return Self.path(target)
                 } catch {
                     guard error == .EEXIST else { throw error }
                     here.next &+= 1
+                    continue
                 }
+                here.next &+= 1
+                try Check.settle(here.directory)
+                try Check.settle(directory)
+                return Self.path(target)
             }
         }
     }

@@ -32,6 +32,8 @@ package final class ContentContext: Sendable {
     let mostSealedHoles: UInt64
     /// The files whose middle waits to be mended.
     package let mending = MendingLog()
+    /// The keys of copies that are being made, and of files that are being opened.
+    let looseKeys = LooseKeys()
 
     let buffers = CipherBufferPool()
     let waitingThreads = WaitingThreads()

@@ -65,7 +65,7 @@ extension FileContent {
             protectionClass: protectionClass, suite: context.geometry.suite, flags: flags, keyGeneration: 0,
             fileID: fileID)
         try context.keys.withState { (keys: borrowing HeldKeys) throws(VolumeError) in
-            guard Access.isAllowed(access, class: protectionClass, state: keys.state) else {
+            guard Access.isAllowed(access, class: protectionClass, state: keys.state(of: protectionClass)) else {
                 throw .locked(protectionClass)
             }
             try wrap(keys, key, into: &header, context.keys.volumeID)

@@ -81,12 +81,15 @@ extension FileContent {
         if block == 0 { state.withLock { $0.durability.pageZeroIsOurs = true } }
     }
 
-    /// Marks the file: makes a page 0 with this mount's epoch durable. This happens at most once per file and mount.
-    /// The caller holds page 0.
+    /// Whether the file is marked. Not known if other machines write: each of them writes page 0 under its own epoch.
+    func isMarked(_ now: FileState) -> Bool { now.durability.isMarked && !context.isShared }
+
+    /// Marks the file: makes a page 0 with this mount's epoch durable. This happens at most once per file and mount,
+    /// unless other machines write. The caller holds page 0.
     func mark(_ access: Operation) throws(VolumeError) {
         let now = snapshot
-        guard !now.durability.isMarked else { return }
-        if !now.durability.pageZeroIsOurs {
+        guard !isMarked(now) else { return }
+        if !now.durability.pageZeroIsOurs || context.isShared {
             try preservingTime { () throws(VolumeError) in try rewriteHeader(access) { (_, _) in } }
         }
         try synchronizeBacking(dataOnly: true)
@@ -101,6 +104,7 @@ extension FileContent {
             // Two syncs at the same time have counted the same pages.
             state.durability.unsyncedPages -= min(state.durability.unsyncedPages, before.durability.unsyncedPages)
             if before.durability.holesMayBeLost { state.durability.holesMayBeLost = false }
+            if before.durability.owesClass { state.durability.owesClass = false }
             if before.durability.pageZeroIsOurs, before.pageZero == .written { state.durability.isMarked = true }
         }
     }

@@ -12,20 +12,23 @@ extension FileContent {
     /// - Parameters:
     ///   - status: of the backing file, which was just opened; nil to ask for it.
     ///   - inheritedClass: the parent's default class. A file without header (rule R0) takes it.
-    /// - Throws: `.locked` if the class is closed; `.damaged` if no crash explains the damage; `.newer`.
+    ///   - staysLoose: whether the content stays among the loose keys of `context`. The caller takes it out.
+    ///   - waits: whether it waits for another machine that changes the file.
+    /// - Throws: `.locked` if the class is closed; `.damaged` if no crash explains the damage; `.newer`;
+    ///   `.heldElsewhere`.
     package static func open(
         in context: ContentContext, backing: BackingFile, _ status: Status? = nil, access: Operation = .open,
-        inheritedClass: ProtectionClass = .volumeDefault
+        inheritedClass: ProtectionClass = .volumeDefault, staysLoose: Bool = false, waits: Bool = true
     ) throws(VolumeError) -> FileContent {
-        try context.locking(backing) { () throws(VolumeError) in
+        try context.locking(backing, waits: waits) { () throws(VolumeError) in
             // Another machine may have changed the file before this one had the lock.
-            try openLocked(in: context, backing, context.isShared ? nil : status, access, inheritedClass)
+            try openLocked(in: context, backing, context.isShared ? nil : status, access, inheritedClass, staysLoose)
         }
     }
 
     private static func openLocked(
         in context: ContentContext, _ backing: BackingFile, _ status: Status?, _ access: Operation,
-        _ inheritedClass: ProtectionClass
+        _ inheritedClass: ProtectionClass, _ staysLoose: Bool
     ) throws(VolumeError) -> FileContent {
         let now: Status
         do throws(Errno) { now = if let status { status } else { try backing.status() } } catch { throw .store(error) }
@@ -39,7 +42,12 @@ extension FileContent {
                 keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
                     header: header, size: 0, pageZero: .written))
-            try content.recover(length: now.size, access, &buffer)
+            context.looseKeys.begin(content)
+            do throws(VolumeError) { try content.recover(length: now.size, access, &buffer) } catch {
+                context.looseKeys.end(content)
+                throw error
+            }
+            if !staysLoose { context.looseKeys.end(content) }
             return content
         }
     }
@@ -68,8 +76,28 @@ extension FileContent {
     static func verifiedHeader(
         in context: ContentContext, backing: BackingFile, isReplaced: Bool = false
     ) throws(VolumeError) -> FileHeader? {
+        do throws(VolumeError) {
+            let found = try verifiedHeaderAtOnce(in: context, backing, isReplaced)
+            if found != nil || !context.isShared { return found }
+        } catch {
+            switch error {
+            case .damaged, .newer: if !context.isShared { throw error }
+            default: throw error
+            }
+        }
+        // What another machine is just writing looks the same.
+        return try context.locking(backing) { () throws(VolumeError) in
+            try verifiedHeaderAtOnce(in: context, backing, isReplaced)
+        }
+    }
+
+    private static func verifiedHeaderAtOnce(
+        in context: ContentContext, _ backing: BackingFile, _ isReplaced: Bool
+    ) throws(VolumeError) -> FileHeader? {
         let status: Status
-        do throws(Errno) { status = try backing.statusWhenOpened() } catch { throw .store(error) }
+        do throws(Errno) {
+            status = try context.isShared ? backing.status() : backing.statusWhenOpened()
+        } catch { throw .store(error) }
         return try context.buffers.withBuffer(pageCount: 2) {
             (buffer: inout CipherBuffer) throws(VolumeError) -> FileHeader? in
             guard let header = try firstPage(in: context, backing, length: status.size, into: &buffer) else {
@@ -79,7 +107,11 @@ extension FileContent {
                 context: context, backing: backing, inode: status.inode, keys: FileKeys(nil, suite: header.suite),
                 state: FileState(
                     header: header, size: 0, pageZero: .written))
-            defer { content.wipeKeys() }
+            context.looseKeys.begin(content)
+            defer {
+                context.looseKeys.end(content)
+                content.wipeKeys()
+            }
             do throws(VolumeError) { _ = try content.verify(.open, &buffer, tail: nil) } catch {
                 guard case .locked = error else { throw error }
                 if try content.isNewer(0, at: 0, &buffer) { throw content.told(.newer(.block)) }
@@ -161,7 +193,8 @@ extension FileContent {
     /// Applies rules R1 to R3. Page 0 is in the buffer already.
     func recover(length: UInt64, _ access: Operation, _ buffer: inout CipherBuffer) throws(VolumeError) {
         let pages = PageGeometry.pages(backingLength: length)
-        guard pages <= PageGeometry.maximumPages else { throw .damaged(.length) }
+        // The length is from before page 0 was read. Another program may have written the file in between.
+        guard (1...PageGeometry.maximumPages).contains(pages) else { throw .damaged(.length) }
         if pages > 1 { try buffer.read(pages - 1..<pages, of: backing, to: 1) }
         let (first, tail) = try verify(access, &buffer, tail: pages > 1 ? pages - 1 : nil)
         var end = End(page: 0, field: first)

@@ -8,23 +8,30 @@ package import VolumeFormat
 
 /// The plaintext that a read has written to the caller's buffer.
 ///
-/// For class A, it delays the lock of the volume until it is destroyed. So reply first, then call `finish()`.
+/// For class A, it delays the lock of the volume until it is destroyed, and for class 7 the end of its time. So reply first,
+/// then call `finish()`.
 package struct ReadResult: ~Copyable {
     /// The position of the bytes in the buffer.
     package let range: Range<Int>
-    private let counted: KeyRing?
+    private let counted: CountedRead?
 
-    init(_ range: Range<Int>, counted: KeyRing?) {
+    init(_ range: Range<Int>, counted: CountedRead?) {
         self.range = range
         self.counted = counted
     }
 
     deinit {
-        counted?.endRead()
+        if let counted { counted.keys.endRead(of: counted.protectionClass) }
     }
 
     /// Ends the read after the reply has been sent.
     package consuming func finish() {}
+}
+
+/// A read that the ring counts.
+struct CountedRead: Sendable {
+    let keys: KeyRing
+    let protectionClass: ProtectionClass
 }
 
 extension FileContent {
@@ -63,7 +70,7 @@ extension FileContent {
                     return now
                 }
                 guard let now else { return nil }
-                let counted: KeyRing?
+                let counted: CountedRead?
                 do throws(VolumeError) {
                     counted = try decrypt(pages, blocks, now, access, into: &buffer)
                 } catch {
@@ -78,11 +85,12 @@ extension FileContent {
         }
     }
 
-    /// The counted section. Returns the ring whose count the result must end.
+    /// The counted section. Returns what the result must end.
     func decrypt(
         _ pages: borrowing CipherBuffer, _ blocks: Range<UInt64>, _ now: FileState, _ access: Operation,
         into buffer: inout MutableSpan<UInt8>
-    ) throws(VolumeError) -> KeyRing? {
+    ) throws(VolumeError) -> CountedRead? {
+        let protectionClass = now.header.protectionClass
         let isCounted = try withKeys(access) { (keys: borrowing HeldKeys) throws(VolumeError) -> Bool in
             var codec = PageCodec(geometry: geometry, keys: fileKeys, header: now.header)
             var target = 0
@@ -92,10 +100,10 @@ extension FileContent {
                 if try accept(content, block: block, in: now) { buffer.zero(target..<target + capacity) }
                 target += capacity
             }
-            guard now.header.protectionClass == .complete else { return false }
-            do throws(KeyError) { try keys.beginRead() } catch { throw VolumeError(error) }
+            guard protectionClass.cutsOffHandles else { return false }
+            do throws(KeyError) { try keys.beginRead(of: protectionClass) } catch { throw VolumeError(error) }
             return true
         }
-        return isCounted ? context.keys : nil
+        return isCounted ? CountedRead(keys: context.keys, protectionClass: protectionClass) : nil
     }
 }

@@ -77,11 +77,9 @@ extension FileContent {
         } else {
             now.recovery.unmended = nil
             // All of it is checked before anything is written, because a newer version may have made a block.
-            for isDry in [true, false] {
-                for block in stride(from: 1, to: last, by: 64) {
-                    _ = try repairMiddle(block..<min(block + 64, last), now, access, isDry: isDry)
-                }
-            }
+            try repairMiddle(below: last, now, access, isDry: true)
+            if context.isShared { now.header = try headerForHoles(below: last, access) }
+            try repairMiddle(below: last, now, access, isDry: false)
         }
         let found: UInt64
         do throws(Errno) { found = try backing.status().size } catch { throw .store(error) }
@@ -103,6 +101,30 @@ extension FileContent {
             state.recovery.isTolerant = waits
         }
         if waits { context.mending.add(mendingKey) }
+    }
+
+    /// Repairs all blocks between the ends, or looks at them. Skips pages without data in the store that can stay so.
+    /// Only a file that other machines write, too, is long here.
+    private func repairMiddle(
+        below last: UInt64, _ now: FileState, _ access: Operation, isDry: Bool
+    ) throws(VolumeError) {
+        let skips = context.isShared && (isDry || now.header.flags.contains(.holes))
+        var block: UInt64 = 1
+        while block < last {
+            if skips { block = nextDataBlock(from: block, below: last) }
+            let end = min(block + 64, last)
+            if block < end { _ = try repairMiddle(block..<end, now, access, isDry: isDry) }
+            block = end
+        }
+    }
+
+    /// The header, with HOLES if the store has lost more pages than can be sealed quickly.
+    private func headerForHoles(below last: UInt64, _ access: Operation) throws(VolumeError) -> FileHeader {
+        if !header.flags.contains(.holes), holes(below: last) > context.mostSealedHoles {
+            try rewriteHeader(access) { (_, header) in header.flags.insert(.holes) }
+            reportEvidence(.madeSparse, page: 1)
+        }
+        return header
     }
 
     /// Rewrites those of `blocks` whose stored form differs from what they read as. Leaves blocks that do not verify

@@ -35,6 +35,7 @@ extension FileContent {
         _ target: SeekTarget, from position: UInt64, access: Operation = .handleSize
     ) throws(VolumeError) -> UInt64 {
         try checkIdentity()
+        try refresh()
         try judge(access)
         let now = snapshot
         guard position < now.size else { throw .refused(.ENXIO) }

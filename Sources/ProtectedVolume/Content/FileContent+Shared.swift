@@ -20,7 +20,8 @@ extension FileContent {
         let hold = ranges.acquire(RangeLock.everything, exclusive: true)
         do throws(VolumeError) {
             let result = try context.locking(backing, exclusive: exclusive) { () throws(VolumeError) in
-                try catchUp()
+                let status = try catchUp()
+                if exclusive { try requireNotReplaced(status) }
                 if exclusive, snapshot.recovery.repair != .none { try mend(.other) }
                 return try body()
             }
@@ -33,12 +34,16 @@ extension FileContent {
     }
 
     /// Reads header and end again if another machine has changed one of them. The caller holds the file in the store.
-    private func catchUp() throws(VolumeError) {
+    /// - Returns: the status of the backing file; nil if nobody else knows the file.
+    private func catchUp() throws(VolumeError) -> Status? {
         let now = snapshot
-        guard now.pageZero != .pending else { return }
-        let length = try store { () throws(Errno) in try backing.status().size }
-        if now.pageZero == .written, length == geometry.backingLength(size: now.size), try hasHeader(now.header) {
-            return
+        guard now.pageZero != .pending else { return nil }
+        let status = try store { () throws(Errno) in try backing.status() }
+        let length = status.size
+        if now.pageZero == .written, length == geometry.backingLength(size: now.size), !now.access.isUnproven,
+            try hasHeader(now.header)
+        {
+            return status
         }
         try context.buffers.withBuffer(pageCount: 2) { (buffer: inout CipherBuffer) throws(VolumeError) in
             guard let header = try Self.firstPage(in: context, backing, length: length, into: &buffer) else {
@@ -52,8 +57,13 @@ extension FileContent {
             do throws(VolumeError) {
                 try recover(length: length, .other, &buffer)
             } catch {
-                // The new class is not proven, so the file keeps the old one.
-                state.withLock { $0.header = now.header }
+                // The new class is not proven, so the file keeps the old one. If it is closed it counts: with the
+                // former header the content would stay open here.
+                if case .locked = error {
+                    state.withLock { $0.access.isUnproven = true }
+                } else {
+                    state.withLock { $0.header = now.header }
+                }
                 fileKeys.wipe()
                 throw error
             }
@@ -62,8 +72,10 @@ extension FileContent {
         let isWhole = now.recovery.repair == .none && now.pageZero == .written
         state.withLock { state in
             if isWhole, !state.recovery.hasEvidence { state.recovery.repair = .none }
+            state.access.isUnproven = false
             state.durability.growth += 1
         }
+        return status
     }
 
     /// Whether rule R5 has nothing to mend: another machine has written the file last, and did not crash. The caller holds all of it.
@@ -73,8 +85,14 @@ extension FileContent {
     func isWhole(_ now: FileState, _ access: Operation) throws(VolumeError) -> Bool {
         guard !now.recovery.hasEvidence, now.pageZero == .written else { return false }
         let last = lastBlock(size: now.size)
-        for block in stride(from: 1, to: last, by: 64) {
-            if try repairMiddle(block..<min(block + 64, last), now, access, isDry: true) { return false }
+        let mayHaveHoles = now.header.flags.contains(.holes)
+        var block: UInt64 = 1
+        while block < last {
+            let data = nextDataBlock(from: block, below: last)
+            guard data == block || mayHaveHoles else { return false }
+            let end = min(data + 64, last)
+            if data < end, try repairMiddle(data..<end, now, access, isDry: true) { return false }
+            block = end
         }
         return true
     }
@@ -160,6 +178,11 @@ extension FileContent {
     }
 }
 
+extension VolumeError {
+    /// Another machine holds the content of the file, and the caller was not to wait for it.
+    static let heldElsewhere = VolumeError.store(.EAGAIN)
+}
+
 extension ContentContext {
     /// How long an operation waits for a machine that holds the lock. A machine that died holds it until the store notices,
     /// which takes GlusterFS 42 s and NFS 90 s.
@@ -175,35 +198,50 @@ extension ContentContext {
     /// - Throws: `.store(.ETIMEDOUT)` if another machine does not release it.
     func lock(_ file: BackingFile, exclusive: Bool) throws(VolumeError) {
         guard isShared else { return }
+        try patiently { () throws(VolumeError) in try lockAtOnce(file, exclusive: exclusive) ? true : nil }
+    }
+
+    /// Takes the store's lock of a file's content unless another machine holds it. Returns whether it has it.
+    func lockAtOnce(_ file: BackingFile, exclusive: Bool) throws(VolumeError) -> Bool {
+        guard isShared else { return true }
+        do throws(Errno) {
+            try file.setLock(exclusive ? .exclusive : .shared, LockRange.content, waits: false)
+        } catch {
+            if error == .EAGAIN || error == .EACCES { return false }
+            throw .store(error)
+        }
+        if cutNeedsSync { file.forgetCached() }
+        return true
+    }
+
+    /// Repeats `attempt` until it has a result. It gives nil while another machine holds the lock that it needs.
+    /// - Throws: `.store(.ETIMEDOUT)` if another machine does not release it.
+    @discardableResult
+    func patiently<Result>(_ attempt: () throws(VolumeError) -> Result?) throws(VolumeError) -> Result {
+        if let result = try attempt() { return result }
         let began = monotonicNanoseconds()
         var pause: UInt32 = 50
-        var isCounted = false
-        defer { if isCounted { storeWaits.subtract(1, ordering: .relaxed) } }
+        storeWaits.add(1, ordering: .relaxed)
+        defer { storeWaits.subtract(1, ordering: .relaxed) }
         while true {
-            do throws(Errno) {
-                try file.setLock(exclusive ? .exclusive : .shared, LockRange.content, waits: false)
-                if cutNeedsSync { file.forgetCached() }
-                return
-            } catch {
-                guard error == .EAGAIN || error == .EACCES else { throw .store(error) }
-            }
-            if !isCounted {
-                isCounted = true
-                storeWaits.add(1, ordering: .relaxed)
-            }
             let waits = storeWaits.load(ordering: .relaxed)
             let limit = waits <= Self.mostPatient ? Self.patience : Self.shortPatience
             guard nanoseconds(from: began, to: monotonicNanoseconds()) < limit else { throw .store(.ETIMEDOUT) }
             sleep(microseconds: pause)
             pause = min(pause * 2, 2000)
+            if let result = try attempt() { return result }
         }
     }
 
     /// Runs `body` while no other machine changes a file, whose handle nobody else uses.
     func locking<Result: ~Copyable>(
-        _ file: BackingFile, exclusive: Bool = false, _ body: () throws(VolumeError) -> Result
+        _ file: BackingFile, exclusive: Bool = false, waits: Bool = true, _ body: () throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
-        try lock(file, exclusive: exclusive)
+        if waits {
+            try lock(file, exclusive: exclusive)
+        } else if try !lockAtOnce(file, exclusive: exclusive) {
+            throw .heldElsewhere
+        }
         do throws(VolumeError) {
             let result = try body()
             unlock(file)

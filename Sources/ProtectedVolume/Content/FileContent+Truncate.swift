@@ -12,7 +12,7 @@ extension FileContent {
         guard size <= geometry.maximumSize else { throw .refused(.EFBIG) }
         try prepareToModify(access)
         let seen = snapshot
-        if size < seen.size, lastBlock(size: size) > 0 || !seen.durability.isMarked { try syncAhead() }
+        if size < seen.size, lastBlock(size: size) > 0 || !isMarked(seen) { try syncAhead() }
         try holding(RangeLock.everything, exclusive: true) { () throws(VolumeError) in
             let now = snapshot
             try judge(access)
@@ -57,7 +57,7 @@ extension FileContent {
             // From now on the file on disk ends in page 0.
             state.withLock { $0.size = size }
             do throws(VolumeError) {
-                if !now.durability.isMarked { try synchronizeBacking(dataOnly: true) }
+                if !isMarked(now) { try synchronizeBacking(dataOnly: true) }
                 try cut(toSize: size)
             } catch {
                 failedEnd()

@@ -73,7 +73,8 @@ package final class FileContent: Sendable {
     /// `KeyRing.withState`.
     func judge(_ keys: borrowing HeldKeys, _ operation: Operation) throws(VolumeError) {
         let (header, owes) = state.withLock { ($0.header, $0.access.owesLateRecords) }
-        guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state) else {
+        guard Access.isAllowed(operation, class: header.protectionClass, state: keys.state(of: header.protectionClass))
+        else {
             throw .locked(header.protectionClass)
         }
         if owes, operation != .replay, operation != .other { throw .damaged(.late) }

@@ -9,8 +9,8 @@ import VolumeFormat
 
 /// The key of one file with a small cache of expanded extent keys.
 ///
-/// Keys are used only under the shared side of the state lock. They are wiped only under its exclusive side, or when no
-/// handle is open. So a wipe never happens during a use.
+/// Keys are used only under the shared side of the state lock. They are wiped only under its exclusive side, or when nothing
+/// uses them any more. So a wipe never happens during a use.
 final class FileKeys: Sendable {
     struct Slot {
         let epoch: UInt32

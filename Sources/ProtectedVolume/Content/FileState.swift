@@ -56,6 +56,8 @@ struct Durability: Sendable {
     var unsyncedPages = UInt64.max / 2
     /// The page 0 with HOLES may not be durable yet. No hole may be punched before it is.
     var holesMayBeLost = false
+    /// The file has no name and was given a class that is not durable yet. It must be durable before it gets a name.
+    var owesClass = false
 }
 
 /// The damage that a crash has left in an open file, and the progress of its repair.
@@ -86,6 +88,8 @@ enum RepairNeed: Sendable {
 struct AccessConditions: Sendable {
     /// The keys were wiped. The file ID is checked before they are unwrapped again.
     var wasWiped = false
+    /// Another machine has changed the header, and its class is closed here, so that nothing proves it. It counts.
+    var isUnproven = false
     /// Late records could not be written to the file. Nothing else is read or written before they are.
     var owesLateRecords = false
 }

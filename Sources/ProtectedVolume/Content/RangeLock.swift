@@ -98,11 +98,11 @@ struct RangeLock: ~Copyable, Sendable {
         return RangeHold(ticket: ticket)
     }
 
-    /// The same for a shared hold. Returns nil at once if it would have to wait and `limit` threads wait already, for
-    /// this file or another.
-    func acquireUnlessBusy(_ pages: Range<UInt64>, limit: Int) -> RangeHold? {
+    /// The same, but returns nil at once if it would have to wait and `limit` threads wait already, for this file or
+    /// another. With a limit of 0 it never waits.
+    func acquireUnlessBusy(_ pages: Range<UInt64>, exclusive: Bool = false, limit: Int) -> RangeHold? {
         let (ticket, gate) = state.withLock { state -> (UInt64, Gate?) in
-            let (ticket, isGranted) = state.add(pages, exclusive: false)
+            let (ticket, isGranted) = state.add(pages, exclusive: exclusive)
             if isGranted { return (ticket, nil) }
             // Counts itself first, so that simultaneous requests for other files see each other.
             guard all.count.add(1, ordering: .relaxed).newValue <= limit else {

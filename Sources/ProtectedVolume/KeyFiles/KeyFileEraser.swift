@@ -129,7 +129,15 @@ extension KeybagFile {
 
     /// At most one byte more than the longest keybag.
     package static func read(_ name: EntryName, in root: BackingDirectory) throws(Errno) -> [UInt8] {
-        guard try root.status(of: name).kind == .regular else { throw .EINVAL }
-        return try bytes(of: root.openFile(name, .readOnly))
+        var found: [UInt8] = []
+        for _ in 0..<10 {
+            guard try root.status(of: name).kind == .regular else { throw .EINVAL }
+            let file = try root.openFile(name, .readOnly)
+            found = try bytes(of: file)
+            // A keybag is overwritten when another one has got its name.
+            let (own, now) = (try file.status(), try root.status(of: name))
+            if own.inode == now.inode, own.device == now.device { break }
+        }
+        return found
     }
 }

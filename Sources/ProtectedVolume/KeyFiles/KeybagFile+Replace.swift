@@ -23,32 +23,38 @@ extension KeybagFile {
     /// The verified keybag keeps a name until the new one is durable. The steps are: write the new bytes durably under a
     /// temporary name, give the verified keybag its second name durably, rename, sync the directory. Only then the old keybag
     /// is overwritten and unlinked. Files under the other two names are destroyed too.
-    /// - Throws: the store's error. The verified keybag is then unchanged.
+    /// - Throws: the store's error; EBUSY if another machine has changed it, or is changing it. The verified keybag is then
+    ///   unchanged.
     /// - Returns: nil, or why the old keybag could not be destroyed. The new one is durable then.
     package static func replace(
         _ old: Verified, with bytes: [UInt8], in root: BackingDirectory
     ) throws(Errno) -> Errno? {
+        var hold = try hold(in: root, waits: true)
+        defer { withExtendedLifetime(hold) {} }
         // Another machine may have changed it. Its change must not be undone.
         if !old.isPrevious, try read(in: root) != old.bytes { throw .EBUSY }
-        try writeTemporary(bytes, in: root)
+        hold.add(try writeTemporary(bytes, in: root))
         // If the rename takes a file's only name, its bytes must not stay in free blocks.
         var replaced = try? root.openFile(current, .readWrite)
         do throws(Errno) {
             if !old.isPrevious, try keep(old.bytes, in: root) == .link { replaced = nil }
             try root.rename(temporary, to: root, current)
         } catch {
-            _ = try? destroy(temporary, isDurable: true, in: root)
             // A network may lose the reply to a rename that was done.
-            if !old.isPrevious, (try? read(in: root)) == old.bytes {
-                try? destroyLeftovers(keeping: old.bytes, in: root)
+            let now = try? read(in: root)
+            if now != bytes {
+                _ = try? destroy(temporary, isDurable: true, in: root)
+                if !old.isPrevious, now == old.bytes {
+                    try? destroyHeldLeftovers(keeping: old.bytes, isDurable: false, in: root)
+                }
+                throw error
             }
-            throw error
         }
         do throws(Errno) { try root.synchronize() } catch {
             takeBack(old, in: root)
             throw error
         }
-        do throws(Errno) { try destroyLeftovers(keeping: bytes, isDurable: true, in: root) } catch { return error }
+        do throws(Errno) { try destroyHeldLeftovers(keeping: bytes, isDurable: true, in: root) } catch { return error }
         if let replaced, (try? replaced.status().links) == 0 { try? overwrite(replaced) }
         return nil
     }
@@ -58,11 +64,19 @@ extension KeybagFile {
     /// A file is unlinked without being overwritten if overwriting could hit another file: if it is not a regular file, has other
     /// names, or reads as `kept`. Between two calls of a change the keybag from before it is a second name of the
     /// current one, and not every store counts names.
-    /// - Parameters:
-    ///   - kept: the current keybag, as it was verified or just made.
-    ///   - isDurable: whether that keybag is known to be durable under its name. If not, the directory is synced first.
-    package static func destroyLeftovers(
-        keeping kept: [UInt8], isDurable: Bool = false, in root: BackingDirectory
+    /// - Parameter kept: the current keybag, as it was verified.
+    /// - Throws: EBUSY if another machine is changing the keybag.
+    package static func destroyLeftovers(keeping kept: [UInt8], in root: BackingDirectory) throws(Errno) {
+        let hold = try hold(in: root, waits: false)
+        defer { withExtendedLifetime(hold) {} }
+        try destroyHeldLeftovers(keeping: kept, isDurable: false, in: root)
+    }
+
+    /// The same for one who holds the keybag.
+    ///
+    /// - Parameter isDurable: whether `kept` is known to be durable under its name. If not, the directory is synced first.
+    private static func destroyHeldLeftovers(
+        keeping kept: [UInt8], isDurable: Bool, in root: BackingDirectory
     ) throws(Errno) {
         var hasRemoved = false
         for name in leftovers where try destroy(name, keeping: kept, isDurable: isDurable, in: root) {

@@ -31,7 +31,7 @@ package enum KeybagFile {
 
     /// Writes the first keybag of a new volume; EEXIST if one exists.
     package static func create(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
-        try writeTemporary(bytes, in: root)
+        _ = try writeTemporary(bytes, in: root)
         try root.rename(temporary, to: root, current, mode: .noReplace)
         try root.synchronize()
     }
@@ -41,21 +41,25 @@ package enum KeybagFile {
         for name in [current, temporary] { try? root.unlink(name) }
     }
 
-    static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) {
+    static func writeTemporary(_ bytes: [UInt8], in root: BackingDirectory) throws(Errno) -> BackingFile {
         // An unfinished keybag of an interrupted change may open the volume too, so it is destroyed.
         _ = try destroy(temporary, in: root)
         do throws(Errno) {
-            try writeFile(bytes, temporary, in: root)
+            return try writeFile(bytes, temporary, in: root)
         } catch {
             _ = try? destroy(temporary, in: root)
             throw error
         }
     }
 
-    static func writeFile(_ bytes: [UInt8], _ name: EntryName, in root: BackingDirectory) throws(Errno) {
+    @discardableResult
+    static func writeFile(
+        _ bytes: [UInt8], _ name: EntryName, in root: BackingDirectory
+    ) throws(Errno) -> BackingFile {
         let file = try root.createFile(name, mode: 0o600)
         // The array owns the bytes for the length of the call.
         try file.write(bytes.span, at: 0)
         try file.synchronize(dataOnly: false)
+        return file
     }
 }

@@ -2,7 +2,7 @@
 // responds.
 
 internal import BackingStore
-internal import Glibc
+internal import CLibrary
 internal import Keybag
 internal import HostSystem
 internal import VolumeFormat
@@ -55,24 +55,31 @@ final class LateLog: Sendable {
     let key: LateKey
     private let root: BackingDirectory
     private let states: StateFileStore?
+    /// Whether other mounts use the store. They take a late file that nobody holds for one whose mount has died.
+    private let isShared: Bool
     private let state: Lock<State>
     private let writing: Lock<Writing>
     private let hasRoom = Condition()
 
     /// An empty log for a new lock.
-    init(key: LateKey, root: BackingDirectory, states: StateFileStore?) {
+    init(key: LateKey, root: BackingDirectory, states: StateFileStore?, isShared: Bool) {
         self.key = key
         self.root = root
         self.states = states
+        self.isShared = isShared
         state = Lock(State(lastMAC: key.firstMAC))
         writing = Lock(Writing())
     }
 
     /// A log found in the store, with the records that verify.
-    init(key: LateKey, root: BackingDirectory, states: StateFileStore?, file: BackingFile, found: LateFileContent) {
+    init(
+        key: LateKey, root: BackingDirectory, states: StateFileStore?, isShared: Bool, file: BackingFile,
+        found: LateFileContent
+    ) {
         self.key = key
         self.root = root
         self.states = states
+        self.isShared = isShared
         var state = State(lastMAC: found.lastMAC)
         state.entries = found.entries
         state.end = found.end
@@ -88,6 +95,8 @@ final class LateLog: Sendable {
     private var name: EntryName { BackingName.known(LateFileName.bytes(of: number)) }
     /// Whether records wait for the store.
     var hasUnwritten: Bool { state.withLock { $0.written < $0.entries.count } }
+    /// Whether a record is for `file`.
+    func hasRecords(of file: ObjectID) -> Bool { state.withLock { $0.entries.contains { $0.header.fileID == file } } }
     /// The number of data records so far.
     var count: Int { state.withLock { $0.entries.count } }
 
@@ -111,7 +120,7 @@ final class LateLog: Sendable {
                 seconds: Int64(time / 1_000_000_000), nanoseconds: UInt32(time % 1_000_000_000))
             let bytes = try record(header, after: state.lastMAC) { (sealed) throws(VolumeError) in
                 do throws(KeyError) {
-                    try keys.sealLate(data, header, number: number, into: &sealed)
+                    try key.seal(data, header, into: &sealed)
                 } catch { throw .store(.ENOMEM) }
             }
             add(header, bytes, to: &state)
@@ -215,6 +224,7 @@ final class LateLog: Sendable {
 
     private func open(_ writing: inout Writing) throws(VolumeError) -> BackingFile {
         if let file = writing.file, writing.hasHeader { return file }
+        if isShared { return try openShared(&writing) }
         if !writing.isListed {
             try list()
             writing.isListed = true
@@ -222,6 +232,8 @@ final class LateLog: Sendable {
         do throws(Errno) {
             let file = if let file = writing.file { file } else { try root.createFile(name, mode: 0o600) }
             writing.file = file
+            // A check leaves it alone while this mount lives. A store without locks has no other mount.
+            try? file.setLock(.exclusive, LockRange.content, waits: false)
             let header = key.header.bytes
             try file.write(header.span, at: 0)
             writing.hasHeader = true
@@ -229,11 +241,77 @@ final class LateLog: Sendable {
         } catch { throw .store(error) }
     }
 
+    /// Makes the file while other mounts may look at it. It has its lock and its header before it has its name, so that
+    /// no mount takes it for one that is left over.
+    private func openShared(_ writing: inout Writing) throws(VolumeError) -> BackingFile {
+        if let file = writing.file {
+            // It has its name. Only the list may have failed.
+            try listAgain(&writing)
+            return file
+        }
+        let temporary = BackingName.temporary()
+        let file: BackingFile
+        do throws(Errno) { file = try root.createFile(temporary, mode: 0o600) } catch { throw .store(error) }
+        do throws(VolumeError) {
+            do throws(Errno) {
+                try file.setLock(.exclusive, LockRange.content, waits: false)
+                let header = key.header.bytes
+                try file.write(header.span, at: 0)
+            } catch { throw .store(error) }
+            if !writing.isListed {
+                try list()
+                writing.isListed = true
+            }
+            do throws(Errno) {
+                try root.rename(temporary, to: root, name, mode: .noReplace)
+            } catch {
+                // A network store may have lost the reply to a rename that it has done.
+                guard let named = try? root.status(of: name), let own = try? file.status(), named.inode == own.inode
+                else { throw .store(error) }
+            }
+        } catch {
+            try? root.unlink(temporary)
+            throw error
+        }
+        writing.file = file
+        try listAgain(&writing)
+        return file
+    }
+
+    /// Lists the lock again if another mount has found no file, and has taken the lock from the list, before the file
+    /// had its name. Afterwards no mount does (`unlist`).
+    private func listAgain(_ writing: inout Writing) throws(VolumeError) {
+        try list()
+        writing.hasHeader = true
+    }
+
+    /// Takes a lock without late file from the state file's list.
+    ///
+    /// - Parameter looking: looks for the file again, with the list's lock. So a mount that is just making the file
+    ///   lists it again afterwards.
+    /// - Returns: false if it has a file by now.
+    static func unlist(
+        _ number: UInt64, _ root: BackingDirectory, _ states: StateFileStore?, looking: Bool
+    ) throws(VolumeError) -> Bool {
+        var isMissing = true
+        try states?.update { (state) throws(VolumeError) in
+            if looking {
+                do throws(Errno) {
+                    _ = try root.status(of: BackingName.known(LateFileName.bytes(of: number)))
+                    isMissing = false
+                    return
+                } catch { if error != .ENOENT { throw .store(error) } }
+            }
+            state?.layout.openLocks.removeAll { $0.number == number }
+        }
+        return isMissing
+    }
+
     private func list() throws(VolumeError) {
         guard let states else { return }
         var hasRoom = true
         try states.update { state in
-            guard state != nil else { return }
+            guard let known = state, !known.layout.openLocks.contains(where: { $0.number == number }) else { return }
             hasRoom = state?.layout.openLocks.count ?? 0 < StateFileLayout.maximumLocks
             guard hasRoom else { return }
             state?.layout.openLocks.append(.init(number: number))

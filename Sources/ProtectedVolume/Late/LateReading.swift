@@ -7,6 +7,8 @@ internal import VolumeFormat
 
 /// What a late file turned out to be.
 enum LateReading: Sendable {
+    /// Another mount of a shared store writes it, or applies it.
+    case inUse
     /// Shorter than a header.
     case empty
     /// This volume did not make the file.
@@ -19,6 +21,14 @@ enum LateReading: Sendable {
     /// Reads the late file of the lock `number`. The class keys must be in memory.
     init(_ number: UInt64, in root: BackingDirectory, _ keys: KeyRing, _ access: FileAccess) throws(Errno) {
         let file = try root.openFile(BackingName.known(LateFileName.bytes(of: number)), access)
+        if access == .readWrite {
+            do throws(Errno) { try file.setLock(.exclusive, LockRange.content, waits: false) } catch {
+                if error == .EAGAIN || error == .EACCES {
+                    self = .inUse
+                    return
+                }
+            }
+        }
         let length = try file.status().size
         guard let header = try LateFileContent.header(of: file), header.number == number else {
             self = length < UInt64(LateFileHeader.length) ? .empty : .refused
@@ -37,5 +47,32 @@ enum LateReading: Sendable {
         }
         let found = try LateFileContent(reading: file, key)
         self = found.isNewer ? .newer : .whole(file, key, found)
+    }
+}
+
+extension LateRecords {
+    /// The number of entries of the root that a mount searches for unknown late files. A check searches all.
+    static let mostEntries = 65536
+
+    /// Numbers of the late files in a volume's root, in ascending order.
+    static func numbers(in root: BackingDirectory, atMost limit: Int = .max) -> [UInt64] {
+        var numbers: [UInt64] = []
+        var seen = 0
+        try? root.forEachEntry { entry in
+            if let number = LateFileName.number(of: entry.name.bytes.span) { numbers.append(number) }
+            seen += 1
+            return seen < limit
+        }
+        return numbers.sorted()
+    }
+}
+
+extension Timestamp {
+    static func < (one: Timestamp, other: Timestamp) -> Bool {
+        (one.seconds, one.nanoseconds) < (other.seconds, other.nanoseconds)
+    }
+
+    init(_ header: LateRecordHeader) {
+        self.init(seconds: header.seconds, nanoseconds: Int64(header.nanoseconds))
     }
 }

@@ -1,33 +1,12 @@
 // The late records of a volume: seals writes that arrive while it is locked, and applies them after an unlock.
 
 internal import BackingStore
-internal import Glibc
+internal import CLibrary
 internal import Keybag
 internal import HostSystem
 internal import SodiumKit
 internal import Synchronization
 internal import VolumeFormat
-
-/// An event of a late file, for the log.
-package enum LateNotice: Sendable, Equatable {
-    /// The late file waits for a writable mount.
-    case waits
-    /// The state file lists the late file, but it is missing. Its records are lost.
-    case missing
-    /// This volume did not make the header or the key, or the file has fewer done records than were counted. None of its
-    /// records are applied.
-    case refused
-    /// The state file does not list the late file. None of its records are applied.
-    case notListed
-    /// The end of the late file does not verify. The records before it are applied.
-    case cutOff
-    /// This number of records was written to their files.
-    case applied(Int)
-    /// A newer version has made the late file or a record in it. It is kept, and class A is closed.
-    case newer
-    /// The records could not be written to their file. The file stays closed until they are.
-    case failed(VolumeError)
-}
 
 /// Owns the log of the current lock. Knows the records that each file still has to receive, from this lock and from earlier
 /// ones.
@@ -49,11 +28,16 @@ final class LateRecords: Sendable {
         var logs: [UInt64: LateLog] = [:]
         /// The highest number of a lock.
         var highest: UInt64 = 0
+        /// The late files that this volume did not make.
+        var refused: Set<UInt64> = []
+        /// The late files that another living mount of a shared store has, or may be making.
+        var passedOver: Set<UInt64> = []
     }
 
     private let root: BackingDirectory
     private let states: StateFileStore?
     private let keys: KeyRing
+    private let isShared: Bool
     private let report: @Sendable (_ number: UInt64, LateNotice) -> Void
     private let state = Lock(State())
     private let applying = Lock(())
@@ -65,14 +49,18 @@ final class LateRecords: Sendable {
     private let owedCount = Atomic<Int>(0)
 
     init(
-        root: BackingDirectory, states: StateFileStore?, keys: KeyRing,
+        root: BackingDirectory, states: StateFileStore?, keys: KeyRing, isShared: Bool,
         report: @escaping @Sendable (_ number: UInt64, LateNotice) -> Void
     ) {
         self.root = root
         self.states = states
         self.keys = keys
+        self.isShared = isShared
         self.report = report
     }
+
+    /// Whether files still have to receive records.
+    var owes: Bool { owedCount.load(ordering: .acquiring) > 0 }
 
     // MARK: while locked
 
@@ -83,7 +71,7 @@ final class LateRecords: Sendable {
         let key = try keys.withState { (held: borrowing HeldKeys) throws(VolumeError) -> LateKey in
             do throws(KeyError) { return try held.makeLateKey(number: number) } catch { throw VolumeError(error) }
         }
-        let log = LateLog(key: key, root: root, states: states)
+        let log = LateLog(key: key, root: root, states: states, isShared: isShared)
         state.withLock { state in
             state.current = log
             state.taken = 0
@@ -94,9 +82,11 @@ final class LateRecords: Sendable {
     /// The log of the current lock; nil while unlocked.
     var current: LateLog? { state.withLock { $0.current } }
 
-    /// Makes every record durable.
-    func synchronize() throws(VolumeError) {
+    /// Makes every record durable, or every one of the late files with records for `file`. What waits for others says nothing
+    /// of this one.
+    func synchronize(recordsOf file: ObjectID? = nil) throws(VolumeError) {
         let logs = state.withLock { state in [state.current].compactMap { $0 } + Array(state.logs.values) }
+            .filter { log in file.map { log.hasRecords(of: $0) } ?? true }
         var failure: VolumeError?
         for log in logs {
             do throws(VolumeError) { try log.synchronize() } catch { failure = error }
@@ -112,6 +102,7 @@ final class LateRecords: Sendable {
         do throws(VolumeError) {
             let listed = try listed()
             for (number, done) in listed { try load(number, done) }
+            try freePlaces(of: listed.count)
             if !hasNewer.load(ordering: .acquiring) { hasLoaded.store(true, ordering: .releasing) }
             for number in Self.numbers(in: root, atMost: Self.mostEntries)
             where !listed.contains(where: { $0.number == number }) {
@@ -122,26 +113,19 @@ final class LateRecords: Sendable {
         }
     }
 
+    /// Takes late files that this volume did not make from the state file's list before it is full of them. They stay in the
+    /// store, and no later mount applies them.
+    private func freePlaces(of count: Int) throws(VolumeError) {
+        let refused = state.withLock { $0.refused }
+        guard count > StateFileLayout.maximumLocks / 2, !refused.isEmpty else { return }
+        try states?.update { $0?.layout.openLocks.removeAll { refused.contains($0.number) } }
+    }
+
     /// Numbers and done records in ascending order, as the state file lists them. Without a state file, all late files in the
     /// root.
     func listed() throws(VolumeError) -> [(number: UInt64, done: UInt32)] {
         if let state = try states?.load() { return state.layout.openLocks.map { ($0.number, $0.done) } }
         return Self.numbers(in: root).map { ($0, 0) }
-    }
-
-    /// The number of entries of the root that a mount searches for unknown late files. A check searches all.
-    private static let mostEntries = 65536
-
-    /// Numbers of the late files in a volume's root, in ascending order.
-    static func numbers(in root: BackingDirectory, atMost limit: Int = .max) -> [UInt64] {
-        var numbers: [UInt64] = []
-        var seen = 0
-        try? root.forEachEntry { entry in
-            if let number = LateFileName.number(of: entry.name.bytes.span) { numbers.append(number) }
-            seen += 1
-            return seen < limit
-        }
-        return numbers.sorted()
     }
 
     private func load(_ number: UInt64, _ done: UInt32) throws(VolumeError) {
@@ -155,7 +139,10 @@ final class LateRecords: Sendable {
         } catch {
             switch error {
             case .ENOENT:
-                try states?.update { $0?.layout.openLocks.removeAll { $0.number == number } }
+                if mayBegin(number) { return passOver(number) }
+                // If another mount is just making it, it is looked at again.
+                if isShared { passOver(number) }
+                guard try LateLog.unlist(number, root, states, looking: isShared) else { return }
                 return report(number, .missing)
             case .EROFS: throw .readOnly
             case .ELOOP, .EISDIR, .ENXIO: return report(number, .refused)
@@ -163,11 +150,15 @@ final class LateRecords: Sendable {
             }
         }
         switch read {
+        case .inUse: return passOver(number)
         // A crash or a full store prevented the header. The file has no record, and none was durable.
         case .empty:
+            if mayBegin(number) { return passOver(number) }
             try LateLog.remove(number, root, states)
             return report(number, .missing)
-        case .refused: return report(number, .refused)
+        case .refused:
+            state.withLock { _ = $0.refused.insert(number) }
+            return report(number, .refused)
         case .newer: return foundNewer(number)
         case .whole: break
         }
@@ -176,12 +167,39 @@ final class LateRecords: Sendable {
         state.withLock { $0.highest = max($0.highest, number) }
         guard found.done >= done else { return report(number, .refused) }
         if found.hasRest { report(number, .cutOff) }
-        let log = LateLog(key: key, root: root, states: states, file: file, found: found)
+        let log = LateLog(
+            key: key, root: root, states: states, isShared: isShared, file: file, found: found)
         guard !found.entries.isEmpty else { return try log.finish() }
         take(found.entries, of: log)
     }
 
-    /// Keeps a late file that a newer version has made, and closes class A.
+    private func passOver(_ number: UInt64) { state.withLock { _ = $0.passedOver.insert(number) } }
+
+    /// Whether another mount of a shared store has, or may be making, late files. They are looked at again at each unlock.
+    var hasPassedOver: Bool { state.withLock { !$0.passedOver.isEmpty } }
+
+    /// Loads the late files that were passed over, if their mounts have ended without using them.
+    private func loadPassedOver() {
+        let numbers = state.withLock { state in
+            defer { state.passedOver = [] }
+            return state.passedOver
+        }
+        guard !numbers.isEmpty else { return }
+        do throws(VolumeError) {
+            for (number, done) in try listed() where numbers.contains(number) { try load(number, done) }
+        } catch {
+            state.withLock { $0.passedOver.formUnion(numbers) }
+            report(0, .failed(error))
+        }
+    }
+
+    /// Whether another mount of a shared store may be making this late file, because its number, which is a time in µs, is less
+    /// than a minute old.
+    private func mayBegin(_ number: UInt64) -> Bool {
+        isShared && number &+ 60_000_000 > WallClock.nanoseconds / 1000
+    }
+
+    /// Keeps a late file that a newer version has made, and closes classes A and 7.
     private func foundNewer(_ number: UInt64) {
         state.withLock { $0.highest = max($0.highest, number) }
         hasNewer.store(true, ordering: .releasing)
@@ -199,9 +217,9 @@ final class LateRecords: Sendable {
         }
     }
 
-    /// Refuses a class A file while a late file is newer, because its records may concern the file.
+    /// Refuses a file of class A or 7 while a late file is newer, because its records may concern the file.
     func requireKnown(for content: FileContent) throws(VolumeError) {
-        if content.protectionClass == .complete, hasNewer.load(ordering: .acquiring) { throw .newer(.late) }
+        if content.protectionClass.cutsOffHandles, hasNewer.load(ordering: .acquiring) { throw .newer(.late) }
     }
 
     private func take(_ entries: [LateEntry], of log: LateLog) {
@@ -219,7 +237,7 @@ final class LateRecords: Sendable {
     /// - Parameter contents: returns the files that are open now. It is called again when more records have arrived.
     func unlock(_ contents: () -> [FileContent]) {
         applying.withLock { _ in
-            load()
+            if isLoaded { loadPassedOver() } else { load() }
             var done: [ObjectID: FileContent] = [:]
             repeat {
                 collect()
@@ -254,24 +272,26 @@ final class LateRecords: Sendable {
 
     /// Whether records wait for a file. Quick when no records wait at all.
     func owes(_ file: ObjectID) -> Bool {
-        owedCount.load(ordering: .acquiring) > 0 && state.withLock { $0.owed[file] != nil }
+        owes && state.withLock { $0.owed[file] != nil }
     }
 
     /// Whether late files have been read. Only then is a late file without waiting records an unknown one.
     var isLoaded: Bool { hasLoaded.load(ordering: .acquiring) }
 
-    /// Whether the late file of this name was read and has waiting records.
+    /// Whether the late file of this name was read and has waiting records, or is another mount's.
     func isOwed(_ name: [UInt8]) -> Bool {
         guard let number = LateFileName.number(of: name.span) else { return false }
-        return state.withLock { $0.logs[number] != nil }
+        return state.withLock { $0.logs[number] != nil || $0.passedOver.contains(number) }
     }
 
     /// Applies a file's late records, durably, before the file is used. If that fails the file stays closed.
     /// - Returns: whether there were any.
     @discardableResult
     func apply(to content: FileContent) throws(VolumeError) -> Bool {
-        let isKnown = hasLoaded.load(ordering: .acquiring) || !content.protectionClass.closesAtLock
+        let isKnown = hasLoaded.load(ordering: .acquiring) || !content.protectionClass.closesAfterLock
         guard !isKnown || owes(content.fileID) || content.owesLateRecords else { return false }
+        // Class 7 may be open while what opens the records is not in memory.
+        guard keys.withState({ $0.hasKey(.completeUnlessOpen) }) else { throw .locked(content.protectionClass) }
         return try applying.withLock { (_) throws(VolumeError) in
             if !isKnown {
                 // The file's late records are not known. They would overwrite a write that came before them.
@@ -379,24 +399,14 @@ final class LateRecords: Sendable {
     /// The files with records that wait for them.
     var owedFiles: Set<ObjectID> { state.withLock { Set($0.owed.keys) } }
 
-    /// Drops the records of files that no longer exist, after a complete check. Returns the number of records.
-    func drop(recordsOf files: Set<ObjectID>) throws(VolumeError) -> Int {
-        try applying.withLock { (_) throws(VolumeError) -> Int in
+    /// Drops the records of files that no longer exist, after a complete check. Returns the numbers of their late files.
+    func drop(recordsOf files: Set<ObjectID>) throws(VolumeError) -> [UInt64] {
+        try applying.withLock { (_) throws(VolumeError) -> [UInt64] in
             // A newer late file may say something of the others.
-            guard !hasNewer.load(ordering: .acquiring) else { return 0 }
+            guard !hasNewer.load(ordering: .acquiring) else { return [] }
             let gone = state.withLock { $0.owed.filter { files.contains($0.key) } }
             try markUsed(recordsOf: Array(gone.keys))
-            return gone.values.reduce(0) { $0 + $1.count }
+            return Set(gone.values.joined().map(\.log.number)).sorted()
         }
-    }
-}
-
-extension Timestamp {
-    fileprivate static func < (one: Timestamp, other: Timestamp) -> Bool {
-        (one.seconds, one.nanoseconds) < (other.seconds, other.nanoseconds)
-    }
-
-    fileprivate init(_ header: LateRecordHeader) {
-        self.init(seconds: header.seconds, nanoseconds: Int64(header.nanoseconds))
     }
 }

@@ -16,6 +16,8 @@ enum BackingName {
     static let temporaryKeybag = known(NameCipher.bytes(of: ReservedName.temporaryPrefix) + Array("keybag".utf8))
     /// The directory for objects that a check has moved out of the way.
     static let lostAndFound = fixed(ReservedName.lostAndFound)
+    /// The file system's own directory for lost objects, if the volume is the root of a file system.
+    static let storesLostAndFound = fixed(ReservedName.storesLostAndFound)
     /// The directory of overflow objects.
     static let overflow = fixed(ReservedName.overflow)
 

@@ -1,7 +1,7 @@
 // Overflow objects: what has no room in its own object of the store, each in a file of the directory `.protectfs.overflow`.
 
 internal import BackingStore
-internal import Glibc
+internal import CLibrary
 internal import HostSystem
 internal import Keybag
 internal import SodiumKit

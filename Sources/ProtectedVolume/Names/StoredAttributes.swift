@@ -95,8 +95,11 @@ struct StoredAttributes {
 
     /// Sets an attribute. The caller keeps others from changing the object's attributes.
     ///
+    /// - Parameter isOver: asked once the change is made: whether the former overflow object now belongs to another object.
     /// - Returns: the overflow object that holds the record now.
-    func set(_ name: [UInt8], to value: Span<UInt8>, mode: AttributeMode) throws(VolumeError) -> ObjectID? {
+    func set(
+        _ name: [UInt8], to value: Span<UInt8>, mode: AttributeMode, isOver: () -> Bool = { false }
+    ) throws(VolumeError) -> ObjectID? {
         let all = try storedNames()
         let old = try single(name, in: all)
         let record = try record(in: all)
@@ -114,21 +117,22 @@ struct StoredAttributes {
             if try put(names.sealValue(value, name: name, of: id), at: single) { return record.overflow }
         }
         let new = try record.setting(name, to: value)
-        let overflow = try store(new)
+        let overflow = try store(new, isOver)
         if let old { try below { () throws(Errno) in try object.removeAttribute(old) } }
         return overflow
     }
 
     /// Removes an attribute; ENODATA if it does not exist.
     ///
+    /// - Parameter isOver: as for `set`.
     /// - Returns: the overflow object that holds the record now.
-    func remove(_ name: [UInt8]) throws(VolumeError) -> ObjectID? {
+    func remove(_ name: [UInt8], isOver: () -> Bool) throws(VolumeError) -> ObjectID? {
         let all = try storedNames()
         let old = try single(name, in: all)
         let record = try record(in: all)
         var overflow = record.overflow
         guard old != nil || record.contains(name) else { throw .store(.ENODATA) }
-        if record.contains(name) { overflow = try store(record.removing(name)) }
+        if record.contains(name) { overflow = try store(record.removing(name), isOver) }
         if let old { try below { () throws(Errno) in try object.removeAttribute(old) } }
         return overflow
     }
@@ -139,13 +143,18 @@ struct StoredAttributes {
     }
 
     /// Writes a record, with the object that held the one before in its `overflow`.
-    private func store(_ record: borrowing AttributeRecord) throws(VolumeError) -> ObjectID? {
+    private func store(_ record: borrowing AttributeRecord, _ isOver: () -> Bool) throws(VolumeError) -> ObjectID? {
         let before = record.overflow
         var after: ObjectID?
         if record.isEmpty {
             try below { () throws(Errno) in try object.removeAttribute(recordName) }
         } else {
             after = try record.withBytes { (bytes) throws(VolumeError) in try write(bytes) }
+        }
+        if isOver() {
+            // The object has no name left, so nothing will read its new record.
+            if let after { overflow.remove(after) }
+            return nil
         }
         if let before { removeOverflow(before) }
         return after

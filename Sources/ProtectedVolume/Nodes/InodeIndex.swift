@@ -17,25 +17,52 @@ struct InodeIndex: Sendable {
     /// Sorted by inode.
     private var names: [Name] = []
     private let root: UInt64
+    /// `Volume.givenNames` before the tree was listed.
+    let givenNames: UInt64
+    /// When that was (`monotonicNanoseconds`).
+    private let made = monotonicNanoseconds()
+    /// How long an index counts for names that another program may have made.
+    private static let lifetime: UInt64 = 10_000_000_000
+    /// Whether no directory was left out that may have names.
+    private(set) var isComplete = true
 
     /// Lists the whole tree below `directory`. A directory that cannot be listed is left out.
-    init(of directory: BackingDirectory, inode: UInt64) {
-        root = inode
+    init(of directory: BackingDirectory, inode: UInt64, givenNames: UInt64) {
+        (root, self.givenNames) = (inode, givenNames)
         collect(directory, inode, depth: 0)
         names.sort { $0.inode < $1.inode }
     }
 
     private mutating func collect(_ directory: BackingDirectory, _ inode: UInt64, depth: Int) {
         var below: [DirectoryEntry] = []
-        try? directory.forEachEntry { entry in
-            guard !ReservedName.kind(of: entry.name.bytes.span).isHidden else { return true }
-            names.append(Name(inode: entry.inode, directory: inode))
-            if entry.kind == .directory || entry.kind == .unknown { below.append(entry) }
-            return true
+        do throws(Errno) {
+            try directory.forEachEntry { entry in
+                guard !ReservedName.kind(of: entry.name.bytes.span).isHidden else { return true }
+                names.append(Name(inode: entry.inode, directory: inode))
+                if entry.kind == .directory || entry.kind == .unknown { below.append(entry) }
+                return true
+            }
+        } catch {
+            note(error)
         }
         guard depth < Self.deepest else { return }
         for entry in below {
-            if let opened = try? directory.openDirectory(entry.name) { collect(opened, entry.inode, depth: depth + 1) }
+            do throws(Errno) {
+                collect(try directory.openDirectory(entry.name), entry.inode, depth: depth + 1)
+            } catch {
+                note(error)
+            }
+        }
+    }
+
+    /// Whether it was made a short time ago.
+    var isNew: Bool { nanoseconds(from: made, to: monotonicNanoseconds()) < Self.lifetime }
+
+    private mutating func note(_ error: Errno) {
+        switch error {
+        // It has gone, or is none.
+        case .ENOENT, .ENOTDIR, .ELOOP: break
+        default: isComplete = false
         }
     }
 

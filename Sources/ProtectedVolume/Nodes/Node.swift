@@ -85,8 +85,8 @@ package final class Node: Sendable {
         ProtectionClass(rawValue: classAndPages.load(ordering: .acquiring) & ~Self.pagesBit)
     }
 
-    /// Handles open on the file.
-    package var openHandles: Int { state.withLock { $0.handles } }
+    /// Handles that programs have open on the file.
+    package var openHandles: Int { state.withLock { $0.handles - $0.ownHandles } }
     /// Handles open for writing.
     package var writableHandles: Int { state.withLock { $0.writableHandles } }
     /// Whether the last name is gone.
@@ -104,6 +104,8 @@ struct NodeState: Sendable {
     /// The content, while a handle is open.
     var content: FileContent?
     var handles = 0
+    /// Those of `handles` that the volume has for a call of its own. They do not keep a key through a lock.
+    var ownHandles = 0
     var writableHandles = 0
     /// The number of times the file was opened for writing.
     var writableOpens = 0
@@ -124,6 +126,12 @@ struct NodeState: Sendable {
     var isUnlinked = false
     /// Another inode, or another node of the same one, has taken its place. An open must look the name up again.
     var isSuperseded = false
+    /// A copy is about to take the inode's place, and holds its stripe until that is decided.
+    var isBeingReplaced = false
+    /// A copy has taken the inode's place. It is superseded then, too.
+    var isReplaced = false
+    /// The number of changes of mode, owner, times, flags and attributes. Not every store's change time tells two of them apart.
+    var metadataChanges: UInt64 = 0
     /// The backing name does not decrypt: status and unlink work, opening does not.
     var isUndecryptable = false
     /// Whether the file may have set-ID bits or capabilities that a write must clear; nil if not known.
@@ -171,4 +179,24 @@ final class UnlinkedInodeHandle: Sendable {
     }
 
     deinit { count.release() }
+}
+
+extension NodeState {
+    /// Counts a handle.
+    mutating func count(writable: Bool, isOwn: Bool = false) {
+        handles += 1
+        if isOwn { ownHandles += 1 }
+        if writable {
+            writableHandles += 1
+            writableOpens += 1
+            lastSeen = nil
+        }
+    }
+
+    /// Takes a handle back.
+    mutating func uncount(writable: Bool, isOwn: Bool = false) {
+        handles -= 1
+        if isOwn { ownHandles -= 1 }
+        if writable { writableHandles -= 1 }
+    }
 }

@@ -1,9 +1,10 @@
 // The nodes that the kernel knows, by number and by backing inode, with their reference counts.
 //
 // Lock order (outermost first), for Nodes and Operations: the inode index → directories' `structure` locks (smaller serial
-// number first) → a file's opening stripe → KeyRing's state lock → NodeTable → Node.state → DirectoryState.contents,
-// DirectoryCache, Volume.opened. Only the first three are held across the backing store's I/O. A thread must not take the
-// KeyRing's state lock while it holds an inner one: the thread that has the exclusive side visits the nodes to wipe keys.
+// number first) → a file's opening stripe → Volume.copies → KeyRing's state lock → NodeTable → Node.state →
+// DirectoryState.contents, DirectoryCache, Volume.opened. Only the first four are held across the backing store's I/O. A thread must not take the
+// KeyRing's state lock while it holds an inner one: the thread that has the exclusive side visits the nodes, and
+// `LooseKeys`, to wipe keys.
 
 internal import BackingStore
 internal import HostSystem
@@ -22,6 +23,8 @@ final class NodeTable: Sendable {
         var byNumber: [UInt64: Slot] = [:]
         var byInode: [InodeKey: UInt64] = [:]
         var nextSerial: UInt64 = 1
+        /// Directories that were removed with the last node in them, that node's first. `change` gives their memory back.
+        var removed: [Node?] = []
 
         /// Whether the node is known. Another node may have its number by now.
         func knows(_ node: Node) -> Bool { byNumber[node.number]?.node === node }
@@ -58,6 +61,23 @@ final class NodeTable: Sendable {
         }
     }
 
+    /// A deeper tree is taken apart one by one. Each directory is held by the one below it, and a stack has an end.
+    private static let deepestAtOnce = 1024
+
+    /// Changes the table, and then gives the memory of removed directories back.
+    private func change<Result>(_ body: (inout Contents) -> Result) -> Result {
+        var removed: [Node?] = []
+        let result = contents.withLock { contents in
+            let result = body(&contents)
+            swap(&removed, &contents.removed)
+            return result
+        }
+        if removed.count > Self.deepestAtOnce {
+            for index in removed.indices { removed[index].take()?.state.withLock { $0.place = nil } }
+        }
+        return result
+    }
+
     /// Gives memory back after most nodes were forgotten: a dictionary keeps its room.
     func shrink() {
         contents.withLock { contents in
@@ -80,7 +100,7 @@ final class NodeTable: Sendable {
     /// A known inode number with another kind is a new object. The old node then belongs only to its open handles.
     func remember(_ status: Status, kind: NodeKind, at place: Place) -> Node {
         let key = InodeKey(status)
-        return contents.withLock { contents in
+        return change { contents in
             if let number = contents.byInode[key], let node = contents.byNumber[number]?.node {
                 if node.kind == kind {
                     contents.add(to: number, lookups: 1)
@@ -187,7 +207,7 @@ final class NodeTable: Sendable {
 
     /// Records that the name at `old` is now at `new`.
     func moved(_ node: Node, from old: Place, to new: Place) {
-        contents.withLock { contents in
+        change { contents in
             let isOnly = node.state.withLock { state in
                 guard state.place == old, state.otherPlaces.isEmpty, old != new else { return false }
                 state.place = new
@@ -206,7 +226,7 @@ final class NodeTable: Sendable {
 
     /// Records that two names have exchanged their objects.
     func exchanged(_ first: Node?, at firstPlace: Place, _ second: Node?, at secondPlace: Place) {
-        contents.withLock { contents in
+        change { contents in
             if let first {
                 add(secondPlace, to: first, in: &contents)
                 remove(firstPlace, from: first, in: &contents)
@@ -221,7 +241,7 @@ final class NodeTable: Sendable {
     /// Records that the name at `place` is gone. If no other name is known, `pin` keeps the node reachable. After the last
     /// name is gone, another object may get the inode number.
     func unlinked(_ node: Node, at place: Place, pin: UnlinkedInodeHandle?, isLast: Bool) {
-        contents.withLock { contents in
+        change { contents in
             if isLast, contents.byInode[node.key] == node.number { contents.byInode[node.key] = nil }
             remove(place, from: node, in: &contents)
             node.state.withLock { state in
@@ -233,7 +253,7 @@ final class NodeTable: Sendable {
 
     /// Forgets a wrong place and returns true. Keeps it and returns false if no other place is known.
     func forgetPlace(_ place: Place, of node: Node) -> Bool {
-        contents.withLock { contents in
+        change { contents in
             let hasOther = node.state.withLock { !$0.otherPlaces.isEmpty }
             if hasOther { remove(place, from: node, in: &contents) }
             return hasOther
@@ -260,28 +280,38 @@ final class NodeTable: Sendable {
     }
 
     func unhold(_ node: Node) {
-        contents.withLock { drop(node, in: &$0, by: 1, lookups: 0) }
+        change { drop(node, in: &$0, by: 1, lookups: 0) }
     }
 
     func forget(_ node: Node, count: UInt64) {
-        contents.withLock { drop(node, in: &$0, by: 0, lookups: count) }
+        change { drop(node, in: &$0, by: 0, lookups: count) }
     }
 
     /// Subtracts from a node's counts. Removes the node when they reach 0, and then its directories in the same way.
     private func drop(_ node: Node, in contents: inout Contents, by holds: Int, lookups: UInt64) {
+        guard removes(node, in: &contents, by: holds, lookups: lookups) else { return }
+        var above = node.state.withLock { $0.allPlaces }
+        while let directory = above.popLast()?.parent {
+            guard removes(directory, in: &contents, by: 1, lookups: 0) else { continue }
+            contents.removed.append(directory)
+            above += directory.state.withLock { $0.allPlaces }
+        }
+    }
+
+    /// Subtracts from a node's counts, and removes the node when they reach 0. Whether it did.
+    private func removes(_ node: Node, in contents: inout Contents, by holds: Int, lookups: UInt64) -> Bool {
         let number = node.number
-        guard var slot = contents.byNumber[number], slot.node === node else { return }
+        guard var slot = contents.byNumber[number], slot.node === node else { return false }
         slot.holds -= min(holds, slot.holds)
         slot.lookups -= min(lookups, slot.lookups)
         guard slot.holds == 0, slot.lookups == 0, slot.node !== root else {
             contents.byNumber[number] = slot
-            return
+            return false
         }
         contents.byNumber[number] = nil
         if node.mayHavePages { withCachedPages.remove(number) }
         if contents.byInode[node.key] == number { contents.byInode[node.key] = nil }
-        // The depth of a path bounds this recursion.
-        for place in node.state.withLock({ $0.allPlaces }) { drop(place.parent, in: &contents, by: 1, lookups: 0) }
+        return true
     }
 
     /// Whether the kernel knows the node, or something holds it.

@@ -1,10 +1,10 @@
-// The nodes of classes A and B that may have pages in the kernel's page cache. A lock visits them all.
+// The nodes of classes A, B and 7 that may have pages in the kernel's page cache. A lock visits them all.
 
 internal import HostSystem
 internal import Synchronization
 internal import VolumeFormat
 
-/// Numbers of nodes of class A or B that may have cached pages. A lock visits only these nodes.
+/// Numbers of nodes of class A, B or 7 that may have cached pages. A lock visits only these nodes.
 ///
 /// A node adds itself as soon as it has such a class and pages. A node that has left these classes stays in the set until the
 /// next visit.
@@ -23,8 +23,8 @@ final class NodesWithCachedPages: Sendable {
 }
 
 extension ProtectionClass {
-    /// Whether a lock takes away the key of the class, at once or after the last handle.
-    var closesAtLock: Bool { self == .complete || self == .completeUnlessOpen }
+    /// Whether a lock takes away the key of the class: at once, after the last handle, or after a time.
+    var closesAfterLock: Bool { self == .complete || self == .completeUnlessOpen || self == .completeWhenUserInactive }
 }
 
 extension Node {
@@ -40,7 +40,9 @@ extension Node {
         let before = classAndPages.load(ordering: .relaxed)
         guard before & Self.pagesBit == 0 else { return }
         let old = classAndPages.bitwiseOr(Self.pagesBit, ordering: .acquiringAndReleasing).oldValue
-        if ProtectionClass(rawValue: old & ~Self.pagesBit)?.closesAtLock ?? true { nodesWithCachedPages.insert(number) }
+        if ProtectionClass(rawValue: old & ~Self.pagesBit)?.closesAfterLock ?? true {
+            nodesWithCachedPages.insert(number)
+        }
     }
 
     /// Notes that all pages have been dropped, and that no open handle could have brought in others.
@@ -70,6 +72,6 @@ extension Node {
             if result.exchanged { break }
             old = result.original
         }
-        if old & Self.pagesBit != 0, protectionClass.closesAtLock { nodesWithCachedPages.insert(number) }
+        if old & Self.pagesBit != 0, protectionClass.closesAfterLock { nodesWithCachedPages.insert(number) }
     }
 }

@@ -51,6 +51,7 @@ extension Volume {
 
     /// The value of an attribute that is not stored encrypted; nil for an encrypted one.
     private func openXattr(_ node: Node, _ name: [UInt8]) throws(VolumeError) -> [UInt8]? {
+        try requireShown(node)
         if let own = OwnAttribute(name) { return try ownValue(own, of: node) }
         guard NameCipher.isACL(name) else { return nil }
         if known(node, \.hasACL) == false { throw .noAttribute }
@@ -87,6 +88,8 @@ extension Volume {
 
     private func reported(_ error: VolumeError, _ node: Node) -> VolumeError {
         switch error {
+        // Its overflow object belongs to the inode that has taken its place.
+        case .damaged where node.state.withLock({ $0.isReplaced }): .stale
         case .damaged(let damage): damaged(damage, node)
         case .newer(let object): newer(object, inode: node.inode)
         default: error
@@ -95,6 +98,7 @@ extension Volume {
 
     /// The names of all attributes. The volume's own attributes come first.
     package func listXattr(_ node: Node) throws(VolumeError) -> [[UInt8]] {
+        try requireShown(node)
         var result: [[UInt8]] = []
         let hasClass = node.kind == .file || node.kind == .directory
         if hasClass, try listsProtection(of: node) { result.append(NameCipher.bytes(of: AttributeName.protection)) }
@@ -146,6 +150,7 @@ extension Volume {
         try requireWritable()
         defer { noteChange(node) }
         if let own = OwnAttribute(name) { return try setOwn(own, of: node, value: value, mode: mode) }
+        try requireCurrent(node)
         if NameCipher.isACL(name) {
             let object = try backing(node)
             let list = value.copiedBytes()
@@ -155,13 +160,16 @@ extension Volume {
                 node.directory?.contents.withLock { $0.hasDefaultACL = nil }
                 node.state.withLock { $0.attributes.changed() }
             }
-            return try below { () throws(Errno) in try object.setAttribute(name, list, mode: mode) }
+            try below { () throws(Errno) in try object.setAttribute(name, list, mode: mode) }
+            return try settleChange(of: node)
         }
         try requirePossible(name)
         let object = try backing(node)
         defer { node.state.withLock { $0.attributes.changed() } }
         let attributes = storedAttributes(object, try durableID(of: node))
-        try changeAttributes(of: node) { () throws(VolumeError) in try attributes.set(name, to: value, mode: mode) }
+        try changeAttributes(of: node) { (isOver) throws(VolumeError) in
+            try attributes.set(name, to: value, mode: mode, isOver: isOver)
+        }
         if name == NameCipher.bytes(of: AttributeName.capability) {
             node.state.withLock { $0.mayHavePrivileges = nil }
         }
@@ -172,11 +180,12 @@ extension Volume {
         try requireWritable()
         defer { noteChange(node) }
         if let own = OwnAttribute(name) { return try removeOwn(own, of: node) }
+        try requireCurrent(node)
         if NameCipher.isACL(name) {
             let object = try backing(node)
             try below { () throws(Errno) in try object.removeAttribute(name) }
             node.directory?.contents.withLock { $0.hasDefaultACL = nil }
-            return
+            return try settleChange(of: node)
         }
         try requirePossible(name)
         if known(node, \.hasEncrypted) == false { throw .noAttribute }
@@ -189,18 +198,20 @@ extension Volume {
         if known(node, \.hasEncrypted) == false { throw .noAttribute }
         guard try !encryptedNames(object, of: node).isEmpty else { throw .noAttribute }
         let attributes = storedAttributes(object, try objectID(of: node))
-        try changeAttributes(of: node) { () throws(VolumeError) in try attributes.remove(name) }
+        try changeAttributes(of: node) { (isOver) throws(VolumeError) in try attributes.remove(name, isOver: isOver) }
     }
 
     // MARK: helpers
 
-    /// Runs `change`, which gives the overflow object that the object has now, while nothing else changes its attributes.
+    /// Runs `change`, which gives the overflow object that the object has now, while nothing else changes its attributes. `change`
+    /// gets the question whether a copy has taken the inode's place; to that one the former overflow object belongs, too.
     private func changeAttributes(
-        of node: Node, _ change: () throws(VolumeError) -> ObjectID?
+        of node: Node, _ change: (_ isOver: () -> Bool) throws(VolumeError) -> ObjectID?
     ) throws(VolumeError) {
         try attributeStripes[Int(node.number % UInt64(attributeStripes.count))].withLock { (_) throws(VolumeError) in
             do throws(VolumeError) {
-                let overflow = try change()
+                let overflow = try change { isReplacedAfterChange(node) }
+                try settleChange(of: node)
                 if node.isUnlinked { removeAtEnd(overflow, of: node) }
             } catch { throw reported(error, node) }
         }

@@ -122,7 +122,8 @@ extension Volume {
 
     /// The attributes of a node. Reads no content.
     package func attributes(of node: Node) throws(VolumeError) -> Attributes {
-        attributes(node, try status(node))
+        try requireShown(node)
+        return attributes(node, try status(node))
     }
 
     func attributes(_ node: Node, _ status: Status) -> Attributes {

@@ -3,12 +3,14 @@
 internal import BackingStore
 internal import Keybag
 internal import HostSystem
+internal import Synchronization
 package import VolumeFormat
 
 /// The volume's own attributes.
 enum OwnAttribute {
     case protection
     case state
+    case inactiveState
     case flags
     /// A reserved name without a value.
     case reserved
@@ -19,6 +21,8 @@ enum OwnAttribute {
             self = .protection
         } else if bytes.equals(AttributeName.state) {
             self = .state
+        } else if bytes.equals(AttributeName.inactiveState) {
+            self = .inactiveState
         } else if bytes.equals(AttributeName.flags) {
             self = .flags
         } else if bytes.hasText(AttributeName.ownPrefix) {
@@ -117,6 +121,9 @@ extension Volume {
         case .state:
             guard node === root else { throw .noAttribute }
             return NameCipher.bytes(of: keys.state.attributeValue)
+        case .inactiveState:
+            guard node === root else { throw .noAttribute }
+            return NameCipher.bytes(of: keys.state(of: .completeWhenUserInactive).attributeValue)
         case .flags:
             guard node.kind == .file else { throw .noAttribute }
             guard let flags = try header(of: node)?.flags else { return [] }
@@ -142,7 +149,6 @@ extension Volume {
         case .inherit:
             guard node.kind == .directory else { throw .invalid }
             return try setDefault(nil, of: node, mode: mode)
-        case .reserved: throw .notSupported
         case .invalid: throw .invalid
         }
         if node.kind == .directory { return try setDefault(wanted, of: node, mode: mode) }
@@ -155,18 +161,23 @@ extension Volume {
         try requireWritable()
         guard let current = try protectionClass(of: node) else { throw .notSupported }
         try keys.withState { (held) throws(VolumeError) in
-            guard ClassChange.isAllowed(from: current, to: wanted, state: held.state) else {
+            guard ClassChange.isAllowed(from: current, to: wanted, states: held.states) else {
                 throw .locked(current.isStronger(than: wanted) ? current : wanted)
             }
         }
         do throws(VolumeError) {
             try withContent(node, writable: true) { (content) throws(VolumeError) in
-                try content.changeClass(to: wanted, explicit: true)
+                let isNameless = node.state.withLock { $0.isUnlinked }
+                try content.changeClass(to: wanted, explicit: true, isNameless: isNameless)
                 node.remember(class: content.protectionClass)
             }
         } catch {
-            // Setting the present class succeeds in every state. EXPLICIT is set if the key is available.
+            // Setting the present class succeeds in every state. EXPLICIT is set if the key is available, as it is while a
+            // file of a class that stays open is open.
             guard case .locked = error, current == wanted else { throw error }
+            _ = try withOpenContent(node) { (content) throws(VolumeError) in
+                if content.protectionClass == wanted { try content.changeClass(to: wanted, explicit: true) }
+            }
         }
     }
 
@@ -201,6 +212,7 @@ extension Volume {
                 }
             } catch {
                 guard case .locked = error else { throw error }
+                _ = try withOpenContent(node) { (content) throws(VolumeError) in try content.removeExplicit() }
             }
         default: throw .notSupported
         }
@@ -219,65 +231,113 @@ extension Volume {
     ///
     /// - Parameters:
     ///   - explicit: marks the class as chosen by someone. False leaves the mark as it is.
-    ///   - progress: gets the number of bytes done. If it returns false, the change ends with EINTR and changes nothing.
+    ///   - progress: is called often. If it returns false, the change ends with EINTR and changes nothing.
     /// - Returns: whether the file has a new inode.
-    /// - Throws: EBUSY while the file is open for writing, EMLINK if it is not empty and has several names.
+    /// - Throws: EBUSY while the file is open for writing, EMLINK if it is not empty and has several names, `.locked` if a lock
+    ///   closes the class of before or the new one.
     @discardableResult
     package func reencrypt(
-        _ node: Node, to wanted: ProtectionClass, explicit: Bool = true, progress: (UInt64) -> Bool = { _ in true }
+        _ node: Node, to wanted: ProtectionClass, explicit: Bool = true,
+        progress: (CopyProgress) -> Bool = { _ in true }
+    ) throws(VolumeError) -> Bool {
+        try keys.storing { () throws(VolumeError) in
+            try reencryptFile(node, to: wanted, explicit: explicit, progress: progress)
+        }
+    }
+
+    /// Gives a file a new key, as `reencrypt` does. Its class stays.
+    @discardableResult
+    package func renewKey(
+        of node: Node, progress: (CopyProgress) -> Bool = { _ in true }
+    ) throws(VolumeError) -> Bool {
+        try keys.storing { () throws(VolumeError) in
+            try reencryptFile(node, to: nil, explicit: false, progress: progress)
+        }
+    }
+
+    private func reencryptFile(
+        _ node: Node, to target: ProtectionClass?, explicit: Bool, progress: (CopyProgress) -> Bool
     ) throws(VolumeError) -> Bool {
         try requireWritable()
         guard node.kind == .file else { throw .notSupported }
-        guard let place = node.state.withLock({ $0.place }) else { throw .stale }
         return try withContent(node, writable: false) { (content) throws(VolumeError) in
+            // Comes first: a class that is set from here on counts as an open for writing, and ends this.
             let (writers, opens) = node.state.withLock { ($0.writableHandles, $0.writableOpens) }
+            let former = content.header
+            let wanted = target ?? former.protectionClass
+            // Only what this call has changed is undone: another program may have tightened the class meanwhile.
+            var isTightened = false
             guard writers == 0 else { throw .refused(.EBUSY) }
-            if try content.renewIfEmpty(class: wanted, explicit: explicit) {
+            if try content.renewIfEmpty(class: target, explicit: explicit) {
                 node.remember(class: content.protectionClass)
                 return false
             }
-            let former = content.header
             try reach(node) { (directory, name, status) throws(VolumeError) in
                 guard status.links == 1 else { throw .refused(.EMLINK) }
                 let temporary = BackingName.temporary()
                 let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
-                    try content.reencrypt(into: made, class: wanted, explicit: explicit) { done in
+                    var moment = try content.reencrypt(into: made, class: wanted, explicit: explicit) { now in
                         // A handle is open for writing, so the copy may be outdated.
-                        progress(done) && node.state.withLock { $0.writableOpens } == opens
+                        progress(now) && node.state.withLock { $0.writableOpens } == opens
                     }
-                    try copyMetadata(from: content.backing, to: made)
                     try below { () throws(Errno) in try made.synchronize(dataOnly: false) }
                     if ClassChange.isTightening(from: former.protectionClass, to: wanted) {
                         // After a power cut before the rename, the file may as well have its class of before.
-                        try content.changeClass(to: wanted, explicit: false, isDurable: false)
+                        isTightened = true
+                        moment = try content.changeClass(to: wanted, copiedAt: moment, made)
                         node.remember(class: wanted)
                     }
-                    // This lock lets no open come between the last test and the rename, or find the old inode after it.
-                    try stripe(node).withLock { (_) throws(VolumeError) in
-                        try below { () throws(Errno) in
-                            // The file may have been written, linked or removed meanwhile, even if no writer has it
-                            // open now.
-                            let now = try directory.status(of: name)
-                            guard node.state.withLock({ $0.writableOpens }) == opens, now.inode == status.inode,
-                                now.links == 1
-                            else { throw .EBUSY }
-                            try directory.rename(temporary, to: directory, name)
+                    // Comes last, so that hardly anything can change afterwards. Stores keep the order of such changes and the rename.
+                    let changes = node.state.withLock { $0.metadataChanges }
+                    let copied = try copyMetadata(from: content.backing, to: made)
+                    // The stripe lets no open come between the last test and the rename, or find the old inode after
+                    // it. It is not kept while another machine holds the file.
+                    try self.content.patiently { () throws(VolumeError) in
+                        try stripe(node).withLock { (_) throws(VolumeError) -> Bool? in
+                            // Comes before the test: a change of metadata after it then learns that it came too late.
+                            node.state.withLock { $0.isBeingReplaced = true }
+                            defer { node.state.withLock { $0.isBeingReplaced = false } }
+                            let isDone = try replacing { () throws(VolumeError) in
+                                try content.replace(unchangedSince: moment) { () throws(VolumeError) in
+                                    // The file may have been written, linked, moved or removed meanwhile, even if no
+                                    // writer has it open now.
+                                    guard let now = try self.status(of: name, in: directory) else { throw .noEntry }
+                                    guard now.inode == status.inode, now.links == 1, now.changed == copied.changed,
+                                        node.state.withLock({
+                                            $0.writableOpens == opens && $0.metadataChanges == changes
+                                        })
+                                    else { throw .refused(.EBUSY) }
+                                } rename: { () throws(VolumeError) in
+                                    defer { givenNames.add(1, ordering: .releasing) }
+                                    try below { () throws(Errno) in
+                                        try directory.rename(temporary, to: directory, name)
+                                    }
+                                }
+                            }
+                            guard isDone else { return nil }
+                            let pin = pins.pin { () throws(Errno) in content.backing }
+                            if let place = node.state.withLock({ $0.place }) {
+                                nodes.unlinked(node, at: place, pin: pin, isLast: true)
+                            }
+                            node.state.withLock { ($0.isSuperseded, $0.isReplaced) = (true, true) }
+                            return true
                         }
-                        let pin = pins.pin { () throws(Errno) in content.backing }
-                        nodes.unlinked(node, at: place, pin: pin, isLast: true)
-                        node.state.withLock { $0.isSuperseded = true }
                     }
                 } catch {
                     try? directory.unlink(temporary)
-                    if content.protectionClass != former.protectionClass {
+                    // Another machine may have changed the class, too.
+                    try? content.refresh(always: true)
+                    let isChosenMeanwhile =
+                        content.header.flags.contains(.explicit) && !former.flags.contains(.explicit)
+                    if isTightened, !isChosenMeanwhile, content.protectionClass == wanted {
                         try? content.changeClass(
                             to: former.protectionClass, explicit: false,
                             clearingExposure: !former.flags.contains(.keyExposed))
                         node.remember(class: content.protectionClass)
                     }
                     let isWritten = node.state.withLock { $0.writableOpens } != opens
-                    throw error == .store(.EBUSY) || error == .refused(.EINTR) && isWritten ? .refused(.EBUSY) : error
+                    throw error == .refused(.EINTR) && isWritten ? .refused(.EBUSY) : error
                 }
                 try? directory.synchronize()
             }
@@ -285,7 +345,8 @@ extension Volume {
         }
     }
 
-    private func copyMetadata(from old: BackingFile, to new: BackingFile) throws(VolumeError) {
+    /// - Returns: the status of `old` before its attributes were read.
+    private func copyMetadata(from old: BackingFile, to new: BackingFile) throws(VolumeError) -> Status {
         try below { () throws(Errno) in
             // Reads them now, because they may have changed while the content was encrypted.
             let status = try old.status()
@@ -298,9 +359,15 @@ extension Volume {
                 }
                 try new.setAttribute(name, try old.attribute(name))
             }
-            if givesOwnership { try new.setOwner(status.owner, group: status.group) }
-            try new.setMode(status.mode & 0o7777)
+            try new.setMode(giveOwner(of: status, to: new))
             try new.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+            // Stores without flags have nothing to copy. An immutable file is not replaced.
+            if let flags = try? old.flags(), let own = try? new.flags(),
+                flags.intersection(.settable) != own.intersection(.settable)
+            {
+                try new.setFlags(flags.intersection(.settable).subtracting(.immutable))
+            }
+            return status
         }
     }
 }

@@ -18,14 +18,16 @@ extension Volume {
         let protectionClass = try classForNewFile(name, encoded.entry, in: parent, directory)
         try requireKey(forNew: protectionClass)
         let bits = self.mode(mode, for: caller, in: parent, directory)
-        let (status, content) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
-            try makeFile(encoded.entry, directory, mode: bits, class: protectionClass, caller: caller)
+        return try keys.storing { () throws(VolumeError) in
+            let (status, content) = try making(encoded, in: parent, directory) { () throws(VolumeError) in
+                try makeFile(encoded.entry, directory, mode: bits, class: protectionClass, caller: caller)
+            }
+            let entry = try entry(status, in: parent, encoded.entry, isNew: true)
+            entry.node.remember(class: content.protectionClass)
+            attachNew(content, to: entry.node, mode: status.mode, in: parent)
+            wipeIfClosed(content)
+            return (Entry(node: entry.node, attributes: attributes(entry.node, status)), content)
         }
-        let entry = try entry(status, in: parent, encoded.entry, isNew: true)
-        entry.node.remember(class: content.protectionClass)
-        attachNew(content, to: entry.node, mode: status.mode, in: parent)
-        wipeIfClosed(content)
-        return (Entry(node: entry.node, attributes: attributes(entry.node, status)), content)
     }
 
     /// Creates a regular file without a name (O_TMPFILE). It has the class of new files in `parent`, and is gone when its last
@@ -38,22 +40,24 @@ extension Volume {
         try requireKey(forNew: protectionClass)
         let directory = try directory(parent)
         let bits = self.mode(mode, for: caller, in: parent, directory)
-        let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
-        let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
-        let (made, seen) = try FileContent.create(new, in: content, backing: file)
-        let status = try own(file, seen, mode: bits, isDirectory: false, caller: caller, in: directory)
-        let node = nodes.rememberNameless(status)
-        node.remember(class: protectionClass)
-        attachNew(made, to: node, mode: status.mode, in: parent)
-        wipeIfClosed(made)
-        return (Entry(node: node, attributes: attributes(node, status)), made)
+        return try keys.storing { () throws(VolumeError) in
+            let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
+            let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
+            let (made, seen) = try FileContent.create(new, in: content, backing: file)
+            let status = try own(file, seen, mode: bits, isDirectory: false, caller: caller, in: directory)
+            let node = nodes.rememberNameless(status)
+            node.remember(class: protectionClass)
+            attachNew(made, to: node, mode: status.mode, in: parent)
+            wipeIfClosed(made)
+            return (Entry(node: node, attributes: attributes(node, status)), made)
+        }
     }
 
     /// If a lock came during the creation, it has not visited this content. No other thread has it open yet.
     private func wipeIfClosed(_ content: FileContent) {
         let protectionClass = content.protectionClass
         let isOpen = keys.withState { held in
-            Access.isAllowed(.handleSize, class: protectionClass, state: held.state)
+            Access.isAllowed(.handleSize, class: protectionClass, state: held.state(of: protectionClass))
         }
         guard !isOpen else { return }
         try? content.flushHeader()
@@ -185,14 +189,29 @@ extension Volume {
         guard node.kind != .directory else { throw .refused(.EPERM) }
         let (directory, encoded) = try prepare(name.span, in: parent)
         defer { noteChange(parent) }
-        if let content = node.state.withLock({ $0.isUnlinked ? $0.content : nil }) {
+        let (content, isSuperseded) = node.state.withLock { ($0.isUnlinked ? $0.content : nil, $0.isSuperseded) }
+        // The kernel looks the name up again, and finds the new copy.
+        if isSuperseded { throw .stale }
+        if let content {
             return try nameFirst(node, content, name, encoded, in: parent, directory)
         }
         // A page 0 that waits is written before the file gets a second name.
         if let content = node.state.withLock({ $0.content }) { try content.flushHeader() }
+        let copies = copies.withReadLock { $0 }
         try making(encoded, in: parent, directory) { () throws(VolumeError) in
-            try reach(node) { (source, sourceName, _) throws(VolumeError) in
-                try below { () throws(Errno) in try source.link(sourceName, to: directory, encoded.entry) }
+            try reach(node) { (source, sourceName, status) throws(VolumeError) in
+                try whileMovingFormer(sourceName, status, in: source) { () throws(VolumeError) in
+                    do throws(VolumeError) {
+                        try changing(since: copies) { () throws(VolumeError) in
+                            try isSame(sourceName, in: source, status)
+                        } _: { () throws(Errno) in
+                            try source.link(sourceName, to: directory, encoded.entry)
+                        }
+                    } catch {
+                        // The kernel looks the name up again.
+                        throw error == .refused(.EAGAIN) ? .stale : error
+                    }
+                }
             }
         }
         let status = try below { () throws(Errno) in try directory.status(of: encoded.entry) }
@@ -211,8 +230,11 @@ extension Volume {
             node.remember(class: wanted)
         }
         try content.flushHeader()
+        try content.settleClass()
         try making(encoded, in: parent, directory) { () throws(VolumeError) in
-            try below { () throws(Errno) in try content.backing.link(to: directory, encoded.entry) }
+            try keys.movingHeaders { () throws(VolumeError) in
+                try below { () throws(Errno) in try content.backing.link(to: directory, encoded.entry) }
+            }
         }
         let status = try below { () throws(Errno) in try content.backing.status() }
         nodes.named(node, at: Place(parent: parent, name: encoded.entry))

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import Synchronization
 internal import VolumeFormat
 
 extension Volume {
@@ -18,8 +19,12 @@ extension Volume {
         guard let inode = NodeNumber.inode(ofLasting: number) else { throw .stale }
         return try inodeIndex.withLock { (index) throws(VolumeError) in
             if let entry = find(number, inode, index) { return entry }
-            // The index was made before this request. It is made anew, by one thread at a time.
-            let made = InodeIndex(of: rootDirectory, inode: root.inode)
+            // A removed object is missed each time it is asked for. Only new names are a reason to list everything again
+            // at once. A program that changes the store itself has to wait for a moment.
+            let names = givenNames.load(ordering: .acquiring)
+            if let index, index.isComplete, index.givenNames == names, index.isNew, !options.isShared { throw .stale }
+            // The index is made anew, by one thread at a time.
+            let made = InodeIndex(of: rootDirectory, inode: root.inode, givenNames: names)
             index = made
             guard let entry = find(number, inode, made) else { throw .stale }
             return entry

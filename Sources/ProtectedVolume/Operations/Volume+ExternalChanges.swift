@@ -53,4 +53,18 @@ extension Volume {
         if InodeKey(again) == node.key { _ = leaveIfChanged(node, again) }
         return again
     }
+
+    /// Finds what another machine has changed in a file that is open here: its class, above all. Waits for that machine,
+    /// so it must not be called with the stripe, on which the opens of other files wait.
+    func refreshOpen(_ node: Node) throws(VolumeError) {
+        guard let content = content(of: node) else { return }
+        defer {
+            // It was closed meanwhile, and its keys were wiped.
+            if self.content(of: node) !== content { content.wipeKeys() }
+        }
+        do throws(VolumeError) { try content.refresh(always: true) } catch {
+            // Else it is opened anew.
+            if self.content(of: node) === content { throw error }
+        }
+    }
 }

@@ -15,6 +15,7 @@ extension Volume {
         guard flags.isSubset(of: .settable) else { throw .notSupported }
         defer { noteChange(node) }
         try withFlags(of: node) { (object) throws(Errno) in try object.setFlags(flags) }
+        try settleChange(of: node)
     }
 
     private func withFlags<Result>(

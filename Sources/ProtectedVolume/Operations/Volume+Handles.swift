@@ -8,6 +8,9 @@ internal import VolumeFormat
 extension Volume {
     /// Opens a regular file's content, or returns the open one. The caller must call `release` for it.
     ///
+    /// An empty file of class completeUnlessOpen can be opened for writing in every state: it holds nothing that the class
+    /// protects. It gets a new key if its own is not in memory.
+    ///
     /// - Parameters:
     ///   - truncate: whether the file is emptied (O_TRUNC).
     ///   - setID: the set-ID bits that emptying it clears.
@@ -26,7 +29,8 @@ extension Volume {
         guard truncate else { return content }
         forgetLastSeen(node)
         do throws(VolumeError) {
-            try content.truncate(to: 0, access: .open)
+            // An empty file may have been opened while its class is closed.
+            try content.truncate(to: 0, access: opensEmpty(content) ? .handleSize : .open)
             try? clearPrivileges(of: node, setID: setID)
             return content
         } catch {
@@ -59,7 +63,9 @@ extension Volume {
     package func content(of node: Node) -> FileContent? { node.state.withLock { $0.content } }
 
     /// Ends one `open` or `create`. After the last one the content is closed and its keys are wiped.
-    package func release(_ node: Node, writable: Bool) {
+    package func release(_ node: Node, writable: Bool) { release(node, writable: writable, isOwn: false) }
+
+    private func release(_ node: Node, writable: Bool, isOwn: Bool) {
         let mayBeChanged = writable || node.state.withLock { $0.writableOpens > 0 }
         defer {
             // Before the node can be forgotten.
@@ -68,19 +74,19 @@ extension Volume {
         }
         stripe(node).withLock { _ in
             let (content, isLast, known) = node.state.withLock { state -> (FileContent?, Bool, LengthAndTime?) in
-                state.handles -= 1
-                if writable { state.writableHandles -= 1 }
+                state.uncount(writable: writable, isOwn: isOwn)
                 let known = state.lastSeen
                 // The following changes are our own.
                 if state.handles == 0 { state.lastSeen = nil }
                 let concernsLooks = state.handles == 0 || writable && state.writableHandles == 0
                 return (concernsLooks ? state.content : nil, state.handles == 0, known)
             }
-            guard let content else { return }
+            guard let content else { return wipeIfUnopened(node) }
             // A failure keeps the epoch open. No caller can receive the error.
             let settled = try? content.settle()
             // A file that was only read since keeps its lastSeen, so the next open detects changes by other programs.
             let looks = known ?? settled ?? lastSeen(of: content)
+            if isLast { settleSize(of: content, node) }
             node.state.withLock { state in
                 if isLast {
                     state.content = nil
@@ -88,7 +94,7 @@ extension Volume {
                 }
                 state.lastSeen = looks
             }
-            guard isLast else { return }
+            guard isLast else { return wipeIfUnopened(node) }
             opened.withLock { $0[node.number] = nil }
             content.wipeKeys()
         }
@@ -102,58 +108,103 @@ extension Volume {
     func withContent<Result>(
         _ node: Node, writable: Bool, _ body: (FileContent) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
-        let content = try retain(node, writable: writable)
-        do throws(VolumeError) {
-            let result = try body(content)
-            release(node, writable: writable)
-            return result
-        } catch {
-            release(node, writable: writable)
-            throw error
-        }
+        let content = try retain(node, writable: writable, isOwn: true)
+        defer { release(node, writable: writable, isOwn: true) }
+        return try body(content)
     }
 
-    private func retain(_ node: Node, writable: Bool) throws(VolumeError) -> FileContent {
+    /// Runs `body` with the content of a file that is open, in every state of the volume.
+    ///
+    /// - Returns: nil if the file is not open, or can only be read.
+    func withOpenContent<Result>(
+        _ node: Node, _ body: (FileContent) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result? {
+        nodes.hold(node)
+        let content = stripe(node).withLock { _ -> FileContent? in
+            guard let content = node.state.withLock({ $0.content }),
+                (try? requireChangeable(content, of: node)) != nil
+            else { return nil }
+            node.state.withLock { $0.count(writable: true, isOwn: true) }
+            return content
+        }
+        guard let content else {
+            nodes.unhold(node)
+            return nil
+        }
+        defer { release(node, writable: true, isOwn: true) }
+        return try body(content)
+    }
+
+    /// - Parameter isOwn: the handle is the volume's own, for one call.
+    private func retain(_ node: Node, writable: Bool, isOwn: Bool = false) throws(VolumeError) -> FileContent {
         guard node.kind == .file else { throw node.kind == .directory ? .refused(.EISDIR) : .notSupported }
         nodes.hold(node)
+        if writable { waitForOtherWriters(of: node) }
         do throws(VolumeError) {
-            return try stripe(node).withLock { (_) throws(VolumeError) -> FileContent in
-                if node.state.withLock({ $0.isSuperseded }) { throw .stale }
-                if let content = node.state.withLock({ $0.content }) {
-                    try judgeOpen(content.protectionClass)
-                    if content.owesLateRecords { try late.apply(to: content) }
-                    if writable { try requireChangeable(content, of: node) }
-                    count(node, writable: writable)
-                    return content
-                }
-                let content = try openContent(node)
-                if writable {
-                    do throws(VolumeError) { try requireChangeable(content, of: node) } catch {
-                        content.wipeKeys()
-                        throw error
-                    }
-                }
-                guard attach(content, to: node, writable: writable) else {
-                    content.wipeKeys()
-                    throw .stale
-                }
+            if options.isShared { try refreshOpen(node) }
+            return try content.patiently { () throws(VolumeError) -> FileContent? in
                 do throws(VolumeError) {
-                    // If a lock came while the file was being opened, it has not visited this content.
-                    try judgeOpen(content.protectionClass)
-                    if options.isReadOnly {
-                        try late.requireKnown(for: content)
-                    } else {
-                        try applyLateRecords(to: content, node)
+                    return try keys.storing { () throws(VolumeError) in
+                        try retainLocked(node, writable: writable, isOwn: isOwn)
                     }
                 } catch {
-                    detach(node, writable: writable)
-                    throw error
+                    guard options.isShared, error == .heldElsewhere else { throw error }
+                    return nil
                 }
-                return content
             }
         } catch {
             nodes.unhold(node)
             throw error
+        }
+    }
+
+    /// `retain` with the node held. A file without a header gets one in memory.
+    ///
+    /// - Throws: `.heldElsewhere` instead of waiting for another machine with the stripe.
+    private func retainLocked(_ node: Node, writable: Bool, isOwn: Bool) throws(VolumeError) -> FileContent {
+        try stripe(node).withLock { (_) throws(VolumeError) -> FileContent in
+            if node.state.withLock({ $0.isSuperseded }) { throw .stale }
+            if let content = node.state.withLock({ $0.content }) {
+                if !writable || !opensEmpty(content) || isOpenForWriting(node) {
+                    try judgeOpen(content.protectionClass)
+                }
+                if content.owesLateRecords { try late.apply(to: content) }
+                if writable { try requireChangeable(content, of: node) }
+                node.state.withLock { $0.count(writable: writable, isOwn: isOwn) }
+                do throws(VolumeError) { try requireKept(content) } catch {
+                    node.state.withLock { $0.uncount(writable: writable, isOwn: isOwn) }
+                    throw error
+                }
+                return content
+            }
+            let (content, isRenewed) = try openContent(node, writable: writable)
+            do throws(VolumeError) {
+                // It stays loose until the node has it, and no longer: a lock wipes it by other rules then.
+                defer { self.content.looseKeys.end(content) }
+                if writable { try requireChangeable(content, of: node) }
+                guard attach(content, to: node, writable: writable, isOwn: isOwn) else { throw .stale }
+            } catch {
+                content.wipeKeys()
+                throw error
+            }
+            do throws(VolumeError) {
+                if isRenewed {
+                    // With late records the file is not empty. They cannot be applied while the class is closed.
+                    if late.mayOwe(content.fileID) { throw .locked(content.protectionClass) }
+                    return content
+                }
+                // If a lock came while the file was being opened, it has not visited this content.
+                try judgeOpen(content.protectionClass)
+                if options.isReadOnly {
+                    try late.requireKnown(for: content)
+                } else {
+                    try applyLateRecords(to: content, node)
+                }
+            } catch {
+                detach(node, writable: writable, isOwn: isOwn)
+                throw error
+            }
+            return content
         }
     }
 
@@ -164,30 +215,49 @@ extension Volume {
         try content.requireChangeable()
     }
 
-    private func judgeOpen(_ protectionClass: ProtectionClass) throws(VolumeError) {
+    func judgeOpen(_ protectionClass: ProtectionClass) throws(VolumeError) {
         try keys.withState { (held) throws(VolumeError) in
-            guard Access.isAllowed(.open, class: protectionClass, state: held.state) else {
+            guard Access.isAllowed(.open, class: protectionClass, state: held.state(of: protectionClass)) else {
                 throw .locked(protectionClass)
             }
         }
     }
 
-    private func openContent(_ node: Node) throws(VolumeError) -> FileContent {
+    /// Opens the content of a file that is not open. It stays among the loose keys.
+    ///
+    /// - Returns: also whether the file was empty and closed, and has got a new key.
+    private func openContent(
+        _ node: Node, writable: Bool
+    ) throws(VolumeError) -> (content: FileContent, isRenewed: Bool) {
         if node.state.withLock({ $0.isUndecryptable }) { throw damaged(.name, node) }
         let (backing, isReadOnly) = try openBackingAsPossible(node)
         node.state.withLock { $0.isReadOnlyBelow = isReadOnly }
         let parent = node.state.withLock { $0.place?.parent }
         let inherited = try parent.map { (parent) throws(VolumeError) in try classWithoutHeader(in: parent) }
         let status = try below { () throws(Errno) in try backing.statusWhenOpened() }
-        let opened = try FileContent.open(
-            in: content, backing: backing, status, inheritedClass: inherited ?? options.defaultClass)
+        var isRenewed = false
+        let opened: FileContent
+        do throws(VolumeError) {
+            opened = try FileContent.open(
+                in: content, backing: backing, status, inheritedClass: inherited ?? options.defaultClass,
+                staysLoose: true, waits: false)
+        } catch {
+            guard writable, !isReadOnly, case .locked = error,
+                let empty = try openEmpty(node, backing, status)
+            else { throw error }
+            opened = empty
+            isRenewed = true
+        }
         // Comes first, so that a node made after another file's has the true size. The kernel looks a name up again
         // only once.
         compareSize(of: opened, node, backingLength: status.size)
         opened.noteAccessTime(status)
-        try checkIdentity(opened.fileID, of: node)
+        do throws(VolumeError) { try checkIdentity(opened.fileID, of: node) } catch {
+            content.looseKeys.end(opened)
+            throw error
+        }
         node.remember(class: opened.protectionClass)
-        return opened
+        return (opened, isRenewed)
     }
 
     /// A changed file ID under the same inode number means another file.
@@ -274,11 +344,11 @@ extension Volume {
     }
 
     /// Makes `content` the node's; false if the node was abandoned meanwhile.
-    private func attach(_ content: FileContent, to node: Node, writable: Bool) -> Bool {
+    private func attach(_ content: FileContent, to node: Node, writable: Bool, isOwn: Bool = false) -> Bool {
         let isTaken = node.state.withLock { state in
             guard !state.isSuperseded else { return false }
             state.content = content
-            state.count(writable: writable)
+            state.count(writable: writable, isOwn: isOwn)
             return true
         }
         guard isTaken else { return false }
@@ -287,14 +357,9 @@ extension Volume {
         return true
     }
 
-    private func count(_ node: Node, writable: Bool) {
-        node.state.withLock { $0.count(writable: writable) }
-    }
-
-    private func detach(_ node: Node, writable: Bool) {
+    private func detach(_ node: Node, writable: Bool, isOwn: Bool) {
         let content = node.state.withLock { state -> FileContent? in
-            state.handles -= 1
-            if writable { state.writableHandles -= 1 }
+            state.uncount(writable: writable, isOwn: isOwn)
             let content = state.content
             state.content = nil
             return content
@@ -333,16 +398,5 @@ extension Volume {
         node.directory?.setNeedsSync()
         try synchronize(node, dataOnly: false)
         try synchronizeRecords(node)
-    }
-}
-
-extension NodeState {
-    fileprivate mutating func count(writable: Bool) {
-        handles += 1
-        if writable {
-            writableHandles += 1
-            writableOpens += 1
-            lastSeen = nil
-        }
     }
 }

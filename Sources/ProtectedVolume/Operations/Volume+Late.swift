@@ -40,7 +40,8 @@ extension Volume {
     /// Waits until a file's late records are in the file or durable. fsync(2) needs this.
     func synchronizeLateRecords(of content: FileContent?) throws(VolumeError) {
         if let content, content.owesLateRecords, keys.state == .unlocked { try late.apply(to: content) }
-        try late.synchronize()
+        guard let content else { return }
+        try late.synchronize(recordsOf: content.fileID)
     }
 
     /// The late files that a new state file lists: all of them, because it is not known which were used.
@@ -56,8 +57,10 @@ extension Volume {
 
     /// Installs keys. Open files get their late records before anything else is allowed, other files before they are
     /// opened.
-    package func unlock(with given: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome {
-        try keys.unlock(with: given) { takeLateRecords() }
+    package func unlock(
+        with given: consuming VolumeKeys, onlyIfUnlocked: Bool = false
+    ) throws(KeyError) -> UnlockOutcome {
+        try keys.unlock(with: given, onlyIfUnlocked: onlyIfUnlocked) { takeLateRecords() }
     }
 
     /// Runs with the keys in memory, before the classes are open.
@@ -72,5 +75,15 @@ extension Volume {
                     .compactMap { content(of: $0) }
             }
         }
+    }
+}
+
+extension LateRecords {
+    /// Whether records may wait for a file that is opened while its class is closed. Those of earlier mounts are read at the
+    /// first unlock; before it, any late file counts.
+    func mayOwe(_ file: ObjectID) -> Bool {
+        if owes(file) { return true }
+        if !isLoaded, (try? listed())?.isEmpty != true { return true }
+        return current?.take(from: 0).contains { $0.header.fileID == file } ?? false
     }
 }

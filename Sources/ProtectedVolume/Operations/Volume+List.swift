@@ -4,6 +4,17 @@ internal import BackingStore
 internal import HostSystem
 internal import VolumeFormat
 
+/// The entries of a listing that come with their node and attributes.
+package enum ListedAttributes: Sendable {
+    /// None.
+    case none
+    /// Directories and symbolic links, and what cannot be told from one. Also names that do not tell their entry, because to
+    /// look one up later takes a listing.
+    case ofDirectoriesAndLinks
+    /// All.
+    case all
+}
+
 /// One entry of a listing.
 package struct ListedEntry: Sendable {
     /// Its name as programs see it.
@@ -14,7 +25,7 @@ package struct ListedEntry: Sendable {
     package let kind: NodeKind?
     /// The position from which a later call continues after this entry.
     package let next: UInt64
-    /// With `plus`, node and attributes, with one lookup counted. Nil for `.` and `..`, and if they cannot be read.
+    /// Node and attributes if they were wanted, with one lookup counted. Nil for `.` and `..`, and if they cannot be read.
     package let entry: Entry?
 
     fileprivate static func dot(_ name: String, _ inode: UInt64, _ next: UInt64) -> ListedEntry {
@@ -32,13 +43,14 @@ extension Volume {
     /// kernel keeps listings, and looks for a position that a program returns to among those that it has seen. It may have seen
     /// that of a hidden entry in front of a name that was removed since.
     /// - Parameters:
-    ///   - plus: whether to return nodes and attributes.
+    ///   - attributes: the entries whose nodes and attributes are returned.
     ///   - body: returns false if the entry did not fit. The entry is then not consumed, and its lookup is taken back.
     package func list(
-        _ node: Node, from cookie: UInt64, plus: Bool, _ body: (ListedEntry) -> Bool
+        _ node: Node, from cookie: UInt64, attributes: ListedAttributes, _ body: (ListedEntry) -> Bool
     ) throws(VolumeError) {
         let directory = try directory(node)
         let id = try directoryID(node)
+        let attributes = maySearch(directory) ? attributes : .none
         var failure: VolumeError?
         func pass(_ held: HeldEntry) -> Bool {
             switch held.object {
@@ -48,7 +60,7 @@ extension Volume {
                 return body(.dot("..", parent.inode, held.next))
             case .entry(let found):
                 do throws(VolumeError) {
-                    return try hand(found, held, of: node, directory, plus, to: body)
+                    return try hand(found, held, of: node, directory, attributes, to: body)
                 } catch {
                     failure = error
                     return false
@@ -99,6 +111,12 @@ extension Volume {
         return true
     }
 
+    /// Whether the status of an entry can be read without raising the directory's mode for a moment.
+    private func maySearch(_ directory: BackingDirectory) -> Bool {
+        guard !givesOwnership, let mode = try? directory.status().mode else { return true }
+        return mode & 0o100 != 0
+    }
+
     /// Moves the access time of a directory that was listed, if the mount's options say so.
     private func noteAccess(to directory: BackingDirectory) {
         guard !options.isReadOnly else { return }
@@ -121,23 +139,34 @@ extension Volume {
 
     /// Passes one entry on; true if the listing continues.
     private func hand(
-        _ found: DirectoryEntry, _ held: HeldEntry, of parent: Node, _ directory: BackingDirectory, _ plus: Bool,
-        to body: (ListedEntry) -> Bool
+        _ found: DirectoryEntry, _ held: HeldEntry, of parent: Node, _ directory: BackingDirectory,
+        _ attributes: ListedAttributes, to body: (ListedEntry) -> Bool
     ) throws(VolumeError) -> Bool {
         if held.isUndecryptable { tellUndecryptable(found.name, in: parent) }
         var entry: Entry?
-        if plus {
-            // The object is gone, or a volume cannot have its kind. Only its name is listed.
-            if let status = try status(of: found.name, in: directory) {
-                entry = try? seen(status, in: parent, found.name)
-            } else {
-                return true
+        let kind = NodeKind(found.kind)
+        let isWanted =
+            switch attributes {
+            case .none: false
+            case .ofDirectoriesAndLinks: [.directory, .symlink, nil].contains(kind) || held.isUndecryptable
+            case .all: true
             }
+        if isWanted {
+            let status: Status?
+            do throws(VolumeError) {
+                status = try self.status(of: found.name, in: directory)
+                if status == nil { return true }
+            } catch {
+                // The names can be listed all the same, as in a directory that may be read but not searched.
+                status = nil
+            }
+            // Else the object is gone, or a volume cannot have its kind. Only its name is listed.
+            if let status { entry = try? seen(status, in: parent, found.name) }
             if held.isUndecryptable { entry?.node.state.withLock { $0.isUndecryptable = true } }
         }
         let isTaken = body(
             ListedEntry(
-                name: held.name, inode: found.inode, kind: NodeKind(found.kind) ?? entry?.node.kind, next: held.next,
+                name: held.name, inode: found.inode, kind: kind ?? entry?.node.kind, next: held.next,
                 entry: entry))
         if !isTaken, let entry { forget(entry.node, count: 1) }
         return isTaken

@@ -2,6 +2,7 @@
 
 internal import BackingStore
 internal import HostSystem
+internal import Synchronization
 internal import VolumeFormat
 
 extension Volume {
@@ -10,6 +11,7 @@ extension Volume {
         _ name: EncodedName, in parent: Node, _ directory: BackingDirectory,
         _ make: () throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
+        defer { givenNames.add(1, ordering: .releasing) }
         guard let companion = name.companion, let state = parent.directory else { return try make() }
         return try state.structure.withLock { (_) throws(VolumeError) in
             try makingLocked(name, companion, in: state, directory, make)

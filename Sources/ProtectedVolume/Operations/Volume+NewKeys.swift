@@ -9,7 +9,10 @@ extension Volume {
     /// memory.
     func requireKey(forNew protectionClass: ProtectionClass) throws(VolumeError) {
         let (isAllowed, canWrap) = keys.withState { held in
-            (Access.isAllowed(.create, class: protectionClass, state: held.state), held.canWrap(protectionClass))
+            (
+                Access.isAllowed(.create, class: protectionClass, state: held.state(of: protectionClass)),
+                held.canWrap(protectionClass)
+            )
         }
         if isAllowed, canWrap { return }
         if isAllowed, protectionClass == .completeUnlessOpen { tellUnproven() }

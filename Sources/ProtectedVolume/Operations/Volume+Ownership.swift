@@ -45,4 +45,22 @@ extension Volume {
             return try object.status()
         }
     }
+
+    /// Gives a copy the owner and group of its original. Without privileges the owner is this process's user, as of every file
+    /// that it made, and it may give files to its own groups only.
+    ///
+    /// - Returns: the original's mode, without rights of the group and set-ID bits if the copy has another group.
+    func giveOwner(of original: Status, to copy: BackingFile) throws(Errno) -> UInt32 {
+        let mode = original.mode & 0o7777
+        if givesOwnership {
+            try copy.setOwner(original.owner, group: original.group)
+            return mode
+        }
+        guard try copy.status().group != original.group else { return mode }
+        do throws(Errno) { try copy.setOwner(nil, group: original.group) } catch {
+            guard error == .EPERM else { throw error }
+            return mode & 0o1707
+        }
+        return mode
+    }
 }

@@ -12,6 +12,14 @@ extension Volume {
         try requireWritable()
         try requireChangeable(parent)
         defer { noteChange(parent) }
+        return try retryingAfterCopies { (copies) throws(VolumeError) in
+            try unlinkEntry(name, in: parent, copies: copies)
+        }
+    }
+
+    private func unlinkEntry(
+        _ name: Span<UInt8>, in parent: Node, copies: UInt64
+    ) throws(VolumeError) -> Node? {
         let directory = try directory(parent)
         let located = try locate(name, in: parent, directory)
         guard let status = located.status else { throw .noEntry }
@@ -24,7 +32,11 @@ extension Volume {
         }
         let owner = overflowOwner(entry, status, in: directory)
         try removing(located.name, in: parent, directory) { () throws(VolumeError) in
-            try below { () throws(Errno) in try directory.unlink(entry) }
+            try changing(since: copies) { () throws(VolumeError) in
+                try isSame(entry, in: directory, status)
+            } _: { () throws(Errno) in
+                try directory.unlink(entry)
+            }
         }
         removeOverflow(of: owner, node, in: directory)
         if let node {

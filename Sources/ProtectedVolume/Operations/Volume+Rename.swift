@@ -3,6 +3,8 @@
 
 package import BackingStore
 internal import HostSystem
+internal import Keybag
+internal import Synchronization
 internal import VolumeFormat
 
 /// A rename with its resolved source and destination in the store.
@@ -16,6 +18,8 @@ private struct ResolvedRename {
     let status: Status
     /// The object that is replaced or exchanged.
     let target: Status?
+    /// The number of copies before both were looked at.
+    let copies: UInt64
 
     var oldPlace: Place { Place(parent: parent, name: source.name.entry) }
     var newPlace: Place { Place(parent: newParent, name: name.entry) }
@@ -35,6 +39,16 @@ extension Volume {
         caller: Caller? = nil
     ) throws(VolumeError) -> (moved: Node?, target: Node?) {
         try requireWritable()
+        return try retryingAfterCopies { (copies) throws(VolumeError) in
+            try renameEntry(
+                name, in: parent, to: newName, in: newParent, mode: mode, caller: caller, copies: copies)
+        }
+    }
+
+    private func renameEntry(
+        _ name: Span<UInt8>, in parent: Node, to newName: Span<UInt8>, in newParent: Node, mode: RenameMode,
+        caller: Caller?, copies: UInt64
+    ) throws(VolumeError) -> (moved: Node?, target: Node?) {
         let newID = try idForCreating(in: newParent)
         defer {
             noteChange(parent)
@@ -54,7 +68,7 @@ extension Volume {
         rememberFamily(newName, in: newParent)
         let move = ResolvedRename(
             parent: parent, directory: directory, source: source, newParent: newParent, newDirectory: newDirectory,
-            name: encoded, status: status, target: target)
+            name: encoded, status: status, target: target, copies: copies)
         switch mode {
         case .exchange: try exchange(move)
         case .noReplace, .whiteoutNoReplace:
@@ -76,9 +90,10 @@ extension Volume {
         guard let target = move.target else { throw .noEntry }
         let isMoving = move.isDirectory || target.kind == .directory
         try whileMoving(isMoving) { () throws(VolumeError) in
-            try below { () throws(Errno) in
-                try move.directory.rename(
-                    move.source.name.entry, to: move.newDirectory, move.name.entry, mode: .exchange)
+            try whileMovingFormer(move.source.name.entry, move.status, in: move.directory) { () throws(VolumeError) in
+                try whileMovingFormer(move.name.entry, target, in: move.newDirectory) { () throws(VolumeError) in
+                    try call(move, mode: .exchange)
+                }
             }
             nodes.exchanged(
                 nodes.known(InodeKey(move.status)), at: move.oldPlace, nodes.known(InodeKey(target)), at: move.newPlace)
@@ -142,9 +157,8 @@ extension Volume {
         _ move: ResolvedRename, mode: RenameMode, replaced: (Status, BackingDirectory)? = nil
     ) throws(VolumeError) {
         func perform() throws(VolumeError) {
-            try below { () throws(Errno) in
-                try move.directory.rename(
-                    move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
+            try whileMovingFormer(move.source.name.entry, move.status, in: move.directory) { () throws(VolumeError) in
+                try call(move, mode: mode)
             }
         }
         try whileMoving(move.isDirectory) { () throws(VolumeError) in
@@ -165,6 +179,18 @@ extension Volume {
             try? move.directory.unlink(companion)
         }
         if move.isDirectory { move.newParent.directory?.setNeedsSync() }
+    }
+
+    /// The call to the store.
+    private func call(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
+        givenNames.add(1, ordering: .releasing)
+        defer { givenNames.add(1, ordering: .releasing) }
+        try changing(since: move.copies) { () throws(VolumeError) in
+            guard try isSame(move.source.name.entry, in: move.directory, move.status) else { return false }
+            return try isSame(move.name.entry, in: move.newDirectory, move.target)
+        } _: { () throws(Errno) in
+            try move.directory.rename(move.source.name.entry, to: move.newDirectory, move.name.entry, mode: mode)
+        }
     }
 
     /// Holds the `structure` locks that a rename needs, if a long name is made or removed, or a record is set aside.
@@ -189,7 +215,9 @@ extension Volume {
     /// Makes walks that fail during the move of a directory wait until its node has its new place.
     private func whileMoving(_ isMoving: Bool, _ body: () throws(VolumeError) -> Void) throws(VolumeError) {
         guard isMoving else { return try body() }
-        try moving.withWriteLock { (_) throws(VolumeError) in try body() }
+        try keys.movingHeaders { () throws(VolumeError) in
+            try moving.withWriteLock { (_) throws(VolumeError) in try body() }
+        }
     }
 
     /// Gives the new file the class of a stronger file that it will replace, unless its own class was explicitly set. Refuses

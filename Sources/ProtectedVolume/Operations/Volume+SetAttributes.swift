@@ -9,11 +9,13 @@ extension Volume {
     package func setAttributes(of node: Node, _ change: AttributeChange) throws(VolumeError) -> Attributes {
         try requireWritable()
         if let same = try unchanged(node, change) { return same }
+        if !change.isKernelsOwn { try requireCurrent(node) }
         defer { noteChange(node) }
         if change.modified != .keep { node.directory?.contents.withLock { $0.timeOfLastChange = nil } }
         if let size = change.size { try setSize(of: node, size, isThroughHandle: change.isThroughHandle) }
         try setOwnerAndMode(of: node, change)
         let status = try setTimes(of: node, change)
+        if !change.isKernelsOwn { try settleChange(of: node) }
         noteLastSeen(node, status)
         return attributes(node, status)
     }

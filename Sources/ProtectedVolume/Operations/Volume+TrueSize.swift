@@ -6,7 +6,7 @@ internal import VolumeFormat
 
 /// The true size of a file, found when it was opened.
 struct TrueSize: Sendable {
-    /// The backing file's length that gave another size.
+    /// The backing file's length that gave another size; `.max` if it does not count any more.
     var length: UInt64
     /// The size according to the last block.
     var size: UInt64
@@ -21,11 +21,25 @@ extension Volume {
     func compareSize(of opened: FileContent, _ node: Node, backingLength: UInt64) {
         guard !options.isShared else { return }
         let size = opened.size
-        guard content.geometry.size(backingLength: backingLength) != size else { return }
+        let isTold = content.geometry.size(backingLength: backingLength) == size
         let next = nodes.nextSerial
         trueSizes.withLock { sizes in
+            if isTold {
+                // What is remembered is of an earlier content. The kernel may have got it.
+                guard let known = sizes[node.key], known.length == backingLength, known.size != size else { return }
+                sizes[node.key] = TrueSize(length: .max, size: size, firstTruthful: next)
+                return
+            }
             if let known = sizes[node.key], known.length == backingLength, known.size == size { return }
             sizes[node.key] = TrueSize(length: backingLength, size: size, firstTruthful: next)
+        }
+    }
+
+    /// Called before the last close: forgets a remembered size if the file has got another one.
+    func settleSize(of closing: FileContent, _ node: Node) {
+        trueSizes.withLock { sizes in
+            guard let known = sizes[node.key], known.size != closing.size else { return }
+            sizes[node.key]?.length = .max
         }
     }
 

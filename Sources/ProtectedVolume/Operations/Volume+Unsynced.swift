@@ -56,10 +56,10 @@ extension Volume {
         unsynced.endSettling()
     }
 
-    /// Makes everything durable that this mount has changed.
+    /// Makes everything durable that this mount has changed, on a store whose syncfs(2) does not. Does nothing on others.
     ///
     /// - Throws: the store's first error; the rest is synced nevertheless.
-    func synchronizeChanges() throws(VolumeError) {
+    package func synchronizeChanges() throws(VolumeError) {
         guard let unsynced else { return }
         try synchronize(taken: unsynced.take { _ in true })
     }

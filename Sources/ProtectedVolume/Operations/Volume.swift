@@ -1,10 +1,11 @@
 // A mounted volume as plain Swift calls, for a mount or any other front end.
 
 package import BackingStore
-internal import Glibc
+internal import CLibrary
 package import Keybag
 internal import HostSystem
 internal import SodiumKit
+internal import Synchronization
 internal import VolumeFormat
 
 /// An event of a volume, for the log.
@@ -62,6 +63,8 @@ package final class Volume: Sendable {
     let rootDirectory: BackingDirectory
     /// Held exclusively while a directory moves. A walk that has failed can wait for it and try again.
     let moving = RWLock(())
+    /// How many files have got a new copy. Held exclusively while a copy takes its name, and shared while a name changes.
+    let copies = RWLock<UInt64>(0)
     /// Locks for opening and finally closing a file's content, chosen by node number.
     let stripes: [Lock<Void>]
     /// Locks for changes of encrypted attributes, chosen by node number.
@@ -72,6 +75,8 @@ package final class Volume: Sendable {
     let trueSizes = Lock<[InodeKey: TrueSize]>([:])
     /// The store's inodes and their directories; nil until a file handle needs them.
     let inodeIndex = Lock<InodeIndex?>(nil)
+    /// Counts the names that this mount gives or moves: after the call to the store, and also before one that moves.
+    let givenNames = Atomic<UInt64>(0)
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
     /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.
@@ -79,7 +84,7 @@ package final class Volume: Sendable {
     /// The limit of names remembered there. Further names are not reported.
     static let mostReportedNames = 4096
     /// The limit of directories on a path from the root. A longer path is a circle.
-    static let deepestDirectory = 4096
+    static let deepestDirectory = 1 << 20
     /// The newer objects that were reported.
     let newerObjects: NewerObjects
     /// Whether `unprovenPublicKey` was reported.
@@ -143,7 +148,9 @@ package final class Volume: Sendable {
         rootDirectory = directory
         let reserved: BackingDirectory
         do throws(Errno) { reserved = try directory.reserved() } catch { throw .store(error) }
-        late = LateRecords(root: reserved, states: states, keys: keys) { report(.late(number: $0, $1)) }
+        late = LateRecords(root: reserved, states: states, keys: keys, isShared: options.isShared) {
+            report(.late(number: $0, $1))
+        }
         names = NameCipher(keys: keys.metadata)
         overflow = OverflowObjects(root: reserved, keys: keys.metadata)
         newerObjects = NewerObjects(report: report)
@@ -207,16 +214,25 @@ package final class Volume: Sendable {
 
     /// Makes everything durable and closes the epoch. For a clean unmount, when no handle is open.
     package func close() throws(VolumeError) {
-        if !options.isReadOnly { try late.synchronize() }
+        var failure: VolumeError?
+        // What cannot be made durable must not keep the rest from being so. The epoch then stays open.
+        func attempt(_ step: () throws(VolumeError) -> Void) {
+            do throws(VolumeError) { try step() } catch { failure = failure ?? error }
+        }
+        if !options.isReadOnly { attempt { () throws(VolumeError) in try late.synchronize() } }
         for node in opened.withLock({ Array($0.values) }) {
-            try node.state.withLock({ $0.content })?.settle()
+            attempt { () throws(VolumeError) in try node.state.withLock({ $0.content })?.settle() }
             noteChange(node)
         }
-        guard !options.isReadOnly else { return }
-        // Comes first on every store: it writes the kernel's pages in few large requests.
-        try below { () throws(Errno) in try rootDirectory.synchronizeStore() }
-        try synchronizeChanges()
-        try content.epochs.close()
+        if !options.isReadOnly {
+            // Comes first on every store: it writes the kernel's pages in few large requests.
+            attempt { () throws(VolumeError) in
+                try below { () throws(Errno) in try rootDirectory.synchronizeStore() }
+            }
+            attempt { () throws(VolumeError) in try synchronizeChanges() }
+        }
+        if let failure { throw failure }
+        if !options.isReadOnly { try content.epochs.close() }
     }
 
     // MARK: helpers

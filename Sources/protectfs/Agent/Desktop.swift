@@ -17,6 +17,10 @@ final class Desktop: Sendable {
 
     /// A notice that could not be shown for so many others is not news.
     private static let mostNotices = 8
+    /// How many messages are read before what they need is done.
+    private static let messagesAtOnce = 64
+    /// How long a screen saver may take to answer.
+    private static let patience = 2.0
     /// The screen savers, and the objects of each that may answer.
     private static let savers = [
         (service: "org.freedesktop.ScreenSaver", paths: ["/org/freedesktop/ScreenSaver", "/ScreenSaver"]),
@@ -72,15 +76,20 @@ final class Desktop: Sendable {
 
     private func serve(_ bus: DBusConnection, _ lock: () -> Void) throws(DBusError) {
         while true {
-            while let message = try bus.next() {
+            var changed: [String] = []
+            // Notices are shown though messages come all the time.
+            for _ in 0..<Self.messagesAtOnce {
+                guard let message = try bus.next() else { break }
                 for (service, _) in Self.savers {
                     if message.change?.service == service {
-                        if try isActive(service, bus) { lock() }
+                        changed.append(service)
                     } else if message.isSignal(service, "ActiveChanged"), bus.isFrom(message, service: service) {
                         if (try? message.argument().bool) == true { lock() }
                     }
                 }
             }
+            // These ask and wait, so they come after what has been said.
+            for service in Set(changed) where try isActive(service, bus) { lock() }
             try showAll(bus)
             var entries = [bus.pollEntry, wakeup.pollEntry]
             PollEntry.wait(&entries, until: bus.deadline)
@@ -96,7 +105,8 @@ final class Desktop: Sendable {
         for path in paths {
             do throws(DBusError) {
                 let target = DBusConnection.Target(service, path, service)
-                if let answer = try bus.call(target, "GetActive").argument().bool { return answer }
+                let answer = try bus.call(target, "GetActive", seconds: Self.patience).argument().bool
+                if let answer { return answer }
             } catch  where !error.isDisconnected {
                 continue
             }

@@ -15,6 +15,8 @@ final class Logind {
         case sleep(Bool)
         /// Whether a person uses the machine may have changed.
         case idle
+        /// logind has begun or ended.
+        case restarted
     }
 
     let bus: DBusConnection
@@ -29,8 +31,8 @@ final class Logind {
     private static let manager = DBusConnection.Target(service, "/org/freedesktop/login1", service + ".Manager")
     private static let session = service + ".Session"
     private static let userInterface = service + ".User"
-    /// logind answers from memory.
-    private static let patience = 5.0
+    /// How long logind may take to answer. It answers from memory.
+    private static let patience = 2.0
 
     /// Connects. Works without logind, which may come later.
     init(user: UInt32) throws(DBusError) {
@@ -45,20 +47,24 @@ final class Logind {
     /// Whether logind runs.
     var isRunning: Bool { bus.owner(of: Self.service) != nil }
 
-    /// Reads what may have happened while no signals came: at the beginning, and after a restart of logind.
-    func readAll(_ names: Set<String>) throws(DBusError) -> [Event] {
-        sessions = [:]
-        userPath = nil
+    /// What locks, of that which may have happened while no signals came.
+    func readLocks(_ names: Set<String>) throws(DBusError) -> [Event] {
         guard isRunning else { return [] }
-        try holdSleep()
         try follow(names)
-        var events: [Event] = [.idle]
+        var events: [Event] = []
         for path in sessions.keys {
             let target = DBusConnection.Target(Self.service, path, Self.session)
             if try property(target, "LockedHint")?.bool == true { events.append(.locked) }
         }
         if try property(Self.manager, "PreparingForSleep")?.bool == true { events.append(.sleep(true)) }
         return events
+    }
+
+    /// What else may have happened. The next sleep waits from now on.
+    func readRest() throws(DBusError) -> [Event] {
+        guard isRunning else { return [] }
+        try holdSleep()
+        return [.idle]
     }
 
     /// Follows these sessions and no others.
@@ -85,7 +91,6 @@ final class Logind {
 
     /// Has logind wait before a sleep until `letSleep`, as long as its own limit allows.
     func holdSleep() throws(DBusError) {
-        inhibitor = nil
         let words: [DBusValue] = [
             .string("sleep"), .string("protectfs"), .string("Protected volumes are locked"), .string("delay"),
         ]
@@ -95,7 +100,7 @@ final class Logind {
             do throws(SystemError) { inhibitor = try Descriptor(duplicating: number) } catch {
                 Output.error("the sleep cannot be delayed: \(error)")
             }
-        } catch  where !error.isDisconnected {
+        } catch  where !error.isDisconnected && !error.isTimeout {
             Output.error("the sleep cannot be delayed: \(error)")
         }
     }
@@ -107,7 +112,7 @@ final class Logind {
 
     /// What a message means. `names` are the user's sessions, read anew if an object is not known.
     func events(in message: DBusMessage, _ names: () -> Set<String>) throws(DBusError) -> [Event] {
-        if message.change?.service == Self.service { return try readAll(names()) }
+        if message.change?.service == Self.service { return [.restarted] }
         guard message.kind == .signal, bus.isFrom(message, service: Self.service) else { return [] }
         switch (message.interface, message.member) {
         case (Self.manager.interface, "PrepareForSleep"):
@@ -143,12 +148,16 @@ final class Logind {
     private func answer(_ method: String, _ words: [DBusValue]) throws(DBusError) -> DBusValue? {
         do throws(DBusError) {
             return try bus.call(Self.manager, method, words, seconds: Self.patience).argument()
-        } catch  where !error.isDisconnected {
+        } catch  where !error.isDisconnected && !error.isTimeout {
             return nil
         }
     }
 
     private func property(_ target: DBusConnection.Target, _ name: String) throws(DBusError) -> DBusValue? {
-        do throws(DBusError) { return try bus.property(target, name) } catch  where !error.isDisconnected { return nil }
+        do throws(DBusError) {
+            return try bus.property(target, name, seconds: Self.patience)
+        } catch  where !error.isDisconnected && !error.isTimeout {
+            return nil
+        }
     }
 }

@@ -36,6 +36,13 @@ struct Arguments {
         }
     }
 
+    /// The same without some options.
+    func without(_ names: [String]) -> Arguments {
+        var result = self
+        for name in names { result.values[name] = nil }
+        return result
+    }
+
     /// True when the option was given.
     func has(_ name: String) -> Bool { values[name] != nil }
 

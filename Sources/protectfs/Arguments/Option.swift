@@ -40,8 +40,12 @@ struct Value: Sendable {
     static let slot = Value(name: "NUMBER", kind: .text)
     /// A public key, or a file with one.
     static let recipient = Value(name: "PUBLICKEY|FILE", kind: .path)
+    /// A security key: `auto`, a device file, or a socket.
+    static let securityKey = Value(name: "DEVICE", kind: .path)
     /// The name of a slot.
     static let label = Value(name: "NAME", kind: .text)
+    /// The name of a credential of systemd.
+    static let credential = Value(name: "NAME", kind: .text)
     /// A protection class.
     static let protectionClass = Value(name: "CLASS", kind: .words(classes))
     /// The same, or the word that takes a directory's default away.
@@ -113,6 +117,14 @@ struct Option: Sendable {
     static let passphraseCommand = Option(
         "passphrase-command", value: .command, isPrivate: true, mountWord: .unlocking,
         help: "run CMD and read the passphrase from the first line of its output")
+    /// A credential of a service with the passphrase.
+    static let passphraseCredential = Option(
+        "passphrase-credential", value: .credential, mountWord: .unlocking,
+        help: "read the passphrase from the first line of a credential that the unit of this service gives it")
+    /// Asks with systemd-ask-password.
+    static let askPassword = Option(
+        "ask-password", mountWord: .unlocking,
+        help: "ask with systemd-ask-password, which needs no terminal, for example at boot")
     /// A file with the recovery code.
     static let recoveryFile = Option(
         "recovery-file", value: .file, mountWord: .unlocking,
@@ -122,6 +134,18 @@ struct Option: Sendable {
     static let recipientKey = Option(
         "recipient-key", value: .file, mountWord: .unlocking,
         help: "read the private key of a recipient, as recipient new makes it, from FILE, in place of a passphrase")
+    /// A security key that is connected.
+    static let securityKey = Option(
+        "fido2-key", value: .securityKey, repeats: true, mountWord: .unlocking,
+        help: "use a security key (FIDO2) in place of a passphrase: DEVICE, or with auto one that is connected")
+    /// A file with the PIN of that key.
+    static let pinFile = Option(
+        "fido2-pin-file", value: .file, mountWord: .plain,
+        help: "read the security key's PIN from the first line of FILE; - is standard input")
+    /// A command that prints the PIN of that key.
+    static let pinCommand = Option(
+        "fido2-pin-command", value: .command, isPrivate: true, mountWord: .plain,
+        help: "run CMD and read the security key's PIN from the first line of its output")
     /// A file with a new passphrase.
     static let newPassphraseFile = Option(
         "new-passphrase-file", value: .file,
@@ -130,6 +154,10 @@ struct Option: Sendable {
     static let newPassphraseCommand = Option(
         "new-passphrase-command", value: .command, isPrivate: true,
         help: "run CMD and read the new passphrase from the first line of its output")
+    /// A credential of a service with a new passphrase.
+    static let newPassphraseCredential = Option(
+        "new-passphrase-credential", value: .credential,
+        help: "read the new passphrase from the first line of a credential that the unit of this service gives it")
     /// Accepts a passphrase that would be refused.
     static let weakPassphrase = Option("weak-passphrase", help: "accept a new passphrase that is easy to guess")
     /// The name of a slot. It is not encrypted.
@@ -137,9 +165,16 @@ struct Option: Sendable {
         "label", value: .label, standard: "this command's name",
         help: "set the name in lists, which anyone with a copy of the volume can read")
     /// The options that unlock an existing volume.
-    static let credentials = [passphraseFile, passphraseCommand, recoveryFile, recipientKey]
+    static let credentials = ways + tpm2Details + [pinFile, pinCommand]
+    /// Those of them that say with what. One of them may be given.
+    static let ways = [
+        passphraseFile, passphraseCommand, passphraseCredential, askPassword, recoveryFile, recipientKey, tpm2,
+        securityKey,
+    ]
     /// The options that set a new passphrase.
-    static let newPassphrase = [newPassphraseFile, newPassphraseCommand, weakPassphrase]
+    static let newPassphrase = [
+        newPassphraseFile, newPassphraseCommand, newPassphraseCredential, weakPassphrase,
+    ]
     /// A keybag older than the one seen before.
     static let acceptKeybag = Option(
         "accept-keybag", mountWord: .plain,

@@ -14,12 +14,18 @@ extension Command {
             cut off, the desktop shows a notification. It works while there is no desktop or no logind, and connects when they come.
 
             The keys agent.lock, agent.idle and agent.unlock of the configuration files choose the events, for all mounts or for
-            one; see protectfs config. The files are read for each event.
+            one; see protectfs config. The files are read for each event. While they have a mistake, what they said before holds, and at
+            the start of the agent all events lock all mounts.
             """,
         examples: [.init("systemctl --user enable --now protectfs-agent", "Start the agent now and at each login.")],
         usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
-            let policy = try Policy.read()
-            do throws(SystemError) { return try Agent(policy).run() } catch { throw ErrorMessages.system(error) }
+            var policy = Policy(settings: [])
+            var mistake: String?
+            // An agent that does not run locks nothing. Without settings it locks everything.
+            do throws(CommandFailure) { policy = try Policy.read() } catch { mistake = error.message }
+            do throws(SystemError) { return try Agent(policy, mistake: mistake).run() } catch {
+                throw ErrorMessages.system(error)
+            }
         })
 }

@@ -1,7 +1,7 @@
 // `protectfs class set`: through the attributes of the mount, or through its daemon where files get new keys.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import VolumeFormat
 
@@ -10,7 +10,12 @@ extension ClassCommands {
         guard let word = arguments.operands.first else { throw .init(.usage, "CLASS is missing (see --help)") }
         let paths = arguments.operands.dropFirst()
         let isRecursive = arguments.has("recursive")
-        if word == HostPath("\(ProtectionClass.inherit)") { return try takeDefaults(paths, isRecursive: isRecursive) }
+        if word == HostPath("\(ProtectionClass.inherit)") {
+            if let option = ["reencrypt", "wrap-only"].first(where: arguments.has) {
+                throw .init(.usage, "--\(option) has no meaning with inherit, which changes no file")
+            }
+            return try takeDefaults(paths, isRecursive: isRecursive)
+        }
         guard let wanted = ProtectionClass(name: String(decoding: word.bytes, as: UTF8.self)) else {
             throw ErrorMessages.unknownClass(word)
         }

@@ -58,7 +58,7 @@ extension ClassCommands {
                 if group.stronger > 0 {
                     Output.error(
                         "\(place), weaker than \(Self.files(group.stronger)), up to \(Self.name(group.strongest)); "
-                            + "to change that, run protectfs class set \(group.strongest.canonicalName) \(group.directory)"
+                            + "to change that, run protectfs class set \(group.strongest.canonicalName) \(group.directory.word)"
                     )
                 }
                 if group.weaker > 0 {

@@ -1,7 +1,7 @@
 // `protectfs class get`, `class set` and `class list`: protection classes through the attributes of the mount.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import VolumeFormat
 
@@ -21,8 +21,8 @@ extension Command {
         "class set", .classes, [Operand("CLASS", Value.classOrInherit.kind), .paths],
         "Sets the class of files, and the class that directories give to new entries.",
         details: """
-            CLASS is complete (A), completeUnlessOpen (B), completeUntilFirstUserAuthentication (C) or none (D): as a name, a
-            short name (unless-open, until-first-unlock), a letter, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
+            CLASS is complete (A), completeUnlessOpen (B), completeWhenUserInactive (7), completeUntilFirstUserAuthentication (C) or none
+            (D): as a name, a short name (unless-open, when-inactive, until-first-unlock), a letter or digit, or the raw value of iOS (NSFileProtectionComplete, …). On the root of the mount, it sets the
             default class of the volume. The word inherit takes the default of directories away: new files in them then get the
             default of the volume; files keep their class. Setting a stronger class re-encrypts the file, so that no old copy of its header opens it. The
             command warns if new files beside a file get another class.
@@ -128,10 +128,12 @@ enum ClassCommands {
 
     /// The reason why a file of the class cannot be opened now. Empty if it can.
     private static func closed(_ protectionClass: ProtectionClass, _ path: HostPath) -> String {
-        guard let state = stateOfMount(path), !Access.isAllowed(.open, class: protectionClass, state: state) else {
-            return ""
-        }
-        return ", closed while the volume is \(state.words)"
+        let isInactive = protectionClass == .completeWhenUserInactive
+        guard let volume = stateOfMount(path),
+            let state = isInactive ? stateOfMount(path, AttributeName.inactiveState) : volume,
+            !Access.isAllowed(.open, class: protectionClass, state: state)
+        else { return "" }
+        return ", closed while the volume is \(volume.words)"
     }
 
     /// Reads one path.
@@ -169,12 +171,13 @@ enum ClassCommands {
         switch error.code {
         case ENOTCONN:
             return .init(
-                .notMounted, "\(path): the daemon of the mount has died; remove the mount with protectfs unmount")
+                .notMounted,
+                "\(path): the daemon of the mount has died; remove the mount with protectfs unmount MOUNTPOINT")
         case EACCES:
             if let state = stateOfMount(path), state != .unlocked {
                 return .init(
                     .locked,
-                    "\(path): not possible while the volume is \(state.words); unlock it first (protectfs unlock)"
+                    "\(path): not possible while the volume is \(state.words); unlock it first (protectfs unlock MOUNTPOINT)"
                 )
             }
             return .init(.failure, "\(path): permission denied")
@@ -188,12 +191,12 @@ enum ClassCommands {
         }
     }
 
-    private static func stateOfMount(_ path: HostPath) -> VolumeState? {
-        guard let place = try? MountLookup.containing(path) else { return nil }
-        guard let value = try? ExtendedAttribute.read(AttributeName.state.description, of: place.mount.mountPoint)
-        else {
-            return nil
-        }
+    private static func stateOfMount(
+        _ path: HostPath, _ attribute: StaticString = AttributeName.state
+    ) -> VolumeState? {
+        guard let place = try? MountLookup.containing(path),
+            let value = try? ExtendedAttribute.read(attribute.description, of: place.mount.mountPoint)
+        else { return nil }
         return VolumeState(attributeValue: String(decoding: value, as: UTF8.self))
     }
 

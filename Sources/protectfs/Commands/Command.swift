@@ -47,6 +47,8 @@ struct Command: Sendable {
     /// Whether it uses keys itself. A command that does not also works if the self-test of the primitives fails, above all
     /// lock.
     let usesKeys: Bool
+    /// Whether libraries have secrets in ordinary memory, which must be overwritten when it is freed.
+    let wipesFreedMemory: Bool
     /// Runs it.
     let run: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
@@ -54,7 +56,7 @@ struct Command: Sendable {
     init(
         _ name: String, _ group: Group, _ operands: [Operand], _ summary: String, requires: String? = nil,
         details: String = "", options: [Option] = [], examples: [Example], usesKeys: Bool = true,
-        run: @escaping @Sendable (Arguments) throws(CommandFailure) -> ExitCode
+        wipesFreedMemory: Bool = false, run: @escaping @Sendable (Arguments) throws(CommandFailure) -> ExitCode
     ) {
         self.name = name
         self.group = group
@@ -65,6 +67,7 @@ struct Command: Sendable {
         self.options = options
         self.examples = examples
         self.usesKeys = usesKeys
+        self.wipesFreedMemory = wipesFreedMemory
         self.run = run
     }
 

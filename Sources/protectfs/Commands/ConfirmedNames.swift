@@ -1,6 +1,6 @@
 // The names that the user confirms for `fsck --repair`: one by one, as a list in a file, or when asked.
 
-import Glibc
+import CLibrary
 import HostSystem
 import ProtectedVolume
 

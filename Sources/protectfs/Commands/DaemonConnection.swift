@@ -1,33 +1,29 @@
 // Connections to the daemon of a mount, and messages for their failures.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 
 /// Connections to the daemons of mounts.
 enum DaemonConnection {
     /// Connects to the daemon of a mount.
-    ///
-    /// Root also reaches the mounts of other users, through the user in the mount table.
     static func connect(_ entry: MountEntry, _ path: HostPath) throws(CommandFailure) -> ControlClient {
-        var reason = ""
-        for socket in SystemPaths.controlSockets(of: entry) {
-            do throws(ControlError) {
-                return try ControlClient(connecting: socket, owner: geteuid() == 0 ? entry.owner : nil)
-            } catch .unreachable(let error) {
-                if error.code == EACCES || error.code == EPERM {
-                    throw .init(.failure, "\(path): this mount belongs to another user")
-                }
-                reason = error.reason
-            } catch {
-                throw explain(error, path)
+        let reason: String
+        do throws(ControlError) {
+            return try ControlClient(to: entry)
+        } catch .unreachable(let error) {
+            if error.code == EACCES || error.code == EPERM {
+                throw .init(.failure, "\(path): this mount belongs to another user")
             }
+            reason = error.reason
+        } catch {
+            throw explain(error, path)
         }
         if MountLookup.isDead(entry) {
             throw .init(
                 .notMounted,
-                "\(path): the daemon of the mount has died; remove the mount with protectfs unmount \(path)")
+                "\(path): the daemon of the mount has died; remove the mount with protectfs unmount \(path.word)")
         }
         if let owner = entry.owner, owner != geteuid() {
             throw .init(.failure, "\(path): this mount belongs to another user (\(owner))")

@@ -1,8 +1,8 @@
 // `protectfs erase`: destroys the keys of a volume, so that it can never be read again.
 
 import BackingStore
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -53,6 +53,8 @@ enum EraseRun {
         var isProven = false
         /// Device keys that are destroyed, the one in use first.
         var deviceKeys: [HostPath] = []
+        /// Whether the volume has, or may have, a device key.
+        var mayHaveDeviceKey = true
         /// Links to them, which are removed.
         var links: [HostPath] = []
         /// This machine's records of it, which are destroyed.
@@ -90,7 +92,7 @@ enum EraseRun {
     /// All copies of the volume use the device key. A copy that is mounted would be lost when it is unmounted.
     private static func refuseOtherCopies(_ target: Target) throws(CommandFailure) {
         guard let volume = target.volume, !target.deviceKeys.isEmpty else { return }
-        for mount in MountLookup.all() {
+        for mount in try MountLookup.known() {
             guard volumeID(at: mount.source) == volume else { continue }
             throw .init(
                 .busy,
@@ -111,7 +113,7 @@ enum EraseRun {
             else { continue }
             throw .init(
                 .busy,
-                "\(target.path): \(path) is a copy of this volume and needs the same device key; use --device-key \(key) to destroy the key, or --device-key none to keep it. Nothing was destroyed"
+                "\(target.path): \(path) is a copy of this volume and needs the same device key; use --device-key \(key.word) to destroy the key, or --device-key none to keep it. Nothing was destroyed"
             )
         }
     }

@@ -100,7 +100,7 @@ extension EraseRun {
             }
             for (path, what) in removed { lines.append("\(path): \(what)") }
             for (path, reason) in target.spared + others { lines.append("\(path): left alone: \(reason)") }
-            if target.deviceKeys.isEmpty, target.spared.isEmpty {
+            if target.mayHaveDeviceKey, target.deviceKeys.isEmpty, target.spared.isEmpty {
                 lines.append(
                     "No device key was found here. If there are copies of it elsewhere, destroy them yourself.")
             }

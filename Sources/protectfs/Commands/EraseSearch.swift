@@ -2,8 +2,8 @@
 // to it.
 
 import BackingStore
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -97,6 +97,7 @@ private struct DeviceKeySearch {
 
     func run(_ target: inout EraseRun.Target) throws(CommandFailure) {
         target.isProven = states.areProof
+        target.mayHaveDeviceKey = remains.isEmpty || !remains.allSatisfy(\.hasNoDeviceKey)
         var old = replaced
         if case .file(let given) = choice {
             try take(given, &target, isGiven: true)
@@ -172,7 +173,7 @@ private struct DeviceKeySearch {
         if isRemembered, current.count == 1 { return true }
         throw .init(
             .volume,
-            "the keybag is damaged or was made by a newer version, so protectfs cannot tell whether \(path) is its device key; use --device-key \(path) to destroy it too, or --device-key none to keep it. Nothing was destroyed"
+            "the keybag is damaged or was made by a newer version, so protectfs cannot tell whether \(path) is its device key; use --device-key \(path.word) to destroy it too, or --device-key none to keep it. Nothing was destroyed"
         )
     }
 
@@ -219,7 +220,8 @@ private struct DeviceKeySearch {
     /// Overwriting a file that has other names destroys it under these too.
     private func refuseLinks(_ path: HostPath) throws(CommandFailure) {
         if isLink(path) {
-            let place = (try? path.resolved()).map { "use --device-key \($0)" } ?? "its target is missing; remove it"
+            let target = try? path.resolved()
+            let place = target.map { "use --device-key \($0.word)" } ?? "its target is missing; remove it"
             throw .init(.failure, "device key \(path): is a symbolic link; \(place). Nothing was destroyed")
         }
         guard let status = try? FileStatus.read(path), status.st_nlink > 1 else { return }

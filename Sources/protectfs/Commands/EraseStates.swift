@@ -1,7 +1,7 @@
 // Decides which state files `erase` destroys: those of this store, in any version, and those that nothing can read.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume

@@ -1,8 +1,8 @@
 // `protectfs fsck`: checks and repairs a volume that is not mounted, with the exit codes of fsck(8).
 
 import BackingStore
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -198,15 +198,17 @@ enum Fsck {
         guard let mount = MountLookup.of(volume: path).first else { return EndingMount.inUse(path) }
         return .init(
             .busy,
-            "\(path): the volume is mounted at \(mount.mountPoint); unmount it first (protectfs unmount \(mount.mountPoint))"
+            "\(path): the volume is mounted at \(mount.mountPoint); unmount it first (protectfs unmount \(mount.mountPoint.word))"
         )
     }
 
     private static func credential(
         _ arguments: Arguments, _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice
     ) throws(CommandFailure) -> Credential? {
+        try CredentialInput.refuseUnused(arguments)
         guard arguments.has("no-unlock") else {
-            return try CredentialInput.credential(arguments, prompt: "Passphrase of \(access.path): ")
+            return try CredentialInput.credential(
+                arguments, prompt: "Passphrase of \(access.path): ", access.bag)
         }
         let deviceKey = try access.found.deviceKey(choice)
         if let failure = deviceKey.missing("so nothing can be checked without unlocking") { throw failure }

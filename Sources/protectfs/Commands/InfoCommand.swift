@@ -1,7 +1,7 @@
 // `protectfs info`: shows the facts of a volume without unlocking it.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import SodiumKit

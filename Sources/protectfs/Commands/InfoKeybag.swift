@@ -58,5 +58,5 @@ struct InfoKeybag {
     private static let classes: [(name: String, letter: String, number: Int)] =
         ProtectionClass.allCases.map {
             (name: $0.canonicalName, letter: "\($0.letter)", number: Int($0.rawValue))
-        } + [("completeWhenUserInactive", "\(ProtectionClass.reservedNumber)", Int(ProtectionClass.reservedNumber))]
+        }
 }

@@ -2,7 +2,7 @@
 
 import Control
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -30,7 +30,7 @@ extension Command {
                 "device-key", value: .file, standard: Option.deviceKeyPlace,
                 help: "write the device key to FILE; none makes a volume without a device key"),
             Option("portable", help: "make a passphrase that works without the device key"),
-            .label, .json, .passphraseFile, .passphraseCommand,
+            .label, .json, .passphraseFile, .passphraseCommand, .passphraseCredential,
         ] + Option.newPassphrase,
         examples: [
             .init("protectfs init ~/.documents", "Make a volume; ask for the passphrase."),
@@ -123,10 +123,8 @@ enum InitRun {
             var isVolume = false
             try directory.forEachEntry { entry in
                 let name = Array(entry.name.bytes)
-                let ignored = [ReservedName.storesLostAndFound, ".", ".."]
-                if ignored.contains(where: { name.elementsEqual($0.utf8) }) {
-                    return true
-                }
+                let ignored: [StaticString] = [ReservedName.storesLostAndFound, ".", ".."]
+                if ignored.contains(where: { name.elementsEqual("\($0)".utf8) }) { return true }
                 if name == Array("\(ReservedName.keybag)".utf8) { isVolume = true }
                 count += 1
                 return true
@@ -233,6 +231,6 @@ enum InitRun {
             text +=
                 "There is no device key: anyone with a copy of the volume can try to guess the passphrase.\n"
         }
-        return Output.done(what, text + "\nNext: protectfs mount \(path) MOUNTPOINT\n")
+        return Output.done(what, text + "\nNext: protectfs mount \(path.word) MOUNTPOINT\n")
     }
 }

@@ -1,8 +1,8 @@
 // `protectfs inspect`: shows and verifies one object of a store, and writes nothing.
 
 import BackingStore
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -63,6 +63,7 @@ private struct Inspect {
     }
 
     private init(_ arguments: Arguments) throws(CommandFailure) {
+        try CredentialInput.refuseUnused(arguments)
         self.arguments = arguments
         object = try StoreObject(arguments.operands[0], isAlone: arguments.has("volume"))
         guard let volume = arguments.path("volume") ?? object.root else {
@@ -92,7 +93,7 @@ private struct Inspect {
     private static func keys(
         _ access: CheckedVolume, _ choice: FoundVolume.DeviceKeyChoice, _ arguments: Arguments
     ) throws(CommandFailure) -> KeyRing {
-        let isGiven = Option.credentials.contains { arguments.has($0.name) }
+        let isGiven = Option.ways.contains { arguments.has($0.name) }
         if !isGiven || arguments.has("no-unlock") {
             let deviceKey = try access.found.deviceKey(choice)
             let isHere = deviceKey.path != nil
@@ -104,7 +105,7 @@ private struct Inspect {
             }
         }
         return try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-            let credential = try CredentialInput.credential(arguments, prompt: prompt(access))
+            let credential = try CredentialInput.credential(arguments, prompt: prompt(access), access.bag)
             return try Daemon.openKeys(access, choice, credential).0
         }
     }
@@ -116,7 +117,7 @@ private struct Inspect {
         if arguments.has("no-unlock") { return "a passphrase or the recovery code is needed" }
         let credential: Credential
         do throws(CommandFailure) {
-            credential = try CredentialInput.credential(arguments, prompt: Self.prompt(access))
+            credential = try CredentialInput.credential(arguments, prompt: Self.prompt(access), access.bag)
         } catch {
             if QuietTerminal.hasSignal { throw error }
             return error.message

@@ -1,7 +1,7 @@
 // Code shared by the commands that change a keybag: opening it, changing a copy, and replacing it.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import SodiumKit
@@ -57,7 +57,8 @@ enum KeybagCommands {
                 offered = .recoveryCode(
                     try CredentialInput.secret(prompt: "Recovery code of \(path): ", option: "recovery-file"))
             } else {
-                offered = try CredentialInput.credential(arguments, prompt: prompt ?? "Passphrase of \(path): ")
+                offered = try CredentialInput.credential(
+                    arguments, prompt: prompt ?? "Passphrase of \(path): ", before.bag)
             }
             // The lock is taken after the person has typed, because a prompt must not delay another command.
             let lock = try KeybagLock(before.bag.volumeID)

@@ -1,7 +1,7 @@
 // `protectfs keybag export` and `keybag import`: a copy of the keybag outside of the volume, and the way back.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -151,8 +151,9 @@ enum KeybagCopies {
         let choice = try FoundVolume.DeviceKeyChoice(arguments)
         _ = try found.deviceKey(choice)
         let proven = try CredentialInput.retrying(arguments) {
-            () throws(CommandFailure) -> (access: CheckedVolume, present: Keybag?, lock: KeybagLock)? in
-            let offered = try CredentialInput.credential(arguments, prompt: "Passphrase of this keybag of \(path): ")
+            () throws(CommandFailure) -> (access: CheckedVolume, present: Keybag?, isWhole: Bool, lock: KeybagLock)? in
+            let offered = try CredentialInput.credential(
+                arguments, prompt: "Passphrase of this keybag of \(path): ", next)
             let lock = try KeybagLock(next.volumeID)
             // Again, because a command may have changed it while a person was typing.
             guard let access = try judge(found, terms) else { return nil }
@@ -162,15 +163,20 @@ enum KeybagCopies {
                 try policy.checkSlots(RequiredSlot.all(in: next), replacing: RequiredSlot.all(in: present))
             }
             let keys = try access.unlock(offered, try found.deviceKey(choice))
+            let isWhole: Bool
+            do throws(SodiumError) { isWhole = try present?.isAuthentic(keys) ?? false } catch {
+                throw ErrorMessages.memory(error)
+            }
             try prove(keys, access, isAccepted: arguments.has("accept-keybag"))
-            return (access, present, lock)
+            return (access, present, isWhole, lock)
         }
-        guard let (access, present, lock) = proven else {
+        guard let (access, present, isWhole, lock) = proven else {
             return Output.done("nothing was changed", "\(path) has this keybag already; nothing was changed.\n")
         }
         defer { withExtendedLifetime(lock) {} }
         let keepsOld: Bool
-        do throws(Errno) { keepsOld = try KeybagFile.put(next.bytes, in: access.directory) } catch {
+        let whole = isWhole ? present?.bytes : nil
+        do throws(Errno) { keepsOld = try KeybagFile.put(next.bytes, over: whole, in: access.directory) } catch {
             throw ErrorMessages.store(error, path)
         }
         var code = ExitCode.success
@@ -201,7 +207,8 @@ enum KeybagCopies {
                 _ = input.release()
                 bytes = try result.get()
             } else {
-                let opened = try Descriptor(opening: file, O_RDONLY | O_NOCTTY | O_NONBLOCK)
+                // Waits for what a pipe brings.
+                let opened = try Descriptor(opening: file, O_RDONLY | O_NOCTTY)
                 bytes = try opened.readAll(limit: limit)
             }
         } catch {

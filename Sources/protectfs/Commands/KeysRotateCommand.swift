@@ -1,8 +1,8 @@
 // `protectfs keys rotate`: new class keys, and every file under a new file key.
 
 import BackingStore
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -18,9 +18,13 @@ extension Command {
             changed; for another one make a new volume and import the old one. Copies of the files that were made
             before stay readable with it.
 
-            The volume must not be mounted. The passphrase that is given and the device key stay valid. A new recovery
-            code is shown, and the old one stops working. Other slots, whose secrets are not known, are removed: this
-            must be allowed with --drop-slots. Add them again afterwards.
+            If the volume is mounted, its daemon writes the files anew while programs use them; it must be unlocked at
+            the beginning, and the rotation waits while it is locked. A mount with -o shared must be unmounted before.
+
+            The passphrase that is given and the device key stay valid. A new recovery code is shown, and the old one
+            stops working. Other passphrases stay if they are typed: --ask-others asks for each of them. Other slots,
+            whose secrets are not known, are removed: this must be allowed with --drop-slots. Add them again
+            afterwards.
 
             You can interrupt it at any time, use the volume, and run it again: it goes on with the files that are
             left, and shows another recovery code at its end. Former keys leave the keybag when no file in the store
@@ -34,8 +38,9 @@ extension Command {
             Option(
                 "class", value: .protectionClass, standard: "all classes", help: "change the key of this class only"),
             Option("rate", value: Value(name: "MIB", kind: .text), help: "write at most MIB MiB each second"),
+            Option("ask-others", help: "ask for the passphrases of other slots, to keep them"),
             Option("drop-slots", help: "remove the slots whose secrets are not given"),
-            .passphraseFile, .passphraseCommand, .deviceKey, .acceptKeybag,
+            .passphraseFile, .passphraseCommand, .passphraseCredential, .askPassword, .deviceKey, .acceptKeybag,
         ],
         examples: [
             .init("protectfs keys rotate ~/.documents", "Change the keys of all classes."),
@@ -45,91 +50,163 @@ extension Command {
 
 /// The work of `keys rotate`.
 enum KeysRotate {
+    /// A volume whose keybag has the new keys.
+    struct Prepared: ~Copyable {
+        let access: CheckedVolume
+        let policy: Policy
+        /// Keeps other commands from changing the keybag.
+        let lock: KeybagLock
+        let choice: FoundVolume.DeviceKeyChoice
+        let keys: VolumeKeys
+        let passphrase: SecretBytes
+        let others: AskedSlots
+        /// The recovery code that was shown. Nil if none was.
+        let code: SecretBytes?
+        /// What the rotation gives when it has ended.
+        let effect: String
+    }
+
     static func run(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let path = arguments.operands[0]
         try Output.requireOpen()
         let classes = try classes(arguments)
         let rate = try rate(arguments)
-        // Before the prompt. The claim itself comes later, and finds the rest.
-        if MountLookup.of(volume: path).first != nil { throw Fsck.busy(path) }
-        var passphrase: SecretBytes?
+        // Before the prompt.
+        let mount = try RotatingMount(path)
+        guard let prepared = try prepare(arguments, path, classes, mount) else { return .failure }
+        // Not before, because a prompt can be ended by Ctrl-C.
+        let interrupted = Interruption(exit: ExitCode.failure.number)
+        guard let mount else { return try rewrite(prepared, rate, interrupted) }
+        return try MountedRotation(mount, arguments, prepared, rate, interrupted).run()
+    }
+
+    /// Opens the volume, and replaces its keybag by one with new keys. Nil after a failure that has been reported.
+    private static func prepare(
+        _ arguments: Arguments, _ path: HostPath, _ classes: [ProtectionClass], _ mount: RotatingMount?
+    ) throws(CommandFailure) -> Prepared? {
+        var given: SecretBytes?
         let opened = try KeybagCommands.open(arguments, path) { (offered, _, _) throws(CommandFailure) in
             switch offered {
-            case .passphrase(let given):
-                do throws(SodiumError) { passphrase = try given.copy() } catch { throw ErrorMessages.memory(error) }
+            case .passphrase(let passphrase):
+                do throws(SodiumError) { given = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }
             case .recoveryCode: break
             case .recipientKey: break
+            case .tpm2: break
+            case .securityKey: break
             }
         }
-        try Fsck.claim(opened.access.found, false)
-        try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(opened.access.found) }
-        guard let passphrase else { preconditionFailure("the credential is a passphrase") }
-        if opened.access.bag.hasDeviceKey,
-            let failure = opened.deviceKey.missing("and its slot must get the new keys")
-        {
+        let access = opened.access
+        if mount == nil {
+            try Fsck.claim(access.found, false)
+            try EndingMount.waiting(for: path) { () throws(CommandFailure) in try MountClaim.take(access.found) }
+        }
+        guard let passphrase = given.take() else { preconditionFailure("the credential is a passphrase") }
+        if access.bag.hasDeviceKey, let failure = opened.deviceKey.missing("and its slot must get the new keys") {
             throw failure
         }
-        let dropped = opened.access.bag.slotsWithoutSecret(opened.keys)
-        if !dropped.isEmpty, !arguments.has("drop-slots") { throw refusal(path, dropped) }
+        let others = try AskedSlots(arguments, access, opened.deviceKey, opened.keys)
+        try others.requireAll(arguments, access, opened.keys)
+        let choice = try FoundVolume.DeviceKeyChoice(arguments)
         guard opened.keys.formerKeys.isEmpty else {
             if arguments.has("class") {
                 throw .init(
                     .usage, "\(path): a rotation is under way; give the command without --class to end it first")
             }
             Output.note("Going on with the rotation that was interrupted.")
-            try opened.access.pin()
-            return try rewrite(
-                opened, opened.access, opened.keys, passphrase, code: nil, rate,
-                "Copies of the keybag from before that rotation open no file of the volume as it is now; they still read its names. Those made since it began still open everything: for new keys, run protectfs keys rotate again.\n"
+            try access.pin()
+            let keys: VolumeKeys
+            do throws(SodiumError) { keys = try opened.keys.copy() } catch { throw ErrorMessages.memory(error) }
+            return Prepared(
+                access: access, policy: opened.policy, lock: opened.lock, choice: choice, keys: keys,
+                passphrase: passphrase, others: others, code: nil,
+                effect:
+                    "Copies of the keybag from before that rotation open no file of the volume as it is now; they still read its names. Those made since it began still open everything: for new keys, run protectfs keys rotate again.\n"
             )
         }
+        try requireKnownKeys(access, opened.keys, isMounted: mount != nil)
         let made = try KeybagCommands.edit(path) { () throws(KeybagError) in
-            try opened.access.bag.rotating(
-                classes, passphrase: passphrase, deviceKey: opened.deviceKey.key, keys: opened.keys)
+            try access.bag.rotating(
+                classes, passphrase: passphrase, others: others.given, deviceKey: opened.deviceKey.key,
+                keys: opened.keys)
         }
         try show(made.recoveryCode)
         let code = try KeybagCommands.replace(
-            opened.access, opened.policy, by: made.bag, .keysRotate,
+            access, opened.policy, by: made.bag, .keysRotate,
             changesPublicKey: classes.contains(.completeUnlessOpen),
             "the recovery code that was shown is not valid; the old one still works, and no key was changed")
         guard code == .success else {
             Output.error(
                 "\(path): the new keybag is in place and the recovery code that was shown is valid, but no file was written anew yet; run protectfs keys rotate --accept-keybag to go on"
             )
-            return code
+            return nil
         }
-        // From now on new files use the new keys.
+        // From now on new files use the new keys. A mount takes them in first.
         let what =
             arguments.has("class")
             ? "no file of class \(classes.map(\.canonicalName).joined(separator: ", "))" : "no file"
-        return try rewrite(
-            opened, try opened.access.readAgain(), made.keys, passphrase, code: made.recoveryCode, rate,
-            "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. Make a new copy (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
+        let keys: VolumeKeys
+        do throws(SodiumError) { keys = try made.keys.copy() } catch { throw ErrorMessages.memory(error) }
+        let shown: SecretBytes?
+        do throws(SodiumError) { shown = try copy(of: made.recoveryCode) } catch { throw ErrorMessages.memory(error) }
+        return Prepared(
+            access: try access.readAgain(), policy: opened.policy, lock: opened.lock, choice: choice, keys: keys,
+            passphrase: passphrase, others: others, code: shown,
+            effect:
+                "Older copies of the keybag open \(what) of the volume as it is now; they still read its names. Make a new copy (protectfs keybag export), and add passphrases and recipients that were dropped.\n"
         )
     }
 
-    /// Writes the files anew, and then takes the keys out of the keybag that nothing needs.
+    /// A copy of a recovery code. Nil if it is not wanted.
+    static func copy(of code: borrowing SecretBytes?, if isWanted: Bool = true) throws(SodiumError) -> SecretBytes? {
+        switch code {
+        case .some(let text): isWanted ? try text.copy() : nil
+        case .none: nil
+        }
+    }
+
+    /// Refuses if a file of the store needs a class key that the keybag does not have, because an older keybag was put in place by
+    /// hand. New keys would get the generations of those that it does not know, and the right keybag would not come back.
+    private static func requireKnownKeys(
+        _ access: CheckedVolume, _ keys: borrowing VolumeKeys, isMounted: Bool
+    ) throws(CommandFailure) {
+        let metadata: MetadataKeys
+        do throws(SodiumError) { metadata = try keys.metadataKeys() } catch { throw ErrorMessages.memory(error) }
+        let needed: NeededKeys
+        do throws(VolumeError) {
+            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: isMounted)
+        } catch {
+            throw ErrorMessages.volume(error, access.path)
+        }
+        let unknown = needed.keys.subtracting(keys.everyClassKey)
+        guard let key = unknown.min(by: { ($0.number, $0.generation) < ($1.number, $1.generation) }) else { return }
+        let file = needed.examples[key].map { HostPath(bytes: $0).description } ?? "a file"
+        throw .init(
+            .volume,
+            "\(access.path): \(file) in the store needs generation \(key.generation) of class \(key.number), which the keybag does not have. If an older keybag was put in place, put the right one back (protectfs keybag import). If the file is from a backup, remove it. Nothing was changed"
+        )
+    }
+
+    /// Writes the files of a volume that is not mounted anew, and then takes the keys out of the keybag that nothing needs.
     private static func rewrite(
-        _ opened: KeybagCommands.Opened, _ access: CheckedVolume, _ keys: borrowing VolumeKeys,
-        _ passphrase: borrowing SecretBytes, code: borrowing SecretBytes?, _ rate: UInt64?, _ effect: String
+        _ prepared: consuming Prepared, _ rate: UInt64?, _ interrupted: Interruption
     ) throws(CommandFailure) -> ExitCode {
+        let access = prepared.access
         let path = access.path
         let ring: KeyRing
-        do throws(SodiumError) { ring = try KeyRing(access.bag, keys: keys.copy()) } catch {
+        do throws(SodiumError) { ring = try KeyRing(access.bag, keys: prepared.keys.copy()) } catch {
             throw ErrorMessages.memory(error)
         }
         let states = try LocalState.store(access.found)
-        let interrupted = Interruption(exit: ExitCode.failure.number)
         let progress = Progress()
         let pace = Pace(rate)
         let needed: NeededKeys
         var done: UInt64 = 0
         do throws(VolumeError) {
             defer { progress.end() }
-            let summary = try KeyRotation.run(directory: access.directory, keys: ring, states: states) { files, bytes in
-                done = files
-                progress.show("\(files) files, \(bytes >> 20) MiB")
-                pace.wait(at: bytes) { !interrupted.isAsked }
+            let summary = try KeyRotation.run(directory: access.directory, keys: ring, states: states) { now in
+                done = now.files
+                progress.show("\(now.files) files, \(now.bytes >> 20) MiB")
+                pace.wait(at: now.written) { !interrupted.isAsked }
                 return !interrupted.isAsked
             } notice: { notice in
                 Output.error(Daemon.describe(notice, withNames: true))
@@ -139,37 +216,59 @@ enum KeysRotate {
             done = summary.files
             if summary.isInterrupted { throw .refused(.EINTR) }
             progress.show("looking for files that need a former key")
-            needed = try KeyRotation.neededKeys(in: access.directory, keys: ring) { !interrupted.isAsked }
+            needed = try NeededKeys.find(in: access.directory, ring.metadata, goesOn: { !interrupted.isAsked })
         } catch .refused(.EINTR), .store(.EINTR) {
-            throw .init(
-                .failure,
-                "\(path): interrupted after \(done) files; the volume can be used, and protectfs keys rotate goes on with the rest"
-            )
+            throw Self.interrupted(path, done)
         } catch {
             throw ErrorMessages.volume(error, path)
         }
-        let former = keys.formerKeys
-        let unneeded = needed.unneeded(of: former)
-        if !unneeded.isEmpty {
-            let next = try KeybagCommands.edit(path) { () throws(KeybagError) in
-                try access.bag.dropping(
-                    unneeded, passphrase: passphrase, deviceKey: opened.deviceKey.key, code: code, keys: keys)
-            }
-            // A code that was shown before stays valid.
-            switch code {
-            case .some: break
-            case .none: try show(next.recoveryCode)
-            }
-            let result = try KeybagCommands.replace(
-                access, opened.policy, by: next.bag, .keysRotate,
-                "the former keys are still in the keybag; run protectfs keys rotate again")
-            guard result == .success else { return result }
+        let former = prepared.keys.formerKeys
+        let end = try drop(
+            needed.unneeded(of: former), access, prepared.policy, prepared.choice, prepared.keys, prepared.passphrase,
+            prepared.others, code: prepared.code)
+        guard end == .success else { return end }
+        return try finished(path, needed, former, done, prepared.effect)
+    }
+
+    /// Takes `unneeded` out of the keybag.
+    static func drop(
+        _ unneeded: Set<FormerKey>, _ access: CheckedVolume, _ policy: Policy, _ choice: FoundVolume.DeviceKeyChoice,
+        _ keys: borrowing VolumeKeys, _ passphrase: borrowing SecretBytes, _ others: AskedSlots,
+        code: borrowing SecretBytes?
+    ) throws(CommandFailure) -> ExitCode {
+        guard !unneeded.isEmpty else { return .success }
+        let deviceKey = try access.found.deviceKey(choice)
+        let next = try KeybagCommands.edit(access.path) { () throws(KeybagError) in
+            try access.bag.dropping(
+                unneeded, passphrase: passphrase, others: others.given, deviceKey: deviceKey.key, code: code, keys: keys
+            )
         }
-        let left = former.subtracting(unneeded)
+        // A code that was shown before stays valid.
+        switch code {
+        case .some: break
+        case .none: try show(next.recoveryCode)
+        }
+        return try KeybagCommands.replace(
+            access, policy, by: next.bag, .keysRotate,
+            "the former keys are still in the keybag; run protectfs keys rotate again")
+    }
+
+    /// The end of the command, after the keys have left the keybag that nothing needs.
+    static func finished(
+        _ path: HostPath, _ needed: NeededKeys, _ former: Set<FormerKey>, _ files: UInt64, _ effect: String
+    ) throws(CommandFailure) -> ExitCode {
+        let left = former.subtracting(needed.unneeded(of: former))
         guard left.isEmpty else { throw unfinished(path, left, needed) }
         return Output.done(
             "the keys are changed",
-            "\(done) files were written under new keys, and no former key is left in the keybag.\n" + effect)
+            "\(files) files were written under new keys, and no former key is left in the keybag.\n" + effect)
+    }
+
+    static func interrupted(_ path: HostPath, _ files: UInt64) -> CommandFailure {
+        .init(
+            .failure,
+            "\(path): interrupted after \(files) files; the volume can be used, and protectfs keys rotate goes on with the rest"
+        )
     }
 
     /// What a reason of a file's own adds to its message.
@@ -183,18 +282,26 @@ enum KeysRotate {
         var reasons: [String] = []
         if needed.hasNewer { reasons.append("a newer version of protectfs has made files") }
         if let file = needed.damaged { reasons.append("\(HostPath(bytes: file)) in the store has a damaged header") }
-        if needed.hasLateRecords {
-            reasons.append("late writes wait for their files: run protectfs fsck, or mount and unlock the volume")
+        if let file = needed.late {
+            reasons.append(
+                "\(HostPath(bytes: file)) in the store has late writes that wait for their files: run protectfs fsck, or mount and unlock the volume; if that names the file as unusable, remove it"
+            )
+        }
+        if needed.late == nil, needed.hasLateRecords {
+            reasons.append("late writes wait for their files: unlock the volume, and open these files")
         }
         for key in left.sorted(by: { ($0.number, $0.generation) < ($1.number, $1.generation) }) {
             if let file = needed.examples[key] {
                 reasons.append(
                     "\(HostPath(bytes: file)) in the store needs generation \(key.generation) of class \(key.number)")
+            } else if needed.keys.contains(key) {
+                reasons.append(
+                    "a file that a program has open needs generation \(key.generation) of class \(key.number)")
             }
         }
         return .init(
             .failure,
-            "\(path): former keys stay in the keybag: \(reasons.joined(separator: "; ")); mend or remove these files and run protectfs keys rotate again"
+            "\(path): former keys stay in the keybag: \(reasons.joined(separator: "; ")); mend, close or remove these files and run protectfs keys rotate again"
         )
     }
 
@@ -206,14 +313,6 @@ enum KeysRotate {
                 secret: code, "\n\n", kept: "the old one still works")
         case .none: break
         }
-    }
-
-    private static func refusal(_ path: HostPath, _ slots: [Keybag.SlotSummary]) -> CommandFailure {
-        let names = slots.map { slot in "\(slot.id)" + (slot.label.name.map { " (\($0))" } ?? "") }
-        return .init(
-            .usage,
-            "\(path): these slots cannot get the new keys, because their secrets are not known: \(names.joined(separator: ", ")); --drop-slots removes them. Nothing was changed"
-        )
     }
 
     private static func classes(_ arguments: Arguments) throws(CommandFailure) -> [ProtectionClass] {
@@ -228,20 +327,5 @@ enum KeysRotate {
             throw .init(.usage, "--rate: \"\(HostPath(text))\" is not a number of MiB each second, from 1")
         }
         return UInt64(number) << 20
-    }
-}
-
-/// Bounds the bytes written each second.
-private final class Pace {
-    private let rate: UInt64?
-    private let start = monotonicNanoseconds()
-
-    init(_ rate: UInt64?) { self.rate = rate }
-
-    /// Waits until `bytes` since the start are within the rate, or `goesOn` says no.
-    func wait(at bytes: UInt64, goesOn: () -> Bool) {
-        guard let rate else { return }
-        let due = start &+ UInt64(Double(bytes) / Double(rate) * 1e9)
-        while goesOn(), monotonicNanoseconds() < due { usleep(10_000) }
     }
 }

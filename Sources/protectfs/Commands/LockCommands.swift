@@ -7,17 +7,23 @@ import VolumeFormat
 
 extension Command {
     static let unlock = Command(
-        "unlock", .locking, [.mountPoint], "Unlocks a mounted volume.", options: Option.credentials,
+        "unlock", .locking, [.mountPoint], "Unlocks a mounted volume.",
+        options: Option.credentials + [Option("if-lock", value: Value(name: "NUMBER", kind: .text), help: nil)],
         examples: [.init("protectfs unlock ~/documents", "Unlock; ask for the passphrase.")], usesKeys: false,
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
             let entry = try MountLookup.at(path)
+            let number = try arguments.text("if-lock").flatMap { Int64($0) }
+            let condition = number.map { UnlockCondition.ifLock($0) } ?? .always
             // Connects before a person types. The connection is not kept, because the daemon does not wait for typing.
             _ = try DaemonConnection.connect(entry, path)
             let outcome = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-                let credential = try CredentialInput.credential(arguments, prompt: "Passphrase for \(path): ")
+                let credential = try CredentialInput.credential(
+                    arguments, prompt: "Passphrase for \(path): ", try FoundVolume(entry.source).bag)
                 let client = try DaemonConnection.connect(entry, path)
-                return try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
+                return try DaemonConnection.call(path) { () throws(ControlError) in
+                    try client.unlock(credential, when: condition)
+                }
             }
             if outcome == .alreadyUnlocked { Output.note("protectfs: \(path) was already unlocked") }
             return .success
@@ -34,8 +40,9 @@ extension Command {
             stores them encrypted and puts them into the files at the next unlock. If the kernel still holds plaintext when the
             command ends, the exit code is 10; protectfs wait --locked waits until that plaintext is gone.
 
-            With --all, each mount is locked, all at the same time. If one of them cannot be locked, the others are, and the exit
-            code is that of the first failure.
+            With --all, each mount is locked, all at the same time. If one of them cannot be locked, or does not answer within
+            21 s after the grace (without --grace, after five minutes and 21 s), the others are, and the exit code is that
+            of the first failure.
             """,
         options: [
             Option(
@@ -57,11 +64,11 @@ extension Command {
                 throw .init(.usage, "--reason: \"\(HostPath(reason))\" is neither command nor sleep")
             }
             let request = LockRequest(
-                grace: try arguments.seconds("grace").map { Double($0) }, isForSleep: reason == "sleep")
+                grace: try arguments.seconds("grace").map { Double($0) }, reason: reason == "sleep" ? .sleep : .command)
             let isJSON = arguments.has("json")
             guard !arguments.has("all") else {
                 guard arguments.operands.isEmpty else { throw .init(.usage, "use either --all or a mount point") }
-                return lockAll(request, isJSON: isJSON)
+                return try lockAll(request, isJSON: isJSON)
             }
             guard let path = arguments.operands.first else {
                 throw .init(.usage, "name a mount point, or use --all; protectfs status shows all mounts")
@@ -76,38 +83,71 @@ extension Command {
         return try DaemonConnection.call(path) { () throws(ControlError) in try client.lock(request) }
     }
 
+    /// What a lock of all mounts has done so far.
+    private struct AllLocks {
+        var code = ExitCode.success
+        var list: [JSONValue] = []
+        var locked = 0
+        var hasFailed = false
+        /// The mounts that have not answered yet.
+        var open: [MountEntry]
+    }
+
+    /// How long a daemon may take after its grace: two waits of 10 s for the kernel's pages (`LockSequence`), and a little more.
+    /// With the grace of the unit protectfs-lock it is less than the time of the unit.
+    private static let longestLock: Double = 21
+
     /// Locks all mounts at the same time, because each may wait for its grace.
-    private static func lockAll(_ request: LockRequest, isJSON: Bool) -> ExitCode {
-        let entries = MountLookup.own()
+    private static func lockAll(_ request: LockRequest, isJSON: Bool) throws(CommandFailure) -> ExitCode {
+        let entries = try MountLookup.knownOwn()
+        // Without a grace, each mount has its own.
+        let grace = min(request.grace ?? .infinity, ControlLimits.standard.longestGrace)
+        let deadline = monotonicNanoseconds() + UInt64((grace + longestLock) * 1e9)
         // A daemon that does not answer must not hide what the others have done, so each result is printed when it is there.
-        let done = Lock((code: ExitCode.success, list: [JSONValue]()))
-        let threads = entries.map { entry in
+        let done = Lock(AllLocks(open: entries))
+        let hasAnswered = Condition()
+        for entry in entries {
             let work: @Sendable () -> Void = {
                 let path = entry.mountPoint
                 let result = Result { () throws(CommandFailure) in try lock(entry, path, request) }
-                done.withLock { done in
-                    switch result {
-                    case .success(let report):
-                        let said = isJSON ? self.code(of: report) : tell(report, path, isJSON: false)
-                        if done.code == .success { done.code = said }
-                        done.list.append(
-                            .fields([("mountPoint", .path(path)), ("locked", report.json)]))
-                    case .failure(let failure):
-                        if !isJSON { Output.error(failure.message) }
-                        if done.code == .success || done.code == .sweeping { done.code = failure.code }
-                        done.list.append(
-                            .fields(
-                                [("mountPoint", .path(path)), ("error", .string(failure.message))] + failure.fields()))
-                    }
-                }
+                done.withLock { tell(result, entry, &$0, isJSON: isJSON) }
+                hasAnswered.broadcast()
             }
-            let thread = BackgroundThread(name: "lock", work)
-            if thread == nil { work() }
-            return thread
+            // The daemon may be a program of any user, so nothing waits for the end of the thread.
+            if BackgroundThread(name: "lock", work) == nil { work() }
         }
-        for thread in threads { thread?.join() }
-        let (code, list) = done.withLock { $0 }
-        return isJSON ? Output.done("the mounts are locked", JSONValue.array(list).line + "\n", code) : code
+        _ = done.wait(on: hasAnswered, until: deadline) { $0.open.isEmpty ? true : nil }
+        let (code, list, locked) = done.withLock { done in
+            for entry in done.open {
+                tell(.failure(DaemonConnection.explain(.timedOut, entry.mountPoint)), entry, &done, isJSON: isJSON)
+            }
+            return (done.code, done.list, done.locked)
+        }
+        guard isJSON else { return code }
+        return Output.done(
+            "\(locked) of \(entries.count) mounts are locked", JSONValue.array(list).line + "\n", code)
+    }
+
+    /// Takes in what the lock of a mount has done, and prints it. An answer after the deadline counts no more.
+    private static func tell(
+        _ result: Result<LockReport, CommandFailure>, _ entry: MountEntry, _ done: inout AllLocks, isJSON: Bool
+    ) {
+        guard let index = done.open.firstIndex(of: entry) else { return }
+        done.open.remove(at: index)
+        let path = entry.mountPoint
+        switch result {
+        case .success(let report):
+            let said = isJSON ? code(of: report) : tell(report, path, isJSON: false)
+            done.locked += 1
+            if done.code == .success { done.code = said }
+            done.list.append(.fields([("mountPoint", .path(path)), ("locked", report.json)]))
+        case .failure(let failure):
+            if !isJSON { Output.error(failure.message) }
+            if !done.hasFailed { done.code = failure.code }
+            done.hasFailed = true
+            done.list.append(
+                .fields([("mountPoint", .path(path)), ("error", .string(failure.message))] + failure.fields()))
+        }
     }
 
     private static func code(of report: LockReport) -> ExitCode { report.state == .sweeping ? .sweeping : .success }
@@ -131,6 +171,9 @@ extension Command {
             Output.note(
                 "protectfs: \(path): the keys are wiped, but \(StatusText.plaintext(report.files)), because the backing store does not answer; protectfs wait --locked waits until it is gone"
             )
+        }
+        if report.state == .unlocked {
+            Output.note("protectfs: \(path): another command has locked it meanwhile, and it has been unlocked since")
         }
         FreedMemory.noteOnce()
         return said

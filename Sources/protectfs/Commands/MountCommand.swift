@@ -1,8 +1,8 @@
 // `protectfs mount` and `protectfs unmount`.
 
+import CLibrary
 import Control
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 
@@ -68,13 +68,13 @@ extension Command {
             if arguments.has("foreground") {
                 let connectionGuard = ConnectionGuard()
                 try request.readDeviceKey()
-                let credential = try credential(arguments, request)
+                let credential = try credential(arguments, request, volume.bag)
                 return try Daemon.run(request, credential, connectionGuard, isStarted: false)
             }
             try request.readDeviceKey()
             let ready = request
             try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-                try DaemonStart.run(arguments.words, try credential(arguments, ready), ready.deviceKey)
+                try DaemonStart.run(arguments.words, try credential(arguments, ready, volume.bag), ready.deviceKey)
             }
             return .success
         })
@@ -92,10 +92,10 @@ extension Command {
     }
 
     private static func credential(
-        _ arguments: Arguments, _ request: MountRequest
+        _ arguments: Arguments, _ request: MountRequest, _ bag: Keybag
     ) throws(CommandFailure) -> Credential? {
         if request.noUnlock { return nil }
-        return try CredentialInput.credential(arguments, prompt: "Passphrase of \(request.volume): ")
+        return try CredentialInput.credential(arguments, prompt: "Passphrase of \(request.volume): ", bag)
     }
 
     static let unmount = Command(

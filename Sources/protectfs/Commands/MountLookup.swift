@@ -1,16 +1,25 @@
 // Finds protectfs mounts by a path that the user typed, without touching a mount whose daemon is dead.
 
-import Glibc
+import CLibrary
 import HostSystem
 import VolumeFormat
 
 /// Lookups in the mount table.
 enum MountLookup {
     /// All mounts of this program. Empty if the table cannot be read.
-    static func all() -> [MountEntry] { ((try? MountTable.read()) ?? []).filter(\.isProtectfs) }
+    static func all() -> [MountEntry] { (try? known()) ?? [] }
+
+    /// As `all`, for commands that must not take a table that cannot be read for an empty one.
+    static func known() throws(CommandFailure) -> [MountEntry] {
+        do throws(SystemError) { return try MountTable.read().filter(\.isProtectfs) } catch {
+            throw .init(.failure, "the table of mounts cannot be read: \(error.reason)")
+        }
+    }
 
     /// The mounts that belong to this user; all for root.
-    static func own() -> [MountEntry] { all().filter { geteuid() == 0 || $0.owner == geteuid() } }
+    static func knownOwn() throws(CommandFailure) -> [MountEntry] {
+        try known().filter { geteuid() == 0 || $0.owner == geteuid() }
+    }
 
     /// The mounts of the volume at `path`.
     static func of(volume path: HostPath) -> [MountEntry] {
@@ -21,7 +30,7 @@ enum MountLookup {
     /// The mount at exactly this path.
     static func at(_ path: HostPath) throws(CommandFailure) -> MountEntry {
         let known = try candidates(path)
-        let table = all()
+        let table = try self.known()
         for candidate in known {
             if let entry = table.last(where: { $0.mountPoint == candidate }) { return entry }
         }

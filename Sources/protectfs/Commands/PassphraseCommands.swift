@@ -1,7 +1,7 @@
 // `protectfs passphrase change`, `add`, `remove` and `list`.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import SodiumKit
@@ -216,6 +216,15 @@ extension KeybagCommands {
             ("passes", slot.cost.map { .integer(Int64($0.passes)) } ?? .null),
             ("memory", slot.cost.map { .integer(Int64(clamping: $0.memory)) } ?? .null),
             ("recipient", .optional(slot.recipient)),
+            ("tpm2", slot.tpm2.map(describe) ?? .null),
+            ("usesPIN", slot.securityKey.map { .bool($0.usesPIN) } ?? .null),
+        ])
+    }
+
+    private static func describe(_ tpm2: SlotTPM2) -> JSONValue {
+        .fields([
+            ("pin", .bool(tpm2.hasPIN)), ("pcrs", .array(tpm2.pcrNumbers.map { .integer(Int64($0)) })),
+            ("storageKey", .string(Hexadecimal.text(tpm2.parentName))),
         ])
     }
 
@@ -242,6 +251,8 @@ extension KeybagCommands {
         case .passphrase: "passphrase"
         case .recovery: "recovery code"
         case .recipient: "recipient"
+        case .tpm2: "TPM"
+        case .securityKey: "security key"
         }
     }
 }

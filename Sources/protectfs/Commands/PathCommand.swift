@@ -1,7 +1,7 @@
 // `protectfs path`: shows where an object of a mount is in the store, and back.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import VolumeFormat
 

@@ -1,7 +1,7 @@
 // `protectfs recovery new` and `use`.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import SodiumKit
@@ -79,6 +79,9 @@ extension KeybagCommands {
         let label = try label(arguments) ?? "recovery use"
         let opened = try open(arguments, path, isRecovery: true)
         let isBound = opened.access.bag.hasDeviceKey && !arguments.has("portable")
+        if !opened.access.bag.hasDeviceKey, arguments.has("device-key") {
+            throw .init(.usage, "\(path): the volume has no device key, so leave --device-key out; nothing was changed")
+        }
         try opened.policy.checkPortable(!isBound)
         let passphrase = try CredentialInput.newPassphrase(arguments, isBound: isBound)
         let cost = try opened.policy.cost()
@@ -127,7 +130,10 @@ extension KeybagCommands {
             ]
             return Output.done(what, JSONValue.fields(fields).line + "\n", code)
         }
-        var text = "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
+        var text =
+            key == nil
+            ? "The new passphrase is set. The volume has no device key, so the other passphrases still open it; protectfs passphrase list shows them.\n"
+            : "The new passphrase is set; passphrases bound to the old device key no longer work.\n"
         if bag.slots.contains(where: { $0.kind == nil }) {
             text += "Slots of a newer version of protectfs are kept; protectfs passphrase list shows them.\n"
         }

@@ -1,8 +1,8 @@
 // `protectfs mount -o remount,…`, for mount(8): changes the kernel's flags of a mount that exists.
 
+import CLibrary
 import Control
 import FuseFrontend
-import Glibc
 import HostSystem
 
 /// A change of the flags of a mount.

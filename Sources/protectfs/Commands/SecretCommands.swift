@@ -1,7 +1,7 @@
 // `protectfs secret set`, `get`, `list` and `delete`: small secrets as files of a mount.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import SecretStore
 import SodiumKit
@@ -79,7 +79,7 @@ enum SecretCommands {
         let given = try query(arguments, operands[1])
         let item = SecretItem(given.kind ?? .generic, given.attributes, class: wanted ?? .complete)
         let keeping = SecretStore.Keeping(class: wanted == nil, dropping: given.absent)
-        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
+        let store = SecretStore(try MountLookup.at(operands[0]))
         let secret = try SecretValueInput.read(arguments, account: operands[1])
         do throws(SecretError) {
             try store.add(item, secret: secret, replacing: arguments.has("new") ? nil : keeping)
@@ -91,13 +91,13 @@ enum SecretCommands {
 
     static func get(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = arguments.operands
-        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
+        let store = SecretStore(try MountLookup.at(operands[0]))
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
             let found = query.narrowed(try store.list(query).items)
-            guard let item = found.first else { throw SecretError.notFound }
+            guard var item = found.first else { throw SecretError.notFound }
             guard found.count == 1 else { return refuseSeveral(found.count, operands[1]) }
-            Output.print(secret: try store.secret(of: item))
+            Output.print(secret: try store.latestSecret(of: &item))
             if Terminal.isTerminal(1) { Output.line() }
             return .success
         } catch {
@@ -107,7 +107,7 @@ enum SecretCommands {
 
     static func list(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = arguments.operands
-        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
+        let store = SecretStore(try MountLookup.at(operands[0]))
         let query = try query(arguments, operands.count > 1 ? operands[1] : nil)
         let found: SecretStore.Listing
         do throws(SecretError) { found = try store.list(query) } catch {
@@ -118,7 +118,7 @@ enum SecretCommands {
         } else if !found.items.isEmpty {
             var table = Table("CLASS", "KIND", "ACCOUNT", "CHANGED", "ATTRIBUTES")
             for item in found.items {
-                let hidden = ["account", DesktopAttribute.identifier]
+                let hidden = ["account", DesktopAttribute.identifier, KeychainAttribute.reference]
                 let others = item.attributes.filter { !hidden.contains($0.key) }.sorted { $0.key < $1.key }
                 table.add(
                     "\(item.protectionClass.letter) \(item.protectionClass.shortName)", item.kind.name,
@@ -135,7 +135,7 @@ enum SecretCommands {
 
     static func delete(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let operands = arguments.operands
-        let store = SecretStore(mount: try MountLookup.at(operands[0]).mountPoint)
+        let store = SecretStore(try MountLookup.at(operands[0]))
         let query = try query(arguments, operands[1])
         do throws(SecretError) {
             let all = try store.list(query).items
@@ -238,11 +238,12 @@ enum SecretCommands {
         case .locked(let protectionClass):
             .init(
                 .locked,
-                "\(account): the volume is locked, which closes class \(protectionClass.canonicalName); unlock it first (protectfs unlock \(mount))"
+                "\(account): the volume is locked, which closes class \(protectionClass.canonicalName); unlock it first (protectfs unlock \(mount.word))"
             )
         case .duplicate: .init(.failure, "\(account): the item exists; leave out --new to replace it")
         case .notFound:
-            .init(.failure, "\(account): no such item; protectfs secret list \(mount) shows the items")
+            .init(.failure, "\(account): no such item; protectfs secret list \(mount.word) shows the items")
+        case .changed: .init(.failure, "\(account): another program has changed the item at the same time; try again")
         case .tooLong: .init(.failure, "\(account): too long; a secret can have \(SecretStore.largestSecret) bytes")
         case .tooManyAttributes:
             .init(.failure, "\(account): the attributes exceed 3 KiB; use fewer or shorter ones")
@@ -255,7 +256,9 @@ enum SecretCommands {
             switch error.code {
             case ENOTCONN:
                 .init(
-                    .notMounted, "\(mount): the daemon of the mount has died; remove the mount with protectfs unmount")
+                    .notMounted,
+                    "\(mount): the daemon of the mount has died; remove the mount with protectfs unmount \(mount.word)"
+                )
             case EROFS: .init(.failure, "\(mount): the mount is read-only")
             default: ErrorMessages.system(error)
             }

@@ -27,7 +27,7 @@ extension Command {
             .init(
                 "protectfs secret service --passphrase-command 'zenity --password' ~/documents",
                 "Ask for the passphrase when a program needs one."),
-        ],
+        ], wipesFreedMemory: true,
         run: { (arguments) throws(CommandFailure) in
             let path = arguments.operands[0]
             let mount = try MountLookup.at(path)
@@ -45,7 +45,8 @@ extension Command {
         return {
             let path = mount.mountPoint
             do throws(CommandFailure) {
-                let credential = try CredentialInput.credential(arguments, prompt: "")
+                let credential = try CredentialInput.credential(
+                    arguments, prompt: "", try FoundVolume(mount.source).bag)
                 let client = try DaemonConnection.connect(mount, path)
                 _ = try DaemonConnection.call(path) { () throws(ControlError) in try client.unlock(credential) }
             } catch {

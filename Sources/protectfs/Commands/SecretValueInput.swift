@@ -1,6 +1,6 @@
 // Reads a secret for `secret set` from standard input, a file, or a terminal without echo.
 
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import SecretStore

@@ -18,12 +18,19 @@ extension Option {
 extension Command {
     static let slotAdd = Command(
         "slot add", .keys, [.volume],
-        "Adds a passphrase, a recovery code (--recovery) or a recipient (--recipient).",
+        "Adds a passphrase, or a recovery code, a recipient, this machine's TPM or a security key in its place.",
         details: """
             A volume has one recovery code at most, so the old one stops working when a new one is added.
 
             A recipient opens the volume with a private key, on any machine and without the device key. Only its public key is
             needed to add it.
+
+            A TPM opens the volume on this machine only, and only together with the device key if the volume has one. It
+            does so without asking, or with a PIN (--pin), and only while the PCRs of --pcrs have the values of today. To
+            open the volume for the command itself, give a passphrase, the recovery code or a recipient's key.
+
+            A security key opens the volume on any machine, with its PIN and a touch. It is touched twice to add it. The slot
+            is of no use without that very key, so keep another way to open the volume.
             """,
         options: [
             Option("portable", help: "make a passphrase that works without the device key"),
@@ -31,15 +38,36 @@ extension Command {
             Option(
                 "recipient", value: .recipient,
                 help: "add the owner of a public key, given as text or as a file with it, in place of a passphrase"),
+            Option("tpm2", help: "add the TPM of this machine in place of a passphrase"),
+            Option(
+                "pcrs", value: Value(name: "NUMBERS", kind: .text), standard: TPM2Input.usualPCRs,
+                help: "with --tpm2: the PCRs that must have the values of today, such as 7,14; none uses none"),
+            Option("pin", help: "with --tpm2: ask for a PIN, which the TPM then wants each time"),
+            Option("fido2", help: "add a security key (FIDO2) in place of a passphrase"),
+            Option(
+                "fido2-device", value: .securityKey, standard: "the one that is connected",
+                help: "with --fido2, add the security key at DEVICE"),
+            Option("no-pin", help: "with --fido2, ask for a touch only, and not for the security key's PIN"),
+            Option(
+                "new-fido2-pin-file", value: .file,
+                help:
+                    "with --fido2, read the PIN of the key that is added from the first line of FILE; - is standard input"
+            ),
+            Option(
+                "new-fido2-pin-command", value: .command, isPrivate: true,
+                help:
+                    "with --fido2, run CMD and read the PIN of the key that is added from the first line of its output"),
             .label, .json,
-        ] + Option.keybag + Option.newPassphrase,
+        ] + Option.keybag.filter { $0.name != Option.tpm2.name } + Option.newPassphrase,
         examples: [
             .init("protectfs slot add --label office ~/.documents", "Add a passphrase, named in lists."),
-            .init("protectfs slot add --recipient escrow.pub ~/.documents", "Let the owner of a key open it."),
+            .init("protectfs slot add --tpm2 --pin ~/.documents", "Let the machine's TPM open it, with a PIN."),
+            .init("protectfs slot add --fido2 --label keyring ~/.documents", "Open it with a security key."),
         ], run: KeybagCommands.addSlot)
 
     static let slotRemove = Command(
-        "slot remove", .keys, [.volume], "Removes a passphrase, the recovery code or a recipient.",
+        "slot remove", .keys, [.volume],
+        "Removes a passphrase, the recovery code, a recipient, a TPM or a security key.",
         requires: "--slot=NUMBER",
         details: """
             The last passphrase stays, and so does the last slot that opens the volume without the device key. The device
@@ -72,15 +100,82 @@ extension Command {
 extension KeybagCommands {
     static func addSlot(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let label = Command.slotAdd.name
-        guard let kind = ["recovery", "recipient"].first(where: arguments.has) else {
+        for option in Self.newSecurityKey where arguments.has(option) && !arguments.has("fido2") {
+            throw .init(.usage, "use --\(option) together with --fido2")
+        }
+        for option in ["pcrs", "pin"] where arguments.has(option) && !arguments.has("tpm2") {
+            throw .init(.usage, "--\(option) has no meaning without --tpm2")
+        }
+        guard let kind = ["recovery", "recipient", "tpm2", "fido2"].first(where: arguments.has) else {
             return try addPassphrase(arguments, .slotAdd, label: label)
         }
-        let others = ["recovery", "recipient", "portable"] + Option.newPassphrase.map(\.name)
+        let others = ["recovery", "recipient", "tpm2", "fido2", "portable"] + Option.newPassphrase.map(\.name)
         if let other = others.first(where: { $0 != kind && arguments.has($0) }) {
             throw .init(.usage, "--\(kind) and --\(other) cannot be used together")
         }
         if let recipient = arguments.path("recipient") { return try addRecipient(arguments, recipient) }
+        if kind == "tpm2" { return try addTPM2(arguments) }
+        if arguments.has("fido2") { return try addSecurityKey(arguments) }
         return try newRecovery(arguments, .slotAdd, label: label)
+    }
+
+    private static func addTPM2(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        let label = try label(arguments) ?? Command.slotAdd.name
+        // Here --tpm2 and what comes with it are about the new slot.
+        let opening = arguments.without(([.tpm2] + Option.tpm2Details).map(\.name))
+        let opened = try open(opening, path)
+        if opened.access.bag.hasDeviceKey,
+            let failure = opened.deviceKey.missing("and the slot of a TPM works only together with it")
+        {
+            throw failure
+        }
+        let made = try TPM2Input.make(arguments)
+        // A wrong PIN is tried once, so the PIN of a second slot would never be.
+        if made.slot.hasPIN,
+            let old = opened.access.bag.slots.first(where: {
+                $0.tpm2?.hasPIN == true && $0.tpm2?.parentName == made.slot.parentName
+            })
+        {
+            throw .init(
+                .usage,
+                "slot \(old.id) of the volume is for this TPM with a PIN already; remove it first (slot remove --slot \(old.id)); nothing was changed"
+            )
+        }
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.addingTPM2(
+                made.slot, material: made.material, deviceKey: opened.deviceKey.key, label: label, keys: opened.keys)
+        }
+        let code = try replace(opened, by: next, .slotAdd, "the TPM is not added")
+        if let warning = made.warning { Output.note("protectfs: warning: \(warning)") }
+        return Output.done(
+            "the TPM is added",
+            arguments.has("json")
+                ? describeAdded(to: opened.access.bag, in: next)
+                : "Added the TPM of this machine; --tpm2 opens the volume with it\(made.slot.hasPIN ? " and the PIN" : "").\n",
+            code)
+    }
+
+    /// The options that say something of a security key that is added.
+    private static let newSecurityKey = ["fido2-device", "no-pin", "new-fido2-pin-file", "new-fido2-pin-command"]
+
+    private static func addSecurityKey(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+        let path = arguments.operands[0]
+        let label = try label(arguments) ?? Command.slotAdd.name
+        // A key that cannot be used is told before any prompt.
+        let device = try SecurityKeyInput.newDevice(arguments)
+        let opened = try open(arguments, path)
+        let made = try SecurityKeyInput.make(device, arguments)
+        let next = try edit(path) { () throws(KeybagError) in
+            try opened.access.bag.addingSecurityKey(made.key, secret: made.secret, label: label, keys: opened.keys)
+        }
+        let code = try replace(opened, by: next, .slotAdd, "the security key is not added")
+        return Output.done(
+            "the security key is added",
+            arguments.has("json")
+                ? describeAdded(to: opened.access.bag, in: next)
+                : "Added the security key; it opens the volume\(made.key.usesPIN ? " with its PIN and a touch" : " with a touch").\n",
+            code)
     }
 
     private static func addRecipient(
@@ -120,7 +215,7 @@ extension KeybagCommands {
         let access = try CheckedVolume(path, .init(arguments))
         let deviceKey = try access.found.deviceKey(try .init(arguments))
         let number = try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
-            let credential = try CredentialInput.credential(arguments, prompt: "Passphrase of \(path): ")
+            let credential = try CredentialInput.credential(arguments, prompt: "Passphrase of \(path): ", access.bag)
             return try access.unlock(credential, deviceKey).slot
         }
         guard let slot = access.bag.slots.first(where: { $0.id == number }) else {

@@ -1,7 +1,7 @@
 // `protectfs status` and `protectfs watch`.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import VolumeFormat
@@ -23,7 +23,7 @@ extension Command {
             if let path = arguments.operands.first {
                 entries = [try MountLookup.at(path)]
             } else {
-                entries = MountLookup.own()
+                entries = try MountLookup.knownOwn()
             }
             var lines: [JSONValue] = []
             var isFirst = true
@@ -38,13 +38,16 @@ extension Command {
                     if !arguments.has("json") { Output.print((isFirst ? "" : "\n") + StatusText.table(report, entry)) }
                 } catch {
                     if arguments.operands.count == 1 { throw error }
-                    code = .notMounted
+                    if code == .success { code = error.code }
                     lines.append(
                         .fields(
                             [
                                 ("mountPoint", .path(entry.mountPoint)), ("error", .string(error.message)),
                             ] + error.fields()))
-                    if !arguments.has("json") { Output.line((isFirst ? "" : "\n") + error.message) }
+                    if !arguments.has("json") {
+                        if !isFirst { Output.line() }
+                        Output.line(Output.oneLine(error.message))
+                    }
                 }
                 isFirst = false
             }
@@ -60,7 +63,7 @@ extension Command {
         "watch", .locking, [.mountPoint], "Shows locks and unlocks as they happen, until the volume is unmounted.",
         details: """
             It prints a line for the current state, and one for each event. With --json each line is an object; the events are
-            willLock (with grace), sweeping (with files), locked, willUnlock, unlocked and firstUnlock.
+            willLock (with grace), sweeping (with files), locked, inactive (with files), willUnlock, unlocked and firstUnlock.
             """,
         options: [.json],
         examples: [.init("protectfs watch --json ~/documents", "Print events as JSON, for a script.")],
@@ -105,6 +108,7 @@ enum StatusText {
         } else {
             table.add("Idle timer", "off")
         }
+        table.add("When inactive", inactive(report))
         if report.isReadOnly { table.add("Access", "read-only") }
         if report.damage > 0 {
             table.add(
@@ -137,6 +141,16 @@ enum StatusText {
         "the kernel still holds plaintext of \(files == 1 ? "1 file" : "\(files) files")"
     }
 
+    /// The state of class 7 for a person.
+    private static func inactive(_ report: StatusReport) -> String {
+        if let left = report.inactiveIn { return "class 7 is open for another \(left) s" }
+        return switch report.inactiveState {
+        case .locking, .sweeping, .locked: "class 7 is closed"
+        case .beforeFirstUnlock, .unlocked:
+            "class 7 closes " + (report.inactiveLimit == 0 ? "at a lock" : "\(report.inactiveLimit) s after a lock")
+        }
+    }
+
     private static func handles(_ counts: [ProtectionClass: Int]) -> String {
         let known = counts.filter { $0.value > 0 }.sorted { $0.key.rawValue < $1.key.rawValue }
         return known.isEmpty ? "none" : known.map { "\($0.value) \($0.key.canonicalName)" }.joined(separator: ", ")
@@ -148,6 +162,8 @@ enum StatusText {
         case .willLock(_, let grace): "will lock within \(Int(grace.rounded(.up))) s"
         case .locked: "locked"
         case .sweeping(let files): "locked; \(StatusText.plaintext(files))"
+        case .inactive(let files):
+            "class completeWhenUserInactive is closed" + (files > 0 ? "; \(StatusText.plaintext(files))" : "")
         case .willUnlock: "will unlock"
         case .unlocked: "unlocked"
         case .firstUnlock: "unlocked for the first time"

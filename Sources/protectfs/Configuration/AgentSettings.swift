@@ -1,5 +1,7 @@
 // What the configuration files say to `protectfs agent`: which events lock a mount, and whether it is unlocked again.
 
+import HostSystem
+
 /// Something that happens to a login and can lock a mount.
 enum AgentEvent: String, CaseIterable, Hashable, Sendable {
     /// The session is locked (logind).
@@ -29,20 +31,37 @@ enum AgentEvent: String, CaseIterable, Hashable, Sendable {
 enum AgentUnlock: Equatable, Sendable, CustomStringConvertible {
     /// It does not.
     case no
-    /// As `protectfs unlock` does without asking.
-    case yes
-    /// With the passphrase that a command prints.
-    case command(String)
+    /// With the TPM of the machine, or with one that is named as the option `--tpm2-device` names it.
+    case tpm2(device: String?)
+    /// With the passphrase from a source.
+    case source(Source, String)
+
+    /// Where the agent has the passphrase or the key from.
+    enum Source: String, CaseIterable, Sendable {
+        /// A command prints the passphrase.
+        case command
+        /// A credential of the agent's service is the passphrase.
+        case credential
+        /// A file has the private key of a recipient.
+        case recipientKey = "recipient-key"
+    }
 
     /// Parses a value; nil for other text.
     init?(_ text: String) {
-        let word = "command "
         switch text {
         case "no": self = .no
-        case "yes": self = .yes
+        case "tpm2": self = .tpm2(device: nil)
         default:
-            guard text.hasPrefix(word) else { return nil }
-            self = .command(String(text.dropFirst(word.count)))
+            guard let space = text.firstIndex(of: " ") else { return nil }
+            let value = text[text.index(after: space)...]
+            if text[..<space] == "tpm2" {
+                guard TPM2Device.isName(String(value)) else { return nil }
+                self = .tpm2(device: String(value))
+                return
+            }
+            guard let source = Source(rawValue: String(text[..<space])) else { return nil }
+            if source == .recipientKey, !value.hasPrefix("/"), !value.hasPrefix("~/") { return nil }
+            self = .source(source, String(value))
         }
     }
 
@@ -50,8 +69,8 @@ enum AgentUnlock: Equatable, Sendable, CustomStringConvertible {
     var description: String {
         switch self {
         case .no: "no"
-        case .yes: "yes"
-        case .command(let text): "command \(text)"
+        case .tpm2(let device): device.map { "tpm2 \($0)" } ?? "tpm2"
+        case .source(let source, let text): "\(source.rawValue) \(text)"
         }
     }
 }

@@ -1,6 +1,6 @@
 // The two configuration files: where they are, and whose they must be.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// A configuration file. It need not exist.

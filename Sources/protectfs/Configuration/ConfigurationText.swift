@@ -73,7 +73,8 @@ enum ConfigurationKey: String, CaseIterable, Sendable {
         case .defaultClass, .leastClass: ProtectionClass.allCases.map(\.canonicalName).joined(last: "or")
         case .agentLock:
             "none, or one or more of \(AgentEvent.allCases.map(\.rawValue).joined(last: "and")) with spaces between them"
-        case .agentUnlock: "no, yes, or the word command and a command that prints the passphrase"
+        case .agentUnlock:
+            "no, tpm2, command and a command that prints the passphrase, credential and its name, or recipient-key and an absolute path"
         case .idle, .agentIdle: "a duration such as 300, 90s, 10m or 2h; 0 is never"
         case .mostIdle: "a duration such as 300, 90s, 10m or 2h"
         case .grace, .mostGrace: "a duration of at most \(Self.longestGrace) s"
@@ -198,6 +199,11 @@ enum ConfigurationText {
             throw .init(line: number, message: "unknown key \"\(HostPath(name))\"\(suggestion)")
         }
         let (mountPoint, rest) = key.isPerMount ? divided(text) : (nil, text)
+        // A path or a command would end at a NUL, and no message shows a path's other ones as they are.
+        let isControl = { (byte: UInt8) in byte < 0x20 || byte == 0x7F }
+        if key.isPerMount, text.utf8.contains(0) || mountPoint?.bytes.contains(where: isControl) == true {
+            throw .init(line: number, message: "\(name) has a control character")
+        }
         guard let value = key.value(rest) else { throw .init(line: number, message: key.refusal(rest)) }
         return Line(number: number, key: key, value: value, mountPoint: mountPoint)
     }

@@ -178,7 +178,7 @@ extension RequiredSlot {
             case .passphrase: found.formUnion(slot.isBound ? [.passphrase] : [.passphrase, .portable])
             case .recovery: found.insert(.recovery)
             // No rule can demand one, because init makes none.
-            case .recipient, nil: break
+            case .recipient, .tpm2, .securityKey, nil: break
             }
         }
         return found

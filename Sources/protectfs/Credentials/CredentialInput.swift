@@ -1,6 +1,6 @@
 // Reads passphrases and recovery codes from the terminal, a file or a command, but never from arguments or the environment.
 
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import PassphraseStrength
@@ -12,8 +12,13 @@ enum CredentialInput {
     static let largestFile: off_t = 65536
 
     /// The credential for an existing volume, from the source in the options or the terminal.
-    static func credential(_ arguments: Arguments, prompt: String) throws(CommandFailure) -> Credential {
-        let given = Option.credentials.map(\.name).filter { arguments.has($0) }
+    ///
+    /// - Parameter bag: the volume's keybag, which a TPM or a security key needs.
+    static func credential(
+        _ arguments: Arguments, prompt: String, _ bag: @autoclosure () throws(CommandFailure) -> Keybag
+    ) throws(CommandFailure) -> Credential {
+        try TPM2Input.checkDetails(arguments)
+        let given = Option.ways.map(\.name).filter { arguments.has($0) }
         if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
         if let path = arguments.path("recovery-file") {
             return .recoveryCode(try line(ofFile: path, option: "recovery-file"))
@@ -21,13 +26,34 @@ enum CredentialInput {
         if let path = arguments.path("recipient-key") {
             return .recipientKey(try line(ofFile: path, option: "recipient-key"))
         }
+        if arguments.has("fido2-key") {
+            return .securityKey(try SecurityKeyInput.secret(arguments, try bag()))
+        }
+        for option in [Option.pinFile, .pinCommand] where arguments.has(option.name) {
+            throw .init(.usage, "use --\(option.name) together with --fido2-key")
+        }
         if let path = arguments.path("passphrase-file") {
             return .passphrase(try line(ofFile: path, option: "passphrase-file"))
         }
         if let command = arguments.path("passphrase-command") {
             return .passphrase(try line(printedBy: command, option: "passphrase-command"))
         }
+        if arguments.has("tpm2") { return try TPM2Input.credential(arguments, try bag()) }
+        if let name = arguments.path("passphrase-credential") {
+            return .passphrase(try line(ofCredential: name, option: "passphrase-credential"))
+        }
+        if arguments.has("ask-password") {
+            return .passphrase(try answer(toPrompt: prompt, option: "ask-password"))
+        }
         return .passphrase(try secret(prompt: prompt, option: "passphrase-file"))
+    }
+
+    /// Refuses the source of a credential beside --no-unlock, which uses none.
+    static func refuseUnused(_ arguments: Arguments) throws(CommandFailure) {
+        guard arguments.has("no-unlock"), let option = Option.ways.map(\.name).first(where: arguments.has) else {
+            return
+        }
+        throw .init(.usage, "--no-unlock and --\(option) cannot be used together")
     }
 
     /// How often a passphrase may be typed.
@@ -37,7 +63,9 @@ enum CredentialInput {
     static func retrying<Result>(
         _ arguments: Arguments, _ body: () throws(CommandFailure) -> Result
     ) throws(CommandFailure) -> Result {
-        let isTyped = !Option.credentials.map(\.name).contains { arguments.has($0) }
+        let isTyped =
+            arguments.has("ask-password") || TPM2Input.isTyped(arguments)
+            || !Option.ways.map(\.name).contains { arguments.has($0) }
         for _ in 1..<attempts where isTyped {
             do throws(CommandFailure) { return try body() } catch {
                 guard error.code == .authentication, ErrorMessages.mistyped.contains(where: error.message.contains)
@@ -56,11 +84,13 @@ enum CredentialInput {
     ) throws(CommandFailure) -> SecretBytes {
         var files = ["new-passphrase-file"]
         var commands = ["new-passphrase-command"]
+        var credentials = ["new-passphrase-credential"]
         if orPlain {
             files.append("passphrase-file")
             commands.append("passphrase-command")
+            credentials.append("passphrase-credential")
         }
-        let given = (files + commands).filter { arguments.has($0) }
+        let given = (files + commands + credentials).filter { arguments.has($0) }
         if given.count > 1 { throw .init(.usage, "--\(given[0]) and --\(given[1]) cannot be used together") }
         let mayBeWeak = isBound || arguments.has("weak-passphrase")
         for option in files {
@@ -70,6 +100,10 @@ enum CredentialInput {
         for option in commands {
             guard let command = arguments.path(option) else { continue }
             return try judged(try line(printedBy: command, option: option), isBound, mayBeWeak)
+        }
+        for option in credentials {
+            guard let name = arguments.path(option) else { continue }
+            return try judged(try line(ofCredential: name, option: option), isBound, mayBeWeak)
         }
         for _ in 0..<2 {
             let typed = try twice(prompt: prompt, option: files[files.count - 1], what: "passphrase")
@@ -128,6 +162,27 @@ enum CredentialInput {
         return try secret(from: terminal, prompt: prompt, option: option, what: what)
     }
 
+    /// Asks on the terminal. Nil if nothing is typed.
+    ///
+    /// - Parameter option: named if there is no terminal.
+    static func secretOrNone(prompt: String, option: String) throws(CommandFailure) -> SecretBytes? {
+        var secret: SecretBytes
+        do throws(SodiumError) { secret = try SecretBytes(byteCount: Credential.maximumLength) } catch {
+            throw ErrorMessages.memory(error)
+        }
+        do throws(SystemError) {
+            let terminal = try QuietTerminal.open()
+            let count = try secret.withMutableBytes { (span: inout MutableSpan<UInt8>) throws(SystemError) -> Int in
+                try terminal.read(prompt: prompt, into: &span)
+            }
+            guard count > 0 else { return nil }
+            secret.shorten(to: count)
+            return secret
+        } catch {
+            throw cannotAsk(error, option, "passphrase")
+        }
+    }
+
     private static func secret(
         from terminal: borrowing QuietTerminal, prompt: String, option: String, what: String
     ) throws(CommandFailure) -> SecretBytes {
@@ -144,7 +199,8 @@ enum CredentialInput {
     }
 
     private static func cannotAsk(_ error: SystemError, _ option: String, _ what: String) -> CommandFailure {
-        let command = option.hasSuffix("passphrase-file") ? " or --" + option.dropLast(4) + "command" : ""
+        let hasCommand = ["passphrase-file", "pin-file"].contains(where: option.hasSuffix)
+        let command = hasCommand ? " or --" + option.dropLast(4) + "command" : ""
         switch error.code {
         case ENXIO, ENOTTY, EIO, ENODEV, ENOENT, EACCES:
             return .init(
@@ -179,6 +235,13 @@ enum CredentialInput {
         return count - 1
     }
 
+    /// What an option gives, or an operand, which is a file with the key of a recipient.
+    private static func noun(_ option: String?) -> String {
+        guard let option, !option.hasPrefix("recipient") else { return "key" }
+        if option.contains("-pin-") { return "PIN" }
+        return option.hasPrefix("recovery") ? "recovery code" : "passphrase"
+    }
+
     /// The first line of a file.
     ///
     /// - Parameter option: the option that names the file. Nil if an operand does.
@@ -196,7 +259,7 @@ enum CredentialInput {
                     "\(source): too large for a file with a secret (\(status.st_size) bytes); the first line must be the secret"
                 )
             }
-            return try fill(source: source) { span throws(SystemError) in
+            return try fill(source: source, what: noun(option)) { span throws(SystemError) in
                 try lineWithoutReturn(from: file, into: &span)
             }
         } catch let error as CommandFailure {
@@ -207,26 +270,40 @@ enum CredentialInput {
         }
     }
 
-    private static func line(printedBy command: HostPath, option: String) throws(CommandFailure) -> SecretBytes {
+    /// The first line of what a command prints.
+    static func line(printedBy command: HostPath, option: String) throws(CommandFailure) -> SecretBytes {
+        let words = [Array("sh".utf8), Array("-c".utf8), command.bytes]
+        return try line(of: HostPath("/bin/sh"), words, option: option) { "the command failed with exit code \($0)" }
+    }
+
+    /// The first line that a program prints.
+    ///
+    /// - Parameter failed: what to say of its exit code, if it has printed none.
+    static func line(
+        of program: HostPath, _ words: [[UInt8]], option: String, failed: (Int32) -> String
+    ) throws(CommandFailure) -> SecretBytes {
         do {
             var pipe = try Pipe()
             guard let writing = pipe.writing.take(), let reading = pipe.reading.take() else {
                 preconditionFailure("a new pipe has two ends")
             }
-            let words = [Array("sh".utf8), Array("-c".utf8), command.bytes]
-            let child = try ChildProcess.start(HostPath("/bin/sh"), words, descriptors: [(1, writing.number)])
+            let child = try ChildProcess.start(program, words, descriptors: [(1, writing.number)])
             _ = consume writing
             let secret: SecretBytes
             do {
                 let deadline = monotonicNanoseconds() + patience
-                secret = try fill(source: "--\(option)") { span throws(SystemError) in
+                secret = try fill(source: "--\(option)", what: noun(option)) { span throws(SystemError) in
                     try lineWithoutReturn(from: reading, into: &span, deadline: deadline)
                 }
             } catch {
-                if (error as? SystemError)?.code == ETIMEDOUT { throw endless(child, option) }
+                let isOver = (error as? SystemError)?.code == ETIMEDOUT
+                // It may have closed its output and go on, or wait for ever to write the rest of a line that is too long.
+                guard !isOver, try ProcessWatch(child.id).waitForEnd(seconds: secondsToEnd) else {
+                    throw endless(child, option)
+                }
                 // Its exit code explains more than its missing output.
                 if case .exited(let code) = try child.wait(), code != 0 {
-                    throw CommandFailure(.authentication, "--\(option): the command failed with exit code \(code)")
+                    throw CommandFailure(.authentication, "--\(option): \(failed(code))")
                 }
                 throw error
             }
@@ -243,6 +320,9 @@ enum CredentialInput {
         } catch let error as CommandFailure {
             throw error
         } catch {
+            if let error = error as? SystemError, error.call == "posix_spawn" {
+                throw .init(.authentication, "--\(option): \(program) cannot be run: \(error.reason)")
+            }
             let reason = (error as? SystemError)?.reason ?? "cannot be run"
             throw .init(.authentication, "--\(option): \(reason)")
         }
@@ -252,10 +332,9 @@ enum CredentialInput {
     private static let (patience, afterLine): (UInt64, UInt64) = (600_000_000_000, 8_000_000_000)
     private static let secondsToEnd: Int32 = 2
 
-    /// Ends a command that does not end by itself.
+    /// Ends a command that does not end by itself, and what it has started.
     private static func endless(_ child: ChildProcess, _ option: String) -> CommandFailure {
-        kill(child.id, SIGKILL)
-        _ = try? child.wait()
+        child.killAll()
         return .init(.authentication, "--\(option): the command did not end, and was stopped")
     }
 

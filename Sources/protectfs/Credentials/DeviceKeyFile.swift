@@ -1,6 +1,6 @@
 // The device key: 32 random bytes in a file outside the volume.
 
-import Glibc
+import CLibrary
 import HostSystem
 import SodiumKit
 import VolumeFormat
@@ -108,8 +108,8 @@ enum DeviceKeyFile {
             remove(path)
             throw error
         }
-        let directory = try Descriptor(opening: path.parent, O_RDONLY | O_DIRECTORY)
-        _ = fsync(directory.number)
+        // A directory may be closed to reading.
+        if let directory = try? Descriptor(opening: path.parent, O_RDONLY | O_DIRECTORY) { _ = fsync(directory.number) }
     }
 
     /// Every copy of the volume would include a device key that is inside it.

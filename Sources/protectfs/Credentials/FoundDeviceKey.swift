@@ -1,6 +1,6 @@
 // Finds the device key of a volume: the key on this machine that opens its keybag.
 
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import SodiumKit

@@ -1,8 +1,8 @@
 // The control socket of one mount, and the requests that it answers.
 
+import CLibrary
 import Control
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -119,11 +119,35 @@ private final class MountHandler: ControlHandler {
     func status() -> StatusReport { mount.status() }
 
     func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport {
-        mount.lock(request.isForSleep ? .sleep : .command, grace: request.grace, by: user)
+        mount.lock(Self.reason(request.reason), grace: request.grace, by: user)
     }
 
-    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome {
-        do throws(CommandFailure) { return try mount.unlock(credential, by: user) } catch { throw Self.failure(error) }
+    private static func reason(_ reason: LockRequest.Reason) -> Record.Reason {
+        switch reason {
+        case .command: .command
+        case .sleep: .sleep
+        case .agent: .agent
+        }
+    }
+
+    func unlock(
+        _ credential: consuming Credential, when condition: UnlockCondition, by user: UInt32?
+    ) throws(ControlFailure) -> UnlockOutcome {
+        do throws(CommandFailure) { return try mount.unlock(credential, when: condition, by: user) } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    func renewKey(
+        _ request: RenewalRequest, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) -> RenewalReport {
+        do throws(CommandFailure) { return try mount.renewKey(request, progress: progress) } catch {
+            throw Self.failure(error)
+        }
+    }
+
+    func formerKeys() throws(ControlFailure) -> FormerKeysReport {
+        do throws(CommandFailure) { return try mount.formerKeys() } catch { throw Self.failure(error) }
     }
 
     func unmount(isForced: Bool, by user: UInt32?) throws(ControlFailure) {

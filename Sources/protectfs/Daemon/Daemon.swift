@@ -1,9 +1,9 @@
 // The daemon opens the volume, mounts it, serves it until it is unmounted, and cleans up.
 
 import BackingStore
+import CLibrary
 import FuseBridge
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -27,8 +27,12 @@ enum Daemon {
         if isStarted { _ = SignalSet(blocking: [SIGTSTP, SIGTTIN, SIGTTOU]) }
         umask(0)
         ProcessHardening.raiseOpenFiles()
+        let limits = ProcessHardening.liftLimits()
         let report = DaemonReport(isStarted: isStarted)
         let log = DaemonLog(request.volume.description)
+        for limit in limits {
+            log.write("a limit of this session holds for the mount, and so for all programs: \(limit)", .warning)
+        }
         let mount: RunningMount
         let control: ControlService
         do throws(CommandFailure) {

@@ -1,6 +1,6 @@
 // The daemon's log: standard error in the foreground, syslog otherwise.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// The destination of the daemon's log lines.

@@ -1,6 +1,6 @@
 // Starts the daemon, which is this program again, and waits for its report. The secrets are in a pipe.
 
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import SodiumKit
@@ -75,11 +75,13 @@ struct StartSecrets: ~Copyable {
             case .passphrase: "p"
             case .recoveryCode: "r"
             case .recipientKey: "i"
+            case .tpm2: "t"
+            case .securityKey: "f"
             }
         }
 
         static func form(_ kind: String) -> Credential.Form? {
-            [.passphrase, .recoveryCode, .recipientKey].first { of($0) == kind }
+            [.passphrase, .recoveryCode, .recipientKey, .tpm2, .securityKey].first { of($0) == kind }
         }
     }
 

@@ -1,6 +1,6 @@
 // Captures the standard error of libfuse and fusermount3 while mounting, for our own one-line message.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// Standard error, redirected into a pipe.
@@ -34,7 +34,7 @@ final class ErrorCapture {
         close(original)
         defer { close(reading) }
         var buffer = [UInt8](repeating: 0, count: Self.longestText)
-        let count = unsafe Glibc.read(reading, &buffer, buffer.count)
+        let count = unsafe CLibrary.read(reading, &buffer, buffer.count)
         guard count > 0 else { return nil }
         let line = buffer[..<count].prefix { $0 != UInt8(ascii: "\n") }
         guard line.starts(with: "fuse".utf8), let colon = line.firstIndex(of: UInt8(ascii: ":")) else {

@@ -25,6 +25,8 @@ final class MountEvents: Sendable {
         case .locking, .classLowered, .damaged: break
         case .locked: changed(.locked)
         case .sweeping(let files): changed(.sweeping(files: files))
+        // The state of the volume stays the same.
+        case .inactive(let files): hub.publish(.inactive(files: files))
         case .unlocked(let isFirst): changed(isFirst ? .firstUnlock : .unlocked)
         case .idle:
             state.withLock { $0.isIdle = true }

@@ -1,6 +1,6 @@
 // The bare mount point. Checks whether it can be used, and makes it unwritable while it is mounted on.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// The directory that is mounted on, opened before the mount covers it.
@@ -62,7 +62,7 @@ final class MountPoint: Sendable {
     private static func dead(_ path: HostPath) -> CommandFailure {
         .init(
             .mountPoint,
-            "\(path): the daemon of the mount there has died; remove the mount with protectfs unmount \(path)")
+            "\(path): the daemon of the mount there has died; remove the mount with protectfs unmount \(path.word)")
     }
 
     /// Opens the mount point before it is mounted on.

@@ -1,7 +1,7 @@
 // The arguments of `protectfs mount`, checked as far as possible before anything is done.
 
+import CLibrary
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -35,7 +35,7 @@ struct MountRequest {
         if MountLookup.isVolume(mountPoint), !MountLookup.isVolume(volume) {
             throw .init(
                 .usage,
-                "\(mountPoint) is a volume, and \(volume) is not: the volume comes first (protectfs mount \(mountPoint) \(volume))"
+                "\(mountPoint) is a volume, and \(volume) is not: the volume comes first (protectfs mount \(mountPoint.word) \(volume.word))"
             )
         }
         noUnlock = arguments.has("no-unlock")
@@ -77,11 +77,7 @@ struct MountRequest {
             throw .init(.usage, "use --trace together with --foreground")
         }
         traces = arguments.has("trace")
-        if noUnlock,
-            let option = Option.credentials.map(\.name).first(where: arguments.has)
-        {
-            throw .init(.usage, "--no-unlock and --\(option) cannot be used together")
-        }
+        try CredentialInput.refuseUnused(arguments)
     }
 
     /// Whether the mount is read-only.
@@ -107,7 +103,7 @@ struct MountRequest {
         let access = try CheckedVolume(volume, terms)
         try MountPoint.check(mountPoint, volume: volume)
         try ControlService.checkPlace((try? mountPoint.resolved()) ?? mountPoint)
-        guard unsafe Glibc.access("/dev/fuse", F_OK) == 0 else {
+        guard unsafe CLibrary.access("/dev/fuse", F_OK) == 0 else {
             throw .init(
                 .unsupported,
                 "/dev/fuse is missing: load the fuse module (modprobe fuse), or give the container the device")

@@ -1,7 +1,7 @@
 // How a mount ends: by a command, by a signal, or because someone else detached it.
 
+import CLibrary
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -11,6 +11,11 @@ extension RunningMount {
     /// Unmounts. Fails if the mount is in use, unless it is forced. If the file system is mounted elsewhere too, it ends there
     /// after a grace, or at once if forced.
     func unmount(isForced: Bool = false, by user: UInt32? = nil) throws(CommandFailure) {
+        try leaveMountPoint(isForced: isForced, by: user)
+        beginEndingElsewhere(isForced: isForced)
+    }
+
+    private func leaveMountPoint(isForced: Bool, by user: UInt32?) throws(CommandFailure) {
         // Before the mount ends, because its end reads it.
         unmounter.withLock { $0 = user }
         // A mount that is not the last one is removed without a write-back.
@@ -20,53 +25,72 @@ extension RunningMount {
         do throws(CommandFailure) {
             try removeMount()
         } catch {
-            guard isForced, error.code == .busy else {
+            guard isForced, error.code == .busy, (try? place()) == .own else {
                 unmounter.withLock { $0 = nil }
                 throw error
             }
             Self.detach(point.path)
         }
-        beginEndingElsewhere(isForced: isForced)
+    }
+
+    /// What is at the mount point.
+    private enum Place {
+        case own
+        /// The mount, and another one over it. The system would unmount that one.
+        case covered
+        /// Not the mount: someone else has unmounted it.
+        case gone
+    }
+
+    private func place() throws(CommandFailure) -> Place {
+        let table: [MountEntry]
+        do throws(SystemError) { table = try MountTable.read() } catch {
+            throw .init(.failure, "the table of mounts cannot be read: \(error.reason)")
+        }
+        let here = table.filter { $0.mountPoint == point.path }
+        if here.last?.device == entry.device { return .own }
+        return here.contains { $0.device == entry.device } ? .covered : .gone
     }
 
     private func removeMount() throws(CommandFailure) {
-        var reason: Int32 = 0
+        var refusal: UnmountRefusal?
         // A file just closed, or the daemon's own helper, may hold the mount for a moment.
         for _ in 0..<20 {
             frontend.settle()
-            reason = Self.tryUnmount(point.path)
-            if reason == 0 { return }
-            guard reason == EBUSY else { break }
+            switch try place() {
+            case .own: refusal = Self.tryUnmount(point.path)
+            case .covered:
+                throw .init(
+                    .busy,
+                    "\(point.path): something else is mounted over it; unmount that first (umount \(point.path.word)), or only lock the volume: protectfs lock \(point.path.word)"
+                )
+            case .gone: return
+            }
+            guard let refusal else { return }
+            guard refusal.isBusy else { break }
             usleep(25_000)
         }
-        // Someone else has unmounted meanwhile.
-        if reason == EINVAL, let table = try? MountTable.read(),
-            !table.contains(where: { $0.device == entry.device && $0.mountPoint == point.path })
-        {
-            return
-        }
-        throw reason == EBUSY
-            ? Self.inUse(request.mountPoint)
-            : .init(.failure, "\(request.mountPoint): cannot unmount: \(SystemError.reason(of: reason))")
+        guard try place() != .gone, let refusal else { return }
+        throw refusal.isBusy
+            ? Self.inUse(point.path)
+            : .init(.failure, "\(point.path): cannot unmount: \(refusal.reason)")
     }
 
-    /// 0, or the errno of the failure.
-    private static func tryUnmount(_ path: HostPath) -> Int32 {
+    /// Nil if it was unmounted.
+    private static func tryUnmount(_ path: HostPath) -> UnmountRefusal? {
         if geteuid() == 0 {
-            return unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) } == 0 ? 0 : errno
+            let result = unsafe path.withCString { unsafe umount2($0, Int32(UMOUNT_NOFOLLOW)) }
+            return result == 0 ? nil : UnmountRefusal(errno)
         }
-        do throws(SystemError) {
-            // With -q fusermount3 gives no reason.
-            return try FuserMount.unmount(path, isLazy: false) ? 0 : EBUSY
-        } catch {
-            return error.code
+        do throws(SystemError) { return try FuserMount.unmount(path, isLazy: false) } catch {
+            return UnmountRefusal(error.code)
         }
     }
 
     private static func inUse(_ path: HostPath) -> CommandFailure {
         .init(
             .busy,
-            "\(path): in use; close the open files (fuser -vm \(path) lists them), or only lock the volume: protectfs lock \(path)"
+            "\(path): in use; close the open files (fuser -vm \(path.word) lists them), or only lock the volume: protectfs lock \(path.word)"
         )
     }
 
@@ -74,7 +98,7 @@ extension RunningMount {
     static func isEnding(_ path: HostPath) -> CommandFailure {
         .init(
             .busy,
-            "\(path): the mount has been told to end and stays locked; close the open files (fuser -vm \(path) lists them), then mount again"
+            "\(path): the mount has been told to end and stays locked; close the open files (fuser -vm \(path.word) lists them), then mount again"
         )
     }
 
@@ -85,7 +109,9 @@ extension RunningMount {
     func end(pause: (Int) -> Void) {
         lockForGood(.signal)
         var attempts = 0
-        while let isDone = serving.withReadLock({ $0 ? tryToEnd(attempts) : nil }), !isDone {
+        while let attempt = serving.withReadLock({ $0 ? tryToEnd(attempts) : nil }), attempt != .gone {
+            // Not under the lock: without a thread to spare it waits for the end here, which takes the lock to write.
+            if attempt == .unmounted { return beginEndingElsewhere(isForced: false) }
             if attempts == 0 {
                 log.write(
                     "the mount is in use: it stays mounted and locked until nothing uses it, and is then unmounted",
@@ -97,17 +123,21 @@ extension RunningMount {
         }
     }
 
-    /// Unmounts if the mount is not in use. True if nothing is left to do.
-    private func tryToEnd(_ attempts: Int) -> Bool {
+    private enum Attempt {
+        case unmounted
+        /// Nothing is left to do.
+        case gone
+        case inUse
+    }
+
+    /// Unmounts if the mount is not in use.
+    private func tryToEnd(_ attempts: Int) -> Attempt {
         // By now another mount may have its path.
-        guard let table = try? MountTable.read() else { return false }
-        guard table.contains(where: { $0.device == entry.device && $0.mountPoint == point.path }) else { return true }
-        guard table.last(where: { $0.mountPoint == point.path })?.device == entry.device else { return false }
-        guard attempts > 0 else { return (try? unmount()) != nil }
+        guard let place = try? place(), place != .covered else { return .inUse }
+        if place == .gone { return .gone }
+        guard attempts > 0 else { return (try? leaveMountPoint(isForced: false, by: nil)) != nil ? .unmounted : .inUse }
         frontend.settle()
-        guard Self.tryUnmount(point.path) == 0 else { return false }
-        beginEndingElsewhere(isForced: false)
-        return true
+        return Self.tryUnmount(point.path) == nil ? .unmounted : .inUse
     }
 
     /// The mount point is free. The session ends by itself, unless the file system is still mounted elsewhere or open.
@@ -151,13 +181,13 @@ extension RunningMount {
     }
 
     /// Takes in the keys of a credential. Nil if the mount has been told to end meanwhile.
-    func takeIn(_ keys: consuming VolumeKeys) throws(KeyError) -> UnlockOutcome? {
+    func takeIn(_ keys: consuming VolumeKeys, when condition: UnlockCondition) throws(KeyError) -> UnlockOutcome? {
         var given: VolumeKeys? = consume keys
         // Under the lock, `lockForGood` comes either before this call, which then refuses, or after it, and locks.
         return try ending.withLock { (isEnding) throws(KeyError) in
             guard !isEnding, let keys = given.take() else { return nil }
-            if volume.keys.state != .unlocked { announceUnlock() }
-            return try frontend.unlock(with: keys)
+            if volume.keys.state != .unlocked, condition != .ifUnlocked { announceUnlock() }
+            return try frontend.unlock(with: keys, when: condition)
         }
     }
 
@@ -191,17 +221,48 @@ extension RunningMount {
     }
 }
 
+/// Why a mount was not unmounted.
+struct UnmountRefusal {
+    /// Whether something uses the mount.
+    let isBusy: Bool
+    /// The reason, for a person.
+    let reason: String
+
+    init(_ code: Int32) {
+        isBusy = code == EBUSY
+        reason = SystemError.reason(of: code)
+    }
+
+    /// - Parameter said: what fusermount3 has written to standard error.
+    fileprivate init(said: [UInt8]) {
+        let lines = said.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
+        reason = lines.last ?? "fusermount3 has failed and gives no reason"
+        // The text of EBUSY. fusermount3 does not translate it. The system's loader may say something before.
+        isBusy = lines.contains { $0.hasSuffix("esource busy") }
+    }
+}
+
 /// fusermount3(1), which may unmount for an ordinary user.
 enum FuserMount {
-    /// True when it succeeded.
-    static func unmount(_ path: HostPath, isLazy: Bool) throws(SystemError) -> Bool {
+    /// The most bytes that are read of what it says.
+    private static let longestText = 4096
+
+    /// Nil when it succeeded.
+    static func unmount(_ path: HostPath, isLazy: Bool) throws(SystemError) -> UnmountRefusal? {
         let null = try Descriptor(opening: HostPath("/dev/null"), O_RDWR)
-        var words = ["fusermount3", "-u", "-q"].map { Array($0.utf8) }
+        var pipe = try Pipe()
+        guard let writing = pipe.writing.take(), let reading = pipe.reading.take() else {
+            preconditionFailure("a new pipe has two ends")
+        }
+        // With -q it would give no reason.
+        var words = ["fusermount3", "-u"].map { Array($0.utf8) }
         if isLazy { words.append(Array("-z".utf8)) }
         words.append(Array("--".utf8))
         words.append(path.bytes)
         let child = try ChildProcess.start(
-            HostPath("fusermount3"), words, descriptors: [(0, null.number), (1, null.number), (2, null.number)])
-        return try child.wait() == .exited(0)
+            HostPath("fusermount3"), words, descriptors: [(0, null.number), (1, null.number), (2, writing.number)])
+        _ = consume writing
+        let said = try? reading.readAll(limit: longestText)
+        return try child.wait() == .exited(0) ? nil : UnmountRefusal(said: said ?? [])
     }
 }

@@ -1,9 +1,9 @@
 // The daemon's reports about itself, and the change of a file's class.
 
 import BackingStore
+import CLibrary
 import Control
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -20,6 +20,9 @@ extension RunningMount {
         report.volumeID = "\(access.bag.volumeID)"
         report.state = volume.keys.state
         if report.state == .sweeping { report.sweepingFiles = statistics.sweepingFiles }
+        report.inactiveState = volume.keys.state(of: .completeWhenUserInactive)
+        report.inactiveLimit = Int64(clamping: request.options.inactiveSeconds)
+        report.inactiveIn = statistics.inactiveSeconds.map { Int64(clamping: $0) }
         report.since = events.lastChange
         report.openHandles = statistics.openHandles
         report.defaultClass = volume.usualClass
@@ -57,7 +60,8 @@ extension RunningMount {
     func changeClass(
         _ request: ClassRequest, by user: UInt32?, progress: (ClassProgress) -> Bool
     ) throws(CommandFailure) {
-        let path = HostPath(bytes: request.path)
+        // The daemon does not know the path that was typed.
+        let path = point.path.appending(bytes: request.path)
         let components = request.path.split(separator: UInt8(ascii: "/")).map { Array($0) }
         do throws(VolumeError) {
             switch request.mode {
@@ -75,6 +79,8 @@ extension RunningMount {
             throw .init(.failure, "\(path): the class was not changed, because the mount is ending")
         } catch .refused(.ENOENT) {
             throw .init(.failure, "\(path): no such file")
+        } catch .readOnly {
+            throw .init(.failure, "\(path): the mount is read-only")
         } catch {
             throw ErrorMessages.volume(error, path)
         }

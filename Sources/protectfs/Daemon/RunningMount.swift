@@ -1,9 +1,9 @@
 // A mount that answers, and its operations for the control socket, signals and the idle lock.
 
+import CLibrary
 import Control
 import FuseBridge
 import FuseFrontend
-import Glibc
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -186,8 +186,11 @@ final class RunningMount: Sendable {
     /// Locks after the grace, which the configuration may limit. The caller's thread is blocked meanwhile.
     func lock(_ reason: Record.Reason, grace: Double? = nil, by user: UInt32? = nil) -> LockReport {
         let grace = min(grace ?? request.grace.usual, request.grace.longest)
-        if volume.keys.state == .unlocked { _ = events.hub.announceLock(grace: grace) }
-        let report = frontend.lock()
+        if volume.keys.state == .unlocked, events.hub.announceLock(grace: grace) == .overtaken {
+            return frontend.overtakenLock(countsAlways: reason == .command)
+        }
+        // A person who locks a volume that is locked already wants it to stay locked.
+        let report = frontend.lock(countsAlways: reason == .command)
         if !report.wasLocked {
             let result = report.state == .sweeping ? ExitCode.sweeping : .success
             record(.locked, Record.Detail.by(user) + [.reason(reason), .result(result)])
@@ -204,23 +207,32 @@ final class RunningMount: Sendable {
     func announceUnlock() { events.hub.publish(.willUnlock) }
 
     /// Unlocks by a credential, with growing delays after wrong ones.
-    func unlock(_ credential: borrowing Credential, by user: UInt32?) throws(CommandFailure) -> UnlockOutcome {
-        // Read again, because a command may have changed a passphrase since. One at a time, because the descriptors suffice for
-        // one.
-        let current = try reading.withLock { (_) throws(CommandFailure) in try access.readAgain() }
-        let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
-            try current.found.deviceKey(request.deviceKey)
-        }
+    ///
+    /// - Parameter condition: when to do it.
+    func unlock(
+        _ credential: borrowing Credential, when condition: UnlockCondition = .always, by user: UInt32?
+    ) throws(CommandFailure) -> UnlockOutcome {
+        var read: CheckedVolume?
         let keys = try throttle.attempt(
-            countsAsFailure: { (error: CommandFailure) in error.code == .authentication },
-            { () throws(CommandFailure) in try current.unlock(credential, deviceKey, by: user) })
+            countsAsFailure: { (error: CommandFailure) in read != nil && error.code == .authentication },
+            { () throws(CommandFailure) in
+                // Read again, because a command may have changed a passphrase since, and only when the attempt's turn has come,
+                // because that may take long. One at a time, because the descriptors suffice for one.
+                let current = try reading.withLock { (_) throws(CommandFailure) in try access.readAgain() }
+                let deviceKey = try reading.withLock { (_) throws(CommandFailure) in
+                    try current.found.deviceKey(request.deviceKey)
+                }
+                read = current
+                return try current.unlock(credential, deviceKey, by: user)
+            })
         ProcessHardening.trimHeap()
         switch consume keys {
         case .none:
-            guard !throttle.isClosed else { throw Self.isEnding(request.mountPoint) }
+            guard !throttle.isClosed else { throw Self.isEnding(point.path) }
             record(.unlockFailed, Record.Detail.by(user) + [.credential(credential.kind), .result(.busy)])
             throw .init(.busy, "too many unlock attempts are already waiting; try again later")
         case .some(let keys):
+            guard let current = read else { preconditionFailure("the keys are of a keybag that was read") }
             // A newer program may have added a feature since mounting. The keybag is verified now.
             if !volume.options.isReadOnly {
                 do throws(KeybagError) { try current.bag.requireWritable() } catch {
@@ -231,16 +243,20 @@ final class RunningMount: Sendable {
             let slot = keys.slot
             let outcome: UnlockOutcome?
             do throws(KeyError) {
-                outcome = try takeIn(keys)
+                outcome = try takeIn(keys, when: condition)
+            } catch .locked {
+                throw CommandFailure(.locked, "\(request.mountPoint): the volume is not unlocked")
             } catch .lockInProgress {
                 throw CommandFailure(.busy, "the volume is being locked; try again")
+            } catch .lockedSince {
+                throw CommandFailure(.locked, "the volume has been locked again meanwhile, and stays locked")
             } catch {
                 throw CommandFailure(
                     .volume,
                     "\(request.volume): the keybag does not match this mount: it belongs to another volume, or has another public key; unmount and mount again"
                 )
             }
-            guard let outcome else { throw Self.isEnding(request.mountPoint) }
+            guard let outcome else { throw Self.isEnding(point.path) }
             if outcome != .alreadyUnlocked {
                 record(.unlocked, Record.Detail.by(user) + current.bag.credential(ofSlot: slot) + [.result(.success)])
             }

@@ -22,7 +22,7 @@ extension Command {
             if let path = arguments.operands.first {
                 mounts = [try MountLookup.at(path)]
             } else {
-                mounts = MountLookup.own()
+                mounts = try MountLookup.knownOwn()
             }
             var weaknesses = MachineChecks.all()
             for mount in mounts { weaknesses += MountChecks(mount).all() }

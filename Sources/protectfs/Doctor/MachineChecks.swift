@@ -1,7 +1,7 @@
 // What `doctor` looks at on the machine: where the memory of programs can end up, and limits.
 
+import CLibrary
 import FuseFrontend
-import Glibc
 import HostSystem
 import SodiumKit
 

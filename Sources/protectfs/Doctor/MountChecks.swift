@@ -1,7 +1,7 @@
 // What `doctor` looks at for one mount: its store, its keys, what a desktop has noted of its files, and its classes.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import Keybag
 import VolumeFormat

@@ -1,7 +1,7 @@
 // `protectfs import`: copies a directory into a volume, and compares everything afterwards.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import VolumeFormat
 
@@ -57,10 +57,10 @@ private enum ImportCommand {
         let rules = try ImportRules(arguments.all("class"))
         try refuseStore(path)
         let source = try open(path)
-        let report = ImportReport(path)
+        let isCopying = !arguments.has("verify-only")
+        let report = ImportReport(path, isCopying: isCopying)
         let place = try ImportPlace(volume, arguments)
         do throws(CommandFailure) {
-            let isCopying = !arguments.has("verify-only")
             let target = try open(try place.directory(arguments.path("into"), makes: isCopying))
             try refuseOverlap(path, source, place, target)
             let walk = try ImportWalk(
@@ -72,11 +72,11 @@ private enum ImportCommand {
             report.progress.end()
         } catch {
             report.progress.end()
-            try? place.end()
+            _ = place.end()
             throw error
         }
         // What is said below is true only after that.
-        try place.end()
+        if let failure = place.end() { report.fail(failure.place, failure.text) }
         return report.tell(place.volume, isJSON: arguments.has("json"))
     }
 

@@ -1,7 +1,7 @@
 // The mounted volume that takes an import: where it is mounted already, or in a private place for this command.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import VolumeFormat
@@ -77,14 +77,17 @@ final class ImportPlace {
         return whole
     }
 
-    /// Unmounts a private mount. Its failure is that of the import, because not everything may be on disk then.
-    func end() throws(CommandFailure) {
-        guard let privatePlace else { return }
+    /// Unmounts a private mount. Gives what has failed. That is a failure of the import, because not everything may be on disk
+    /// then.
+    func end() -> (place: HostPath, text: String)? {
+        guard let privatePlace else { return nil }
         do throws(CommandFailure) { try Self.run([Array("unmount".utf8), Array("--".utf8), privatePlace.bytes]) } catch
         {
-            throw .init(error.code, "\(privatePlace): the private mount has not ended; protectfs unmount ends it")
+            let reason = Output.reportsJSON ? ": \(error.message)" : ""
+            return (privatePlace, "the private mount has not ended\(reason); protectfs unmount ends it")
         }
         try? FileChange.removeDirectory(privatePlace)
+        return nil
     }
 
     private static func privatePlace(_ volume: VolumeID) throws(CommandFailure) -> HostPath {
@@ -114,16 +117,39 @@ final class ImportPlace {
         try? FileChange.removeDirectory(place)
     }
 
-    /// Runs a command of this program, which may ask at the terminal.
+    /// Runs a command of this program, which may ask at the terminal. With --json this command says what it has said.
     private static func run(_ words: [[UInt8]]) throws(CommandFailure) {
         let ending: ChildProcess.Ending
+        var reason: String?
         do throws(SystemError) {
-            ending = try ChildProcess.start(try DaemonStart.ownPath(), [Array("protectfs".utf8)] + words).wait()
+            // Not by its path, where an upgrade may have put another program meanwhile.
+            let program = HostPath("/proc/self/exe")
+            let arguments = [Array("protectfs".utf8)] + words
+            if Output.reportsJSON {
+                var pipe = try Pipe()
+                guard let reading = pipe.reading.take(), let writing = pipe.writing.take() else {
+                    preconditionFailure("a new pipe has two ends")
+                }
+                let child = try ChildProcess.start(program, arguments, descriptors: [(2, writing.number)])
+                _ = consume writing
+                // At once, because it may tell a person what to do.
+                let watch = try ProcessWatch(child.id)
+                var hasEnded = false
+                while !hasEnded {
+                    hasEnded = watch.waitForEnd(seconds: 0)
+                    let lines = Output.lines(waitingIn: reading)
+                    for line in lines { Output.note(line) }
+                    reason = lines.last ?? reason
+                }
+                ending = try child.wait()
+            } else {
+                ending = try ChildProcess.start(program, arguments).wait()
+            }
         } catch {
             throw ErrorMessages.system(error)
         }
         if ending == .exited(0) { return }
         guard case .exited(let number) = ending else { throw .init(.failure, "the mount was interrupted") }
-        throw .init(ExitCode(number: number), "the command above has failed, so nothing more is done")
+        throw .init(ExitCode(number: number), reason ?? "the command above has failed, so nothing more is done")
     }
 }

@@ -1,8 +1,8 @@
 // What an import has done and found, for a person and for programs.
 
 import BackingStore
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 
 /// Counts and findings of one import. For one thread.
@@ -19,10 +19,13 @@ final class ImportReport {
     let progress = Progress()
     /// The source as the user has named it.
     private let source: HostPath
+    private let isCopying: Bool
     private var failures: [Finding] = []
     private var differences: [Finding] = []
     private var skipped: [Finding] = []
     private var unkept: [String: Int] = [:]
+    /// The private mount, if it has not ended.
+    private var remains: Finding?
     /// The second pass meets again what the first has met.
     private var known: Set<Finding> = []
 
@@ -37,14 +40,17 @@ final class ImportReport {
     /// Bytes that were compared, and equal.
     var bytes: UInt64 = 0
 
-    /// A report on an import from `source`.
-    init(_ source: HostPath) { self.source = source }
+    /// A report on an import from `source`, or on a comparison alone.
+    init(_ source: HostPath, isCopying: Bool) { (self.source, self.isCopying) = (source, isCopying) }
 
     /// Whether something is not in the volume as it is in the source.
-    var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty || !skipped.isEmpty }
+    var isIncomplete: Bool { !failures.isEmpty || !differences.isEmpty || !skipped.isEmpty || remains != nil }
 
     /// An object could not be copied or compared.
     func fail(_ path: [EntryName], _ text: String) { add(path, text, to: &failures) }
+
+    /// The private mount at this place has not ended.
+    func fail(_ place: HostPath, _ text: String) { remains = Finding(path: place, text: text) }
 
     /// An object was copied or was there, and differs.
     func differ(_ path: [EntryName], _ text: String) { add(path, text, to: &differences) }
@@ -67,18 +73,19 @@ final class ImportReport {
         show(failures, "not copied")
         show(differences, "differs")
         show(skipped, "left out")
+        if let remains { Output.error("\(remains.path): \(remains.text)") }
         for (what, count) in unkept.sorted(by: { $0.key < $1.key }) {
             Output.note("protectfs: not kept: \(what) (\(count == 1 ? "1 object" : "\(count) objects"))")
         }
-        var text = "\(copied) objects copied, \(present) were there already"
-        if again > 0 { text += ", \(again) copied again" }
-        text += "; \(verified) compared and equal, \(bytes) bytes.\n"
+        var text = ""
+        if isCopying {
+            text += "\(copied) objects copied, \(present) were there already"
+            if again > 0 { text += ", \(again) copied again" }
+            text += "; "
+        }
+        text += "\(verified) compared and equal, \(bytes) bytes.\n"
         if isIncomplete {
-            let isOnlySkipped = failures.isEmpty && differences.isEmpty
-            text +=
-                isOnlySkipped
-                ? "Everything but what was left out is in the volume: see the messages above.\n"
-                : "The import is incomplete: see the messages above, and give the same command again.\n"
+            text += "\(incompleteness): see the messages above\(remedy).\n"
         } else {
             text += """
                 Everything in \(source) is in the volume. To get rid of the source, delete it: for an encrypted one unmount it and
@@ -89,6 +96,19 @@ final class ImportReport {
                 """
         }
         return Output.done("the import has ended", text, code)
+    }
+
+    private var incompleteness: String {
+        if !failures.isEmpty || remains != nil { return "The \(isCopying ? "import" : "comparison") is incomplete" }
+        if !differences.isEmpty { return "The volume differs from the source" }
+        return "Everything but what was left out is in the volume"
+    }
+
+    private var remedy: String {
+        if !failures.isEmpty || remains != nil { return ", and give the same command again" }
+        if differences.isEmpty { return "" }
+        let replacing = "--replace replaces the files that differ"
+        return isCopying ? ". \(replacing)" : ". Without --verify-only the command copies what is missing; \(replacing)"
     }
 
     private func show(_ findings: [Finding], _ what: String) {
@@ -105,8 +125,8 @@ final class ImportReport {
             ("source", .location(source)), ("volume", .location(volume)), ("complete", .bool(!isIncomplete)),
             ("copied", .integer(Int64(copied))), ("present", .integer(Int64(present))),
             ("copiedAgain", .integer(Int64(again))), ("verified", .integer(Int64(verified))),
-            ("verifiedBytes", .unsigned(bytes)), ("failures", list(failures)), ("differences", list(differences)),
-            ("skipped", list(skipped)),
+            ("verifiedBytes", .unsigned(bytes)), ("failures", list(failures + [remains].compactMap { $0 })),
+            ("differences", list(differences)), ("skipped", list(skipped)),
             (
                 "notKept",
                 .array(

@@ -1,7 +1,7 @@
 // The first pass of an import: copies what the volume does not have yet.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import VolumeFormat
 
@@ -42,7 +42,7 @@ extension ImportWalk {
         var both: (from: BackingDirectory, to: BackingDirectory)?
         try attempt(place.path) { () throws(Errno) in
             do throws(Errno) {
-                try place.to.createDirectory(place.name, mode: 0o700)
+                try place.to.createDirectory(place.name, mode: Self.unfinished)
                 report.copied += 1
                 try place.to.node(place.name).setAttribute(Self.mark, [], mode: .set)
             } catch {
@@ -57,14 +57,27 @@ extension ImportWalk {
         try copyContents(both.from, both.to, place.path)
         // Not earlier, because a copy into the directory changes its times, and its mode may forbid it.
         try attempt(place.path) { () throws(Errno) in
-            let isOwn = try both.to.attributeNames().contains(Self.mark)
+            let isMarked = try both.to.attributeNames().contains(Self.mark)
             // A directory that somebody else has made stays as open or closed as it is.
-            guard isOwn || replaces else { return }
-            if isOwn { try both.to.removeAttribute(Self.mark) }
+            let present = try both.to.status()
+            guard isMarked || Self.isUnfinished(present) || replaces else { return }
             try takeMetadata(of: both.from, to: both.to, status)
+            if isMarked {
+                // A kill between these steps leaves a mode that says it too.
+                let mode = try both.to.status().mode & 0o7777
+                try both.to.setMode(Self.unfinished)
+                try both.to.removeAttribute(Self.mark)
+                try both.to.setMode(mode)
+            }
             if syncsEach { try both.to.synchronize() }
         }
     }
+
+    /// The mode of a directory of this command whose copy has not ended. No other program makes directories with it.
+    private static let unfinished: UInt32 = 0o1700
+
+    /// A default ACL may have taken bits of the owner away.
+    private static func isUnfinished(_ status: Status) -> Bool { status.mode & 0o1077 == unfinished & 0o1077 }
 
     private func copyObject(_ place: Place, _ status: Status) throws(Errno) {
         let known = status.links > 1 ? links[Identity(status)] : nil
@@ -254,16 +267,20 @@ extension ImportWalk {
                 report.lose("the attribute \(HostPath(bytes: name)), which the volume or this user cannot set")
             }
         }
-        if status.kind != .symlink { try to.setMode(wantedMode(status, group: now.group, wanted)) }
+        if status.kind != .symlink { try to.setMode(wantedMode(status, of: now, wanted)) }
         try to.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
     }
 
     /// The mode that the copy gets. What the source allows its group is not allowed to another one, and the bits of a group that
-    /// are the mask of an ACL are not allowed without it.
-    func wantedMode(_ status: Status, group: UInt32, _ attributes: [[UInt8]: [UInt8]]) -> UInt32 {
-        let mode = status.mode & 0o7777
-        let isOtherGroup = group != status.group
+    /// are the mask of an ACL are not allowed without it. A program does not run as another user than in the source.
+    ///
+    /// - Parameter now: the copy with its owner.
+    func wantedMode(_ status: Status, of now: Status, _ attributes: [[UInt8]: [UInt8]]) -> UInt32 {
+        var mode = status.mode & 0o7777
         let hasLostACL = attributes.keys.contains { Self.isACL($0) && refused.contains($0) }
-        return isOtherGroup || hasLostACL ? mode & ~0o2070 : mode
+        if now.group != status.group || hasLostACL { mode &= ~0o2070 }
+        // On a directory, set-group-ID concerns its group only.
+        if now.owner != status.owner { mode &= status.kind == .directory ? ~0o4000 : ~0o6000 }
+        return mode
     }
 }

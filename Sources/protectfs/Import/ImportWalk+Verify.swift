@@ -1,7 +1,7 @@
 // The second pass of an import: compares every byte and attribute.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import VolumeFormat
 
@@ -20,7 +20,7 @@ extension ImportWalk {
         _ from: BackingDirectory, _ to: BackingDirectory, _ path: [EntryName]
     ) throws(CommandFailure) {
         try forEach(in: from, to, path) { (place, status) throws(CommandFailure) in
-            var below: (from: BackingDirectory, to: BackingDirectory)?
+            var below: (from: BackingDirectory, to: BackingDirectory, present: Status)?
             try attempt(place.path) { () throws(Errno) in
                 let present: Status
                 do throws(Errno) { present = try to.status(of: place.name) } catch {
@@ -32,9 +32,8 @@ extension ImportWalk {
                     return report.differ(place.path, "is of another kind in the volume")
                 }
                 if status.kind == .directory {
-                    let both = (from: try from.openDirectory(place.name), to: try openTarget(place))
-                    below = both
-                    return try compareMetadata(both.from, both.to, status, present, place.path)
+                    below = (try from.openDirectory(place.name), try openTarget(place), present)
+                    return
                 }
                 if status.links > 1, !isSameLink(status, present) {
                     return report.differ(place.path, "is not a hard link to the same file as in the source")
@@ -45,7 +44,16 @@ extension ImportWalk {
                     try compareOther(place, status, present)
                 }
             }
-            if let below { try verifyContents(below.from, below.to, place.path) }
+            guard let below else { return }
+            try verifyContents(below.from, below.to, place.path)
+            // Not earlier, because a file that is made anew changes the times of its directory.
+            try attempt(place.path) { () throws(Errno) in
+                if remade.remove(place.path) != nil, below.present.modified == status.modified {
+                    try below.to.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
+                    if syncsEach { try below.to.synchronize() }
+                }
+                try compareMetadata(below.from, below.to, status, try below.to.status(), place.path)
+            }
         }
     }
 
@@ -74,6 +82,7 @@ extension ImportWalk {
             guard mends, isLost || replaces, !isSecond, status.links == 1 else {
                 return report.differ(place.path, "differs at byte \(difference.offset)")
             }
+            remade.insert(Array(place.path.dropLast()))
             try make(place, status, mode: .replace)
             report.again += 1
             return try compareFile(place, status, try place.to.status(of: place.name), isSecond: true)
@@ -138,7 +147,7 @@ extension ImportWalk {
     ) throws(Errno) {
         var wrong: [String] = []
         let (one, other) = (try attributes(of: from), try attributes(of: to))
-        if status.kind != .symlink, wantedMode(status, group: present.group, one) != present.mode & 0o7777 {
+        if status.kind != .symlink, wantedMode(status, of: present, one) != present.mode & 0o7777 {
             wrong.append("mode")
         }
         if geteuid() == 0, status.owner != present.owner || status.group != present.group { wrong.append("owner") }

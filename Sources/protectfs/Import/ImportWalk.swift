@@ -1,7 +1,7 @@
 // The walk of an import through the source and the volume: what both passes share.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import VolumeFormat
 
@@ -53,6 +53,8 @@ final class ImportWalk {
     var otherPiece = [UInt8](repeating: 0, count: pieceSize)
     /// Whether the comparison copies again what a crash has cut off.
     var mends = false
+    /// The directories in which the comparison has made a file anew.
+    var remade: Set<[EntryName]> = []
     /// Attributes that the volume does not take.
     var refused: Set<[UInt8]> = []
     private var total: (objects: UInt64, bytes: UInt64) = (0, 0)
@@ -238,10 +240,11 @@ final class ImportWalk {
 
     static func reason(_ error: Errno) -> String { SystemError.reason(of: error.rawValue) }
 
-    /// Names of attributes that belong to a mount of protectfs, not to the object.
-    private static let own = [
-        "\(AttributeName.protection)", "\(AttributeName.ownPrefix)", "\(UnfinishedName.importMark)",
-    ].map { Array($0.utf8) }
+    /// Whether an attribute belongs to a mount of protectfs, not to the object.
+    private static func isOwn(_ name: [UInt8]) -> Bool {
+        ["\(AttributeName.protection)", "\(UnfinishedName.importMark)"].contains { name.elementsEqual($0.utf8) }
+            || name.starts(with: "\(AttributeName.ownPrefix)".utf8)
+    }
 
     /// Whether an attribute holds an ACL, which decides who may use the object.
     static func isACL(_ name: [UInt8]) -> Bool {
@@ -256,7 +259,7 @@ final class ImportWalk {
             if error == .EOPNOTSUPP || error == .ENOSYS { return [:] }
             throw error
         }
-        for name in names where !Self.own.contains(where: name.starts) {
+        for name in names where !Self.isOwn(name) {
             do throws(Errno) { found[name] = try node.attribute(name) } catch {
                 switch error {
                 // It was removed meanwhile.

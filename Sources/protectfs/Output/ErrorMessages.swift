@@ -1,7 +1,7 @@
 // The messages for errors of the other modules: what went wrong, and what to do.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume
@@ -17,10 +17,12 @@ enum ErrorMessages {
 
     /// Also the daemon's answer.
     static let wrongPassphrase = "wrong passphrase"
+    /// A PIN that a TPM has refused.
+    static let wrongPIN = "wrong PIN"
     private static let (wrongCode, invalidCode) = ("wrong recovery code", "invalid recovery code")
 
     /// The beginnings of messages by which a command knows that a person may have mistyped.
-    static let mistyped = [wrongPassphrase, wrongCode, invalidCode]
+    static let mistyped = [wrongPassphrase, wrongCode, invalidCode, wrongPIN]
 
     /// A word that is not a protection class.
     static func unknownClass(_ word: HostPath) -> CommandFailure {
@@ -46,11 +48,13 @@ enum ErrorMessages {
                 .failure,
                 "\(path): belongs to user \(owner), who could impersonate the mount; \(way)")
         case .open(let path):
-            .init(.failure, "\(path): other users can enter this directory of control sockets; run chmod 700 \(path)")
+            .init(
+                .failure,
+                "\(path): other users can enter this directory of control sockets; run chmod 700 \(path.word)")
         case .replaceable(let path):
             .init(
                 .failure,
-                "\(path.parent): other users can replace the control sockets in it; run chmod go-w \(path.parent)")
+                "\(path.parent): other users can replace the control sockets in it; run chmod go-w \(path.parent.word)")
         }
     }
 
@@ -173,6 +177,22 @@ enum ErrorMessages {
             )
         case .unusableRecipient:
             .init(.usage, "nothing can be encrypted to this public key; use one that protectfs recipient new has made")
+        case .wrongTPM2:
+            .init(
+                .authentication,
+                "what the TPM gave opens no slot of the volume; the slot was changed: use a passphrase, remove the slot, and add it anew"
+            )
+        case .tpm2NeedsDeviceKey:
+            .init(
+                .authentication,
+                "the TPM works only together with the device key, which is not on this machine; \(withoutDeviceKey(volume))"
+            )
+        case .unusablePIN: .init(.authentication, "a PIN must have 1 to \(TPM2PIN.maximumLength) bytes")
+        case .wrongSecurityKey:
+            .init(
+                .authentication,
+                "what the security key gave opens no slot of the volume: the slot has been changed, the key has been reset, or it is another one"
+            )
         case .unusablePassphrase:
             .init(.authentication, "a passphrase must have 1 to \(Credential.maximumLength) bytes")
         case .passwordHashRefused(let passes, let memory):
@@ -185,9 +205,9 @@ enum ErrorMessages {
                 .volume,
                 "checking \(slots) portable passphrases would take too long, and without the device key protectfs cannot tell whether the keybag is genuine; give the device key (--device-key), or use the recovery code (--recovery-file)"
             )
-        case .noSuchSlot(let slot): .init(.usage, "no such slot: \(slot); protectfs passphrase list shows the slots")
+        case .noSuchSlot(let slot): .init(.usage, "no such slot: \(slot); protectfs slot list shows the slots")
         case .notAPassphraseSlot(let slot):
-            .init(.usage, "slot \(slot) does not hold a passphrase; protectfs passphrase list shows the slots")
+            .init(.usage, "slot \(slot) does not hold a passphrase; protectfs slot list shows the slots")
         case .deviceSlot(let slot):
             .init(
                 .usage,
@@ -250,7 +270,7 @@ enum ErrorMessages {
         case .length: "wrong length"
         case .magic: "not a keybag"
         case .version(let version): "version \(version)"
-        case .reservedClass, .unknownClass: "unknown class"
+        case .unknownClass: "unknown class"
         case .suite: "unknown cipher"
         case .unsupported(let field): "unknown \(field)"
         case .inconsistent(let field): "inconsistent \(field)"
@@ -264,7 +284,7 @@ enum ErrorMessages {
         case .locked(let protectionClass):
             .init(
                 .locked,
-                "\(path): the volume is locked, which closes class \(protectionClass.canonicalName); unlock it first (protectfs unlock)"
+                "\(path): the volume is locked, which closes class \(protectionClass.canonicalName); unlock it first (protectfs unlock MOUNTPOINT)"
             )
         case .store(let code): store(code, path)
         case .damaged(let damage):

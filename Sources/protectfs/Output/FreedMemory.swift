@@ -1,6 +1,6 @@
 // Whether the kernel wipes memory when it is freed, and the note if it does not.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// A lock cannot wipe freed memory. Page cache frames that the kernel has dropped keep their bytes until they are used again.

@@ -1,6 +1,6 @@
 // Signals that a long work asks for, so that it ends in an orderly way.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// Turns SIGINT, SIGTERM and SIGHUP into a question that the work asks. A second signal ends the program, which must be safe too.

@@ -1,7 +1,7 @@
 // Standard output and standard error. Only this file writes to them.
 
+import CLibrary
 import Control
-import Glibc
 import HostSystem
 import SodiumKit
 import Synchronization
@@ -48,15 +48,16 @@ enum Output {
     }
 
     /// Ends a command that has changed something by writing `text`. If that fails, standard error reports the changes, and the
-    /// exit code says that they were made.
+    /// exit code says that they were made. The code of a failure stays.
     static func done(_ what: String, _ text: String, _ code: ExitCode = .success) -> ExitCode {
         do throws(SystemError) {
             try write(text)
             try flush()
             return code
         } catch {
-            fail(.init(.unsaid, "\(what), but standard output cannot be written: \(error.reason)"))
-            return .unsaid
+            let said = code == .success ? ExitCode.unsaid : code
+            fail(.init(said, "\(what), but standard output cannot be written: \(error.reason)"))
+            return said
         }
     }
 
@@ -97,7 +98,7 @@ enum Output {
 
     /// Writes a path as a line: byte for byte for programs, without control characters on a terminal.
     static func line(path: HostPath) {
-        if Terminal.isTerminal(1) { return line(path.description) }
+        if Terminal.isTerminal(1) { return line(oneLine(path.description)) }
         do throws(SystemError) { try write(path.bytes + [UInt8(ascii: "\n")]) } catch { end(error) }
     }
 
@@ -120,13 +121,31 @@ enum Output {
     }
 
     /// Writes one line to standard error, after the program's name.
-    static func error(_ message: String) { note(program + oneLine(message)) }
+    static func error(_ message: String) { note(program + message) }
 
     /// Writes one line to standard error.
     static func note(_ message: String) {
+        let message = oneLine(message)
         guard reportsJSON else { return toStandardError(message) }
         let text = message.hasPrefix(program) ? String(message.dropFirst(program.count)) : message
         toStandardError(JSONValue.fields([("note", .string(text))]).line)
+    }
+
+    /// The messages of another protectfs that are in a pipe, without the program's name.
+    static func lines(waitingIn pipe: borrowing Descriptor) -> [String] {
+        var bytes: [UInt8] = []
+        while bytes.count < 1 << 16 {
+            var part = [UInt8](repeating: 0, count: 4096)
+            var span = part.mutableSpan
+            // Only a moment, because a daemon that it has started may keep the other end open.
+            guard (try? pipe.waitForInput(until: monotonicNanoseconds() + 50_000_000)) != nil,
+                let count = try? pipe.read(into: &span, atOnce: true), count > 0
+            else { break }
+            bytes += part.prefix(count)
+        }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map {
+            String($0.hasPrefix(program) ? $0.dropFirst(program.count) : $0)
+        }
     }
 
     private static func toStandardError(_ line: String) {

@@ -1,6 +1,6 @@
 // Progress of long work, on a terminal only, on standard error.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// One line that is overwritten, at most ten times a second. It shows nothing if standard error is not a terminal.

@@ -3,9 +3,10 @@
 import HostSystem
 
 extension HostPath {
-    /// The path as one word of a shell command: in single quotes if it has other characters than plain ones.
+    /// The path as one word of a shell command: in single quotes if it has other characters than plain ones, and never like an
+    /// option.
     var word: String {
-        let text = description
+        let text = (bytes.first == UInt8(ascii: "-") ? "./" : "") + description
         let isPlain =
             !text.isEmpty
             && text.utf8.allSatisfy { byte in

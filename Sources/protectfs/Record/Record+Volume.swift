@@ -28,7 +28,7 @@ extension Record {
             let details: [Detail] = [.inode(change.inode), .classes(from: change.before, to: change.after)]
             write(.classLowered, volume, Detail.by(change.user) + details)
         case .damaged(let damage, let inode): write(.tampering, volume, [.damage(damage), .inode(inode)])
-        case .locking, .locked, .sweeping, .unlocked, .idle: break
+        case .locking, .locked, .sweeping, .inactive, .unlocked, .idle: break
         }
     }
 }

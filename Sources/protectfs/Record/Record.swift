@@ -61,6 +61,7 @@ enum Record {
     enum Reason: String, Sendable {
         case command
         case sleep
+        case agent
         case idle
         case signal
         case detached
@@ -123,6 +124,8 @@ enum Record {
             case .passphrase: RequiredSlot.passphrase.rawValue
             case .recovery: RequiredSlot.recovery.rawValue
             case .recipient: "recipient"
+            case .tpm2: "tpm2"
+            case .securityKey: "security-key"
             case nil: "newer"
             }
         }
@@ -217,6 +220,8 @@ extension Credential {
         case .passphrase: .passphrase
         case .recoveryCode: .recovery
         case .recipientKey: .recipient
+        case .tpm2: .tpm2
+        case .securityKey: .securityKey
         }
     }
 }

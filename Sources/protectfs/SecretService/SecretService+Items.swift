@@ -23,8 +23,10 @@ extension SecretService {
                     gives: [Argument("secret", ServiceSecret.signature)],
                     streaming: { [self] (call, answer) throws(DBusError) in
                         try ServiceSecret.checkSession(try call.argument().text, of: call.sender)
-                        let item = try item(name)
-                        let secret = try SecretError.explained { () throws(SecretError) in try store.secret(of: item) }
+                        var item = try item(name)
+                        let secret = try SecretError.explained { () throws(SecretError) in
+                            try store.latestSecret(of: &item)
+                        }
                         try answer.markSensitive()
                         try ServiceSecret.write(secret, of: item, to: answer, session: .session(of: call.sender))
                     }),
@@ -45,7 +47,7 @@ extension SecretService {
                 Property(
                     "Locked", "b",
                     get: { [self] () throws(DBusError) in
-                        .bool(Self.isLocked(try item(name).protectionClass, in: state))
+                        .bool(Self.isLocked(try item(name).protectionClass, in: states))
                     }),
                 Property(
                     "Attributes", "a{ss}",

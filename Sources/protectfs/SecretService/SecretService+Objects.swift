@@ -60,8 +60,8 @@ extension SecretService {
                     gives: [Argument("unlocked", "ao"), Argument("locked", "ao")]
                 ) { [self] (words, _) throws(DBusError) in
                     let found = try search(words[0])
-                    let state = state
-                    let isLocked = { (item: SecretItem) in Self.isLocked(item.protectionClass, in: state) }
+                    let states = states
+                    let isLocked = { (item: SecretItem) in Self.isLocked(item.protectionClass, in: states) }
                     return [
                         .paths(found.filter { !isLocked($0) }.map(\.object.text)),
                         .paths(found.filter(isLocked).map(\.object.text)),
@@ -72,9 +72,14 @@ extension SecretService {
                     gives: [Argument("unlocked", "ao"), Argument("prompt", "o")]
                 ) { [self] (words, sender) throws(DBusError) in
                     let paths = (words[0].elements ?? []).compactMap(\.text)
-                    let open = try unlocked(paths)
-                    let closed = paths.filter { !open.contains($0) }
-                    let prompt = closed.isEmpty ? nil : prompts.make(for: sender, closed)
+                    var seen: Set<String> = []
+                    var open: [String] = []
+                    var closed: [String] = []
+                    for path in paths where seen.insert(path).inserted {
+                        guard let isLocked = try isLocked(path) else { continue }
+                        if isLocked { closed.append(path) } else { open.append(path) }
+                    }
+                    let prompt = closed.isEmpty ? nil : try prompts.make(for: sender, closed)
                     return [.paths(open), .path(prompt?.text ?? ServicePath.none)]
                 },
                 Method(
@@ -122,7 +127,7 @@ extension SecretService {
         case .collection: return isLocked
         case .item(let name):
             let found = try SecretError.explained { () throws(SecretError) in try store.item(named: name) }
-            return found.map { Self.isLocked($0.protectionClass, in: state) }
+            return found.map { Self.isLocked($0.protectionClass, in: states) }
         default: return nil
         }
     }
@@ -134,26 +139,34 @@ extension SecretService {
         return open
     }
 
-    /// Writes the secrets that can be read. Items that are locked or gone are left out, as a client expects of a list.
+    /// The most bytes in one answer with secrets.
+    private static let mostSecrets = 16 << 20
+
+    /// Writes the secrets that can be read, each once. Items that are locked or gone are left out, as a client expects of a list.
     private func writeSecrets(_ call: DBusMessage, _ answer: DBusMessage) throws(DBusError) {
         let paths = (try call.argument().elements ?? []).compactMap(\.text)
         try ServiceSecret.checkSession(try call.argument().text, of: call.sender)
         try answer.markSensitive()
         let entry = "o" + ServiceSecret.signature
         try answer.open(.array, "{" + entry + "}")
-        for path in paths {
+        var seen: Set<String> = []
+        var size = 0
+        for path in paths where seen.insert(path).inserted {
             guard case .item(let name) = ServicePath(path) else { continue }
-            let item: SecretItem
+            var item: SecretItem
             let secret: SecretBytes
             do throws(SecretError) {
                 guard let found = try store.item(named: name) else { continue }
                 item = found
-                secret = try store.secret(of: found)
+                secret = try store.latestSecret(of: &item)
             } catch .locked, .notFound {
                 continue
             } catch {
                 throw DBusError(error)
             }
+            // The bus ends the connection of one that sends too much.
+            size += path.utf8.count + secret.byteCount + item.contentType.utf8.count
+            guard size <= Self.mostSecrets else { throw .limit("these secrets have more than 16 MiB; ask for fewer") }
             try answer.open(.entry, entry)
             try answer.append(.path(path))
             try ServiceSecret.write(secret, of: item, to: answer, session: .session(of: call.sender))
@@ -219,7 +232,7 @@ extension SecretService {
                 try SecretError.explained { () throws(SecretError) in try store.update(old, to: item, secret: secret) }
             } else {
                 item = try SecretItem.desktop(texts, label: label, class: newClass).with(contentType: contentType)
-                try SecretError.explained { () throws(SecretError) in try store.add(item, secret: secret) }
+                try SecretError.explained { () throws(SecretError) in _ = try store.add(item, secret: secret) }
             }
             try tell(old == nil ? "ItemCreated" : "ItemChanged", item)
             made = item

@@ -1,8 +1,8 @@
 // The loop of `protectfs secret service`: answers calls on the session bus, and tells when the volume is locked or unlocked.
 
+import CLibrary
 import Control
 import DBus
-import Glibc
 import HostSystem
 import SecretStore
 import VolumeFormat
@@ -24,8 +24,10 @@ final class SecretService {
     let label: String
     private let mount: MountEntry
     private let control: ControlClient
-    /// The state that was told last.
-    private var told: VolumeState
+    /// The states that were told last.
+    private var told: VolumeStates
+    /// False if not everything could be told. The next change tells everything then.
+    private var isAllTold = true
 
     /// Takes the name on the session bus.
     ///
@@ -36,11 +38,13 @@ final class SecretService {
         self.mount = mount
         self.newClass = newClass
         let path = mount.mountPoint
-        store = SecretStore(mount: path)
+        store = SecretStore(mount)
         label = "\(HostPath(bytes: path.lastComponent.bytes))"
         prompts = UnlockPrompts(ask: ask)
         control = try DaemonConnection.connect(mount, path)
-        told = try Self.subscribe(control, path)
+        let state = try Self.subscribe(control, path)
+        let inactive = Self.read(AttributeName.inactiveState, of: path)
+        told = VolumeStates(volume: state, inactive: inactive ?? state)
         bus = try Self.connect()
     }
 
@@ -93,12 +97,17 @@ final class SecretService {
 
     // MARK: the volume
 
-    /// The state of the volume now. The attribute is true as soon as a lock or unlock has returned; the event comes later.
-    var state: VolumeState {
-        guard let bytes = try? ExtendedAttribute.read("\(AttributeName.state)", of: mount.mountPoint),
-            let state = VolumeState(attributeValue: String(decoding: bytes, as: UTF8.self))
-        else { return isMounted ? told : .locked }
-        return state
+    /// The states of the volume now. The attributes are true as soon as a lock or unlock has returned; the event comes later.
+    var states: VolumeStates {
+        guard let volume = Self.read(AttributeName.state, of: mount.mountPoint),
+            let inactive = Self.read(AttributeName.inactiveState, of: mount.mountPoint)
+        else { return isMounted ? told : VolumeStates(.locked) }
+        return VolumeStates(volume: volume, inactive: inactive)
+    }
+
+    private static func read(_ attribute: StaticString, of mountPoint: HostPath) -> VolumeState? {
+        guard let bytes = try? ExtendedAttribute.read("\(attribute)", of: mountPoint) else { return nil }
+        return VolumeState(attributeValue: String(decoding: bytes, as: UTF8.self))
     }
 
     /// Whether the volume is still mounted. A lazy unmount leaves the plain directory there, and its daemon running.
@@ -111,13 +120,13 @@ final class SecretService {
         guard isMounted else { throw .isLocked }
     }
 
-    /// Whether secrets of a class cannot be read in a state.
-    static func isLocked(_ protectionClass: ProtectionClass, in state: VolumeState) -> Bool {
-        !Access.isAllowed(.open, class: protectionClass, state: state)
+    /// Whether secrets of a class cannot be read in these states.
+    static func isLocked(_ protectionClass: ProtectionClass, in states: VolumeStates) -> Bool {
+        !Access.isAllowed(.open, class: protectionClass, state: states[protectionClass])
     }
 
     /// Whether the collection counts as locked: secrets of the default class cannot be read.
-    var isLocked: Bool { Self.isLocked(.complete, in: state) }
+    var isLocked: Bool { Self.isLocked(.complete, in: states) }
 
     /// Locks the volume. Programs that asked for it get the grace time, and the caller waits.
     func lock() throws(DBusError) {
@@ -131,12 +140,13 @@ final class SecretService {
 
     /// Takes an event of the mount. False if the mount has ended.
     private func takeEvent() throws(DBusError) -> Bool {
-        let now: VolumeState
+        var now = told
         do throws(ControlError) {
             switch try control.nextEvent(timeout: 30) {
-            case .locked: now = .locked
-            case .sweeping: now = .sweeping
-            case .unlocked, .firstUnlock: now = .unlocked
+            case .locked: now.volume = .locked
+            case .sweeping: now.volume = .sweeping
+            case .inactive: now.inactive = .locked
+            case .unlocked, .firstUnlock: now = VolumeStates(.unlocked)
             case .willLock, .willUnlock: return true
             }
         } catch .timedOut {
@@ -150,15 +160,18 @@ final class SecretService {
         }
         let before = told
         told = now
-        try tell(from: before, to: now)
+        let tellsAll = !isAllTold
+        isAllTold = false
+        try tell(from: before, to: now, tellsAll)
+        isAllTold = true
         return true
     }
 
-    /// Tells everybody which objects are locked or unlocked now.
-    private func tell(from before: VolumeState, to now: VolumeState) throws(DBusError) {
+    /// Tells everybody which objects are locked or unlocked now; without `tellsAll`, only those that have changed.
+    private func tell(from before: VolumeStates, to now: VolumeStates, _ tellsAll: Bool) throws(DBusError) {
         func change(_ protectionClass: ProtectionClass) -> Bool? {
             let value = Self.isLocked(protectionClass, in: now)
-            return value == Self.isLocked(protectionClass, in: before) ? nil : value
+            return !tellsAll && value == Self.isLocked(protectionClass, in: before) ? nil : value
         }
         if let value = change(.complete) {
             try bus.tellChange(ServicePath.collection.text, Self.collectionInterface, [("Locked", .bool(value))])
@@ -188,7 +201,7 @@ final class SecretService {
     func change(_ item: SecretItem, to changed: SecretItem) throws(DBusError) {
         try requireMount()
         try SecretError.explained { () throws(SecretError) in
-            try store.update(item, to: changed, secret: try store.secret(of: item))
+            try store.update(item, to: changed)
         }
         try tell("ItemChanged", changed)
     }
@@ -211,8 +224,22 @@ final class SecretService {
         try bus.send(message)
     }
 
+    /// Tells the clients that wait, each whatever becomes of the others.
     private func completePrompts() throws(DBusError) {
-        for prompt in prompts.finish() { try complete(prompt) }
+        for prompt in prompts.finish() {
+            let isTold = try attempt { () throws(DBusError) in try complete(prompt) }
+            if !isTold { _ = try attempt { () throws(DBusError) in try complete(prompt, isDismissed: true) } }
+        }
+    }
+
+    /// False if it fails, which the log says. Throws only if the bus has ended.
+    private func attempt(_ body: () throws(DBusError) -> Void) throws(DBusError) -> Bool {
+        do throws(DBusError) { try body() } catch {
+            if error.isDisconnected { throw error }
+            Output.error("\(error)")
+            return false
+        }
+        return true
     }
 
     /// Tells a prompt's client which of its objects are unlocked. Without any, the prompt counts as dismissed.

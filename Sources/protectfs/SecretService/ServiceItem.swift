@@ -86,7 +86,8 @@ extension SecretItem {
     private var labelName: String { kind == .desktop ? DesktopAttribute.label : "label" }
 
     private func isReserved(_ name: String) -> Bool {
-        kind == .desktop ? name.hasPrefix(DesktopAttribute.prefix) : name == labelName
+        kind == .desktop
+            ? name.hasPrefix(DesktopAttribute.prefix) : name == labelName || name == KeychainAttribute.reference
     }
 
     private static func check(_ texts: [String: String]) throws(DBusError) {
@@ -125,6 +126,7 @@ extension DBusError {
         switch error {
         case .locked: self = .isLocked
         case .notFound: self = .noSuchObject
+        case .changed: self = .failed("another program has changed the item at the same time")
         case .tooLong: self = .limit("a secret can have \(SecretStore.largestSecret) bytes")
         case .tooManyAttributes: self = .limit("label and attributes exceed 3 KiB")
         case .duplicate: self = .failed("an item with the same identifying attributes exists")

@@ -1,7 +1,7 @@
 // The prompts of the Secret Service: a client shows one, and the passphrase command asks the person for the passphrase.
 
+import CLibrary
 import DBus
-import Glibc
 import HostSystem
 
 /// The prompts that clients have been given and that are not completed yet. One thread uses it.
@@ -20,6 +20,8 @@ final class UnlockPrompts {
 
     /// A client that ends leaves its prompts. The oldest make room.
     private static let most = 100
+    /// The most objects of one prompt.
+    private static let mostObjects = 1000
 
     /// Asks and unlocks, in a thread of its own; nil if nothing is there to ask with.
     private let ask: (@Sendable () -> Void)?
@@ -32,8 +34,11 @@ final class UnlockPrompts {
     init(ask: (@Sendable () -> Void)?) { self.ask = ask }
 
     /// A prompt for a client; nil if nothing is there to ask with.
-    func make(for client: String, _ objects: [String]) -> ServicePath? {
+    func make(for client: String, _ objects: [String]) throws(DBusError) -> ServicePath? {
         guard ask != nil else { return nil }
+        guard objects.count <= Self.mostObjects else {
+            throw .limit("one prompt is for \(Self.mostObjects) objects at most; the collection stands for all items")
+        }
         if prompts.count >= Self.most, let oldest = prompts.firstIndex(where: { !$0.isShown }) ?? prompts.indices.first
         {
             prompts.remove(at: oldest)

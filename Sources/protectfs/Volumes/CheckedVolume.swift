@@ -135,7 +135,8 @@ struct CheckedVolume {
             try KeybagFile.destroyLeftovers(keeping: bag.bytes, in: directory)
             return nil
         } catch {
-            return error == .EROFS ? nil : leftBehind(error)
+            // EBUSY: a command on another machine is changing the keybag.
+            return error == .EROFS || error == .EBUSY ? nil : leftBehind(error)
         }
     }
 

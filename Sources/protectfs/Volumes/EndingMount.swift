@@ -1,6 +1,6 @@
 // Waits for a daemon that has lost its mount and has not let go of the volume yet.
 
-import Glibc
+import CLibrary
 import HostSystem
 
 /// After umount(8) the daemon still writes what the store has not taken, and closes its epoch. A command that comes at once waits

@@ -1,6 +1,6 @@
 // A lock that lets one command at a time change the keybag of a volume.
 
-import Glibc
+import CLibrary
 import HostSystem
 import VolumeFormat
 
@@ -11,7 +11,11 @@ final class KeybagLock {
     /// Waits for the lock.
     init(_ volume: VolumeID) throws(CommandFailure) {
         let file = try Self.open(Self.path(volume))
-        try Self.wait(file)
+        if flock(file.number, LOCK_EX | LOCK_NB) != 0 {
+            Output.note(
+                "Another command is changing the keybag of this volume (\(Self.path(volume))); waiting for its end.")
+            try Self.wait(file)
+        }
         self.file = file
     }
 

@@ -1,7 +1,7 @@
 // This machine's record of a volume: the state file beside the device keys.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume

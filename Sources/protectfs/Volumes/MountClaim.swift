@@ -1,6 +1,6 @@
 // A claim on a state file, so that no two programs write two stores, or one store, by the same record of this machine.
 
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume

@@ -1,7 +1,7 @@
 // Finds the state file and the device key of a store. A copy of a volume has the same UUID, and must not change them.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import Keybag
 import ProtectedVolume

@@ -1,7 +1,7 @@
 // One object of a store, found by a path that the user typed.
 
 import BackingStore
-import Glibc
+import CLibrary
 import HostSystem
 import ProtectedVolume
 import VolumeFormat

@@ -79,6 +79,9 @@ class Run:
             if answer in ("EACCES", "13"):
                 self.counts["refused while locked"] += 1
                 return None
+            # It is not played again: an empty file is opened once.
+            become(actor)
+            return play(there, function, arguments), answer
         return play(there, function, arguments), play(here, function, arguments)
 
     def goes_on(self, step, answers):

@@ -52,7 +52,7 @@ func fuzz(_ bytes: Span<UInt8>) {
     }
     // What a listing shows, and what a lookup of that name finds, is the same.
     var shown: [[UInt8]] = []
-    _ = try? volume.list(volume.root, from: 0, plus: false) { listed in
+    _ = try? volume.list(volume.root, from: 0, attributes: .none) { listed in
         shown.append(listed.name)
         return true
     }

@@ -1,6 +1,7 @@
 // The text of a configuration file.
 // with: Sources/protectfs/Configuration/ConfigurationText.swift Sources/protectfs/Arguments/NearMiss.swift
 // with: Sources/protectfs/Output/WordList.swift Sources/protectfs/Configuration/AgentSettings.swift
+// with: Sources/protectfs/Arguments/TPM2Device.swift
 
 import HostSystem
 import VolumeFormat
@@ -17,6 +18,7 @@ func fuzz(_ bytes: Span<UInt8>) {
     check(lines.allSatisfy { (1...count).contains($0.number) }, "a setting has no line")
     // Written in one way, they are understood as the same again.
     let text = lines.map { "\($0.key.rawValue) = \($0.text)\n" }.joined()
+    if text.utf8.count > ConfigurationText.longest { return }
     guard let again = try? ConfigurationText.parse(Array(text.utf8)) else { fatalError("settings are refused") }
     check(again.map(\.key) == lines.map(\.key) && again.map(\.value) == lines.map(\.value), "settings change")
     check(again.map(\.mountPoint) == lines.map(\.mountPoint), "mount points change")
@@ -28,6 +30,7 @@ func seeds() -> [[UInt8]] {
         "init.cipher = aes-256-gcm\npassphrase.cost = 3 passes 64 MiB", "mount.default_class = A\nlock.grace = 0\n\n",
         "least.default_class = none\nleast.cost = 16 passes 4096 MiB\nmost.grace = 300\nonly.cipher = xchacha20-poly1305",
         "agent.lock = session sleep\nagent.lock = /a/../b c: none\nagent.unlock = ~/x: command y # z\nagent.idle = 10m",
+        "agent.unlock = credential a\nagent.unlock = /b: recipient-key ~/c\nagent.unlock = /d: tpm2 device:/e",
         "mount.idle = 0\nmount.idle = 1", "= =", "init.ciphers = \u{7f}",
     ].map { Array($0.utf8) }
 }

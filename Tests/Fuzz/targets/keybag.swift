@@ -13,6 +13,8 @@ func fuzz(_ bytes: Span<UInt8>) {
         guard let slot = slot.known else { continue }
         check(slot.entryCount >= 0, "a slot has a negative number of entries")
         check((slot.kind == .recipient) == (slot.recipient != nil), "only a recipient's slot has a recipient")
+        check((slot.kind == .tpm2) == (slot.tpm2 != nil), "only a TPM's slot has what a TPM has sealed")
+        check((slot.kind == .securityKey) == (slot.securityKey != nil), "only a security key's slot has a credential")
         let data = slot.associatedData(volume: keybag.volumeID)
         check(!data.isEmpty, "a slot has no associated data")
         for index in 0..<slot.entryCount {
@@ -24,7 +26,7 @@ func fuzz(_ bytes: Span<UInt8>) {
 func seeds() -> [[UInt8]] {
     var result: [[UInt8]] = []
     let lists: [[SlotLayout.Kind]] = [
-        [.device], [.device, .passphrase, .recovery, .recipient], [.passphrase, .passphrase],
+        [.device], [.device, .passphrase, .recovery, .recipient, .tpm2, .securityKey], [.passphrase, .passphrase],
     ]
     for kinds in lists {
         var keybag = KeybagLayout(
@@ -41,9 +43,18 @@ func seeds() -> [[UInt8]] {
                 commitment: InlineArray(repeating: 2), nonce: InlineArray(repeating: 3),
                 bundle: pattern(entries * BundleEntry.length + SlotLayout.tagLength))
             slot.label = SlotLabel(name: isPassphrase ? "label" : nil, seconds: 1 << 31)
+            if kind == .tpm2 {
+                slot.tpm2 = SlotTPM2(
+                    hasPIN: true, pcrs: 1 << 7, pinSalt: InlineArray(repeating: 5),
+                    parentName: pattern(SlotTPM2.nameLength), publicPart: pattern(80), privatePart: pattern(160))
+            }
             if kind == .recipient {
                 slot.recipient = SlotRecipient(
                     publicKey: InlineArray(repeating: 4), sealed: pattern(SlotRecipient.sealedLength))
+            }
+            if kind == .securityKey {
+                slot.securityKey = SlotSecurityKey(
+                    usesPIN: true, salt: InlineArray(repeating: 5), credential: pattern(64))
             }
             keybag.slots.append(.known(slot))
         }

@@ -12,8 +12,10 @@ private let volume = VolumeID(InlineArray(repeating: 7))
 private let key: LateKey = {
     let secret = pattern(32)
     guard let key = try? SecretKey(copying: secret.span) else { fatalError("no memory for a key") }
+    let publicKey = X25519.publicKey(of: key)
     return LateKey(
-        header: LateFileHeader(generation: 1, publicKeyGeneration: 1, volumeID: volume, number: 5), key: key)
+        header: LateFileHeader(generation: 1, publicKeyGeneration: 1, volumeID: volume, number: 5), key: key,
+        publicKey: publicKey)
 }()
 private let fileID = ObjectID(InlineArray(repeating: 6))
 private let name = EntryName("late")

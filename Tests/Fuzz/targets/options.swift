@@ -1,7 +1,7 @@
 // The command line: an input is a list of words, each ended by a zero byte, that a command's options take apart, and a
 // list of mount options.
 // with: Sources/protectfs/Arguments/ArgumentParser.swift Sources/protectfs/Arguments/NearMiss.swift
-// with: Sources/protectfs/Arguments/Option.swift
+// with: Sources/protectfs/Arguments/Option.swift Sources/protectfs/Arguments/Option+TPM2.swift
 // with: Sources/protectfs/ExitCode.swift Sources/FuseFrontend/MountOption.swift Sources/FuseFrontend/MountOptions.swift
 
 import HostSystem
@@ -77,6 +77,7 @@ func fuzz(_ bytes: Span<UInt8>) {
     if !volume.keepsFamilyClass { list.append("no_family_class") }
     list.append("default_class=\(volume.defaultClass.canonicalName)")
     if let value = mount.idleSeconds { list.append("idle=\(value)") }
+    list.append("inactive=\(mount.inactiveSeconds)")
     if let value = mount.user { list.append("uid=\(value)") }
     if let value = mount.group { list.append("gid=\(value)") }
     if let value = mount.mask { list.append("umask=\(String(value, radix: 8))") }
@@ -88,6 +89,7 @@ func seeds() -> [[UInt8]] {
         "--json\0-o\0ro,noatime\0-oshared\0VOLUME\0MOUNTPOINT", "-jo\0idle=1h30m,uid=0,gid=0,umask=077\0--\0-x\0--json",
         "--grace=30\0--device-key\0none\0--passphrase-file=/dev/null\0--accept-keybag\0x", "--help", "-h\0--\0", "-",
         "default_class=complete,x-systemd.automount,comment=a,b\\,c\0allow_other,strict,recover,no_family_class,nodev,user,_netdev",
+        "inactive=0\0inactive=2h,idle=1\0inactive=18446744073709551615",
         "remount,strictatime,nodiratime\0idle=18446744073709551615s\0idle=90s,uid=4294967295",
         "--grace\0--new-passphrase-command=printf x\0-g5",
     ].map { Array($0.utf8) }

@@ -11,11 +11,25 @@ import VolumeFormat
 private final class Handler: ControlHandler {
     func status() -> StatusReport { StatusReport() }
     func lock(_ request: LockRequest, by user: UInt32?) throws(ControlFailure) -> LockReport { LockReport() }
-    func unlock(_ credential: consuming Credential, by user: UInt32?) throws(ControlFailure) -> UnlockOutcome {
+    func renewKey(
+        _ request: RenewalRequest, progress: (ClassProgress) -> Bool
+    ) throws(ControlFailure) -> RenewalReport {
+        check(!request.path.isEmpty && request.path.first != 0x2f, "a path leaves the store")
+        _ = progress(ClassProgress(done: 1, total: 2))
+        return RenewalReport(isRenewed: false, bytes: 0)
+    }
+    func formerKeys() throws(ControlFailure) -> FormerKeysReport {
+        FormerKeysReport(moves: nil, keys: [], hasLateRecords: false)
+    }
+    func unlock(
+        _ credential: consuming Credential, when condition: UnlockCondition, by user: UInt32?
+    ) throws(ControlFailure) -> UnlockOutcome {
         switch consume credential {
         case .passphrase(let secret): check(secret.byteCount <= Credential.maximumLength, "a secret is too long")
         case .recoveryCode(let secret): check(secret.byteCount > 0, "a secret is empty")
         case .recipientKey(let secret): check(secret.byteCount > 0, "a private key is empty")
+        case .tpm2(let secret): check(secret.byteCount > 0, "what a TPM gave is empty")
+        case .securityKey(let secret): check(secret.byteCount > 0, "a security key's secret is empty")
         }
         return .again
     }

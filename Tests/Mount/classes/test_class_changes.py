@@ -6,33 +6,31 @@ import os
 
 from harness import CLASSES, PAGE, Skip, as_user, get_class, in_child, make_file, outcome, pattern, read_file, set_class, write_file
 
-# The second table of the semantics, row by row; "UNL only" is EACCES before first unlock (BFU) and while locked (LCK).
+# The second table of the semantics: (from, state): the classes to which a change works; to the others it is EACCES. BFU is
+# before first unlock, LCK locked, OUT locked when the time of class 7 has run out. Unlocked, every change works.
 TABLE = {
-    # (from, state): {to: outcome}
-    ("D", "BFU"): {"D": "works", "C": "EACCES", "B": "works", "A": "EACCES"},
-    ("D", "LCK"): {"D": "works", "C": "works", "B": "works", "A": "EACCES"},
-    ("C", "LCK"): {"D": "works", "C": "works", "B": "works", "A": "EACCES"},
-    ("C", "BFU"): {"D": "EACCES", "C": "works", "B": "EACCES", "A": "EACCES"},
-    ("B", "BFU"): {"D": "EACCES", "C": "EACCES", "B": "works", "A": "EACCES"},
-    ("B", "LCK"): {"D": "EACCES", "C": "EACCES", "B": "works", "A": "EACCES"},
-    ("A", "BFU"): {"D": "EACCES", "C": "EACCES", "B": "EACCES", "A": "works"},
-    ("A", "LCK"): {"D": "EACCES", "C": "EACCES", "B": "EACCES", "A": "works"},
+    ("D", "BFU"): "DB", ("D", "LCK"): "DC7B", ("D", "OUT"): "DCB",
+    ("C", "BFU"): "C", ("C", "LCK"): "DC7B", ("C", "OUT"): "DCB",
+    ("7", "BFU"): "7", ("7", "LCK"): "DC7B", ("7", "OUT"): "7",
+    ("B", "BFU"): "B", ("B", "LCK"): "B", ("B", "OUT"): "B",
+    ("A", "BFU"): "A", ("A", "LCK"): "A", ("A", "OUT"): "A",
 }
+LETTERS = "A7BCD"
 CONTENT = pattern(2 * PAGE + 50, seed=3)
 
 
 def expected(source, target, state):
-    return "works" if state == "UNL" else TABLE[source, state][target]
+    return "works" if state == "UNL" or target in TABLE[source, state] else "EACCES"
 
 
 def change_all(environment, state):
-    mount = environment.mount()
-    pairs = [(source, target, length) for source in "ABCD" for target in "ABCD" for length in (0, len(CONTENT))]
+    mount = environment.mount(options=["inactive=0"] if state == "OUT" else [])
+    pairs = [(source, target, length) for source in LETTERS for target in LETTERS for length in (0, len(CONTENT))]
     for source, target, length in pairs:
         make_file(mount / f"{source}{target}{length}", source, CONTENT[:length])
     held = {}
-    if state == "LCK":
-        for source, target in [(s, t) for s in "ABCD" for t in "ABCD"]:
+    if state in ("LCK", "OUT"):
+        for source, target in [(s, t) for s in LETTERS for t in LETTERS]:
             path = mount / f"{source}{target}-open"
             make_file(path, source, CONTENT)
             held[source, target] = os.open(path, os.O_RDWR)
@@ -74,6 +72,10 @@ def test_locked(environment):
     change_all(environment, "LCK")
 
 
+def test_time_has_run_out(environment):
+    change_all(environment, "OUT")
+
+
 def test_before_first_unlock(environment):
     change_all(environment, "BFU")
 
@@ -88,15 +90,14 @@ def test_values(environment):
         "C": ["completeUntilFirstUserAuthentication", "C", "c", "until-first-unlock",
               "NSFileProtectionCompleteUntilFirstUserAuthentication"],
         "D": ["none", "D", "d", "NSFileProtectionNone"],
+        "7": ["completeWhenUserInactive", "7", "when-inactive", "NSFileProtectionCompleteWhenUserInactive"],
     }
     for letter, spellings in names.items():
         for spelling in spellings:
             os.setxattr(path, "user.protection", spelling.encode())
             environment.cell(f"[value {spelling}]", CLASSES[letter], get_class(path))
-    for value in [b"", b"complete\n", b"none\0", b" none", b"E", b"Complete", b"AA", b"x" * 300, b"\xff"]:
+    for value in [b"", b"complete\n", b"none\0", b" none", b"E", b"G", b"g", b"6", b"Complete", b"AA", b"x" * 300, b"\xff"]:
         environment.cell(f"[value {value[:20]!r}]", "EINVAL", outcome(os.setxattr, path, "user.protection", value))
-    environment.cell("[class 7]", "EOPNOTSUPP",
-                     outcome(os.setxattr, path, "user.protection", b"NSFileProtectionCompleteWhenUserInactive"))
     environment.cell("[XATTR_CREATE]", "EEXIST",
                      outcome(os.setxattr, path, "user.protection", b"none", os.XATTR_CREATE))
     environment.cell("[XATTR_REPLACE]", "works",
@@ -184,7 +185,7 @@ def test_directory_defaults(environment):
     environment.cell("[no default]", "ENODATA", outcome(get_class, directory))
     environment.cell("[removing no default]", "ENODATA", outcome(os.removexattr, directory, "user.protection"))
     environment.cell("[not listed]", False, "user.protection" in os.listxattr(directory))
-    for letter in "ABCD":
+    for letter in "ABC7D":
         set_class(directory, letter)
         environment.cell(f"[default {letter}]", CLASSES[letter], get_class(directory))
         environment.cell(f"[default {letter} listed]", True, "user.protection" in os.listxattr(directory))
@@ -194,8 +195,6 @@ def test_directory_defaults(environment):
         environment.cell(f"[directory takes {letter}]", CLASSES[letter],
                          get_class(os.path.join(directory, letter + "-inner")))
     environment.cell("[newline]", "EINVAL", outcome(os.setxattr, directory, "user.protection", b"none\n"))
-    environment.cell("[class 7]", "EOPNOTSUPP", outcome(
-        os.setxattr, directory, "user.protection", b"NSFileProtectionCompleteWhenUserInactive"))
     environment.cell("[XATTR_CREATE]", "EEXIST", outcome(
         os.setxattr, directory, "user.protection", b"none", os.XATTR_CREATE))
     environment.cell("[existing files keep theirs]", CLASSES["A"], get_class(os.path.join(directory, "A")))
@@ -207,11 +206,11 @@ def test_directory_defaults(environment):
     environment.cell("[file takes the mount's]", CLASSES["C"], get_class(os.path.join(directory, "none")))
     # Any class in any state.
     mount = environment.remount(mount, unlock=False)
-    for letter in "ABCD":
+    for letter in "ABC7D":
         environment.cell(f"[default {letter} at BFU]", "works", outcome(set_class, directory, letter))
     mount.unlock()
     mount.lock()
-    for letter in "ABCD":
+    for letter in "ABC7D":
         environment.cell(f"[default {letter} at LCK]", "works", outcome(set_class, directory, letter))
     environment.cell("[removed at LCK]", "works", outcome(os.removexattr, directory, "user.protection"))
     set_class(mount.path, "D")
@@ -230,9 +229,18 @@ def test_mount_default(environment):
 
 def test_open_handles_move_between_classes(environment):
     """A handle that leaves A keeps working through the next lock; one that enters A does not."""
-    mount = environment.mount()
+    handles_move(environment, "A", [])
+
+
+def test_open_handles_when_time_has_run_out(environment):
+    """The same for class 7, when its time after the lock has run out."""
+    handles_move(environment, "A7", ["inactive=0"])
+
+
+def handles_move(environment, closed, options):
+    mount = environment.mount(options=options)
     handles, maps = {}, {}
-    moves = [(source, target) for source in "ABCD" for target in "ABCD"]
+    moves = [(source, target) for source in LETTERS for target in LETTERS]
     for source, target in moves:
         path = mount / f"{source}{target}"
         make_file(path, source, CONTENT)
@@ -242,15 +250,15 @@ def test_open_handles_move_between_classes(environment):
         set_class(path, target)
     mount.lock()
     for source, target in moves:
-        wanted = "EACCES" if target == "A" else "works"
+        wanted = "EACCES" if target in closed else "works"
         handle, memory = handles[source, target], maps[source, target]
         environment.cell(f"[{source}→{target}: read]", wanted, outcome(os.pread, handle, 10, 0))
         environment.cell(f"[{source}→{target}: write]", wanted, outcome(os.pwrite, handle, CONTENT[:10], 0))
         environment.cell(f"[{source}→{target}: write of a whole page]", wanted,
                          outcome(os.pwrite, handle, CONTENT[:PAGE], 0))
-        environment.cell(f"[{source}→{target}: mapped load]", "SIGBUS" if target == "A" else "works",
+        environment.cell(f"[{source}→{target}: mapped load]", "SIGBUS" if target in closed else "works",
                          in_child(lambda: memory[PAGE]))
-        environment.cell(f"[{source}→{target}: mapped store]", "SIGBUS" if target == "A" else "works",
+        environment.cell(f"[{source}→{target}: mapped store]", "SIGBUS" if target in closed else "works",
                          in_child(lambda: memory.__setitem__(slice(0, 10), CONTENT[:10])))
     mount.unlock()
     for source, target in moves:

@@ -1,14 +1,20 @@
 """The class × state table: every cell, through system calls on a mount."""
 
+import os
+
 import ciphers
 import operations_on_names  # noqa: its rows come with it
+from harness import wait_until
 from operations import ROWS, Subject
 
 # The table of the semantics: what happens before first unlock (BFU) and while locked (LCK). Unlocked, and for class D
-# always, everything works; class C is closed at BFU only. "-": such a handle cannot exist.
+# always, everything works; class C is closed at BFU only. Class 7 obeys the column of C until its time after a lock has run
+# out (OUT), and that of A from then on and at BFU. "-": such a handle cannot exist.
 TABLE = """
 row                        C at BFU   B at BFU/LCK   A at BFU/LCK
 open                       EACCES     EACCES         EACCES
+open an empty file to write EACCES    works          EACCES
+open an empty file to read EACCES     EACCES         EACCES
 create                     EACCES     works          EACCES
 handle                     -          works          EACCES
 mapped                     -          works          SIGBUS
@@ -32,10 +38,18 @@ def parse(table):
 EXPECTED = parse(TABLE)
 
 
-def expected(row, letter, state):
-    if state == "UNL" or letter == "D" or (letter == "C" and state == "LCK"):
+def expected(row, letter, state, shared=False):
+    if state == "UNL" or letter == "D" or (letter == "C" and state != "BFU") or (letter == "7" and state == "LCK"):
         return "works"
-    return EXPECTED[row][letter]
+    # Another machine may have an empty file open, under the key that it has.
+    if shared and row == "open an empty file to write":
+        row = "open"
+    return EXPECTED[row]["A" if letter == "7" else letter]
+
+
+def closed(mount):
+    """Waits until the time of class 7 after a lock has run out."""
+    wait_until(lambda: os.getxattr(mount.path, "user.protectfs.state.inactive") == b"locked", what="class 7 to be closed")
 
 
 def advance(generator):
@@ -60,12 +74,12 @@ def cells(mount, state, letters, handle):
                     yield row, letter, name, subject, generator, problem
 
 
-def judge(environment, state, started, then=lambda: None):
+def judge(environment, state, started, then=lambda: None, shared=False):
     """Acts in every cell, compares, goes back to unlocked by `then`, and checks what the files hold."""
     acted = []
     for row, letter, name, subject, generator, problem in started:
         result = problem or advance(generator)
-        environment.cell(f"[{state} {letter} {row}: {name}]", expected(row, letter, state), result)
+        environment.cell(f"[{state} {letter} {row}: {name}]", expected(row, letter, state, shared), result)
         acted.append((row, letter, name, subject, generator, result))
     then()
     for row, letter, name, subject, generator, result in acted:
@@ -80,15 +94,44 @@ def test_every_operation_has_a_row(environment):
 
 def test_unlocked(environment):
     mount = environment.mount()
-    judge(environment, "UNL", list(cells(mount, "UNL", "ABCD", None)))
+    judge(environment, "UNL", list(cells(mount, "UNL", "ABC7D", None)))
 
 
 def test_locked(environment):
     mount = environment.mount()
-    started = list(cells(mount, "LCK", "ABCD", None))
+    started = list(cells(mount, "LCK", "ABC7D", None))
     mount.lock()
     assert mount.state() == "locked"
     judge(environment, "LCK", started, mount.unlock)
+
+
+def test_time_has_run_out(environment):
+    """Class 7 some seconds after a lock: closed like A; the others as the lock has left them."""
+    mount = environment.mount(options=["inactive=1"])
+    started = list(cells(mount, "OUT", "ABC7D", None))
+    mount.lock()
+    closed(mount)
+    assert mount.state() == "locked"
+    judge(environment, "OUT", started, mount.unlock)
+
+
+def test_no_time(environment):
+    """With inactive=0 class 7 is closed when the lock is."""
+    mount = environment.mount(options=["inactive=0"])
+    started = list(cells(mount, "OUT", "7", None))
+    mount.lock()
+    judge(environment, "OUT", started, mount.unlock)
+
+
+def test_time_has_run_out_twice(environment):
+    """Closed, opened by an unlock, and closed again: handles from before both."""
+    mount = environment.mount(options=["inactive=0"])
+    started = list(cells(mount, "OUT", "7", True))
+    for _ in range(2):
+        mount.lock()
+        mount.unlock()
+    mount.lock()
+    judge(environment, "OUT", started, mount.unlock)
 
 
 def test_locked_twice(environment):
@@ -105,7 +148,7 @@ def test_locked_twice(environment):
 def test_before_first_unlock(environment):
     """Files from an earlier mount; handles only where a class lets them be made now."""
     mount = environment.mount()
-    started = list(cells(mount, "BFU", "ABCD", False))
+    started = list(cells(mount, "BFU", "ABC7D", False))
     mount = environment.remount(mount, unlock=False)
     assert mount.state() == "before-first-unlock"
     started += cells(mount, "BFU", "BD", True)
@@ -114,14 +157,14 @@ def test_before_first_unlock(environment):
 
 def test_locked_with_xchacha(environment):
     mount = ciphers.xchacha(environment)
-    started = list(cells(mount, "LCK", "ABCD", None))
+    started = list(cells(mount, "LCK", "ABC7D", None))
     mount.lock()
     judge(environment, "LCK", started, mount.unlock)
 
 
 def test_before_first_unlock_with_xchacha(environment):
     mount = ciphers.xchacha(environment)
-    started = list(cells(mount, "BFU", "ABCD", False))
+    started = list(cells(mount, "BFU", "ABC7D", False))
     mount = environment.remount(mount, unlock=False)
     started += cells(mount, "BFU", "BD", True)
     judge(environment, "BFU", started, mount.unlock)
@@ -132,12 +175,19 @@ def test_locked_shared(environment):
     mount = environment.mount(options=["shared"])
     started = list(cells(mount, "LCK", "ABCD", None))
     mount.lock()
-    judge(environment, "LCK", started, mount.unlock)
+    judge(environment, "LCK", started, mount.unlock, shared=True)
+
+
+def test_time_has_run_out_shared(environment):
+    mount = environment.mount(options=["shared", "inactive=0"])
+    started = list(cells(mount, "OUT", "7", None))
+    mount.lock()
+    judge(environment, "OUT", started, mount.unlock)
 
 
 def test_before_first_unlock_shared(environment):
     mount = environment.mount(options=["shared"])
-    started = list(cells(mount, "BFU", "ABCD", False))
+    started = list(cells(mount, "BFU", "ABC7D", False))
     mount = environment.remount(mount, unlock=False, options=["shared"])
     started += cells(mount, "BFU", "BD", True)
-    judge(environment, "BFU", started, mount.unlock)
+    judge(environment, "BFU", started, mount.unlock, shared=True)

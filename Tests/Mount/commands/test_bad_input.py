@@ -92,6 +92,10 @@ def test_passphrases(environment):
     refused(environment, "endless passphrase file", AUTHENTICATION, start + ["--passphrase-file", "/dev/zero"], volume)
     refused(environment, "passphrase command fails", AUTHENTICATION, start + ["--passphrase-command", "exit 3"], volume)
     refused(environment, "passphrase command says nothing", AUTHENTICATION, start + ["--passphrase-command", "true"], volume)
+    refused(environment, "passphrase command's line has no end", AUTHENTICATION,
+            start + ["--passphrase-command", "tr '\\0' x </dev/zero"], volume)
+    refused(environment, "passphrase command closes its output and goes on", AUTHENTICATION,
+            start + ["--passphrase-command", "exec >&-; sleep 600"], volume)
     refused(environment, "recovery code with a slip", AUTHENTICATION,
             start + ["--recovery-file", file(b"AAAAA-AAAAA-AAAAA-AAAAA-AAAAA-AAAAA\n")], volume)
     refused(environment, "recovery code is none", AUTHENTICATION, start + ["--recovery-file", file(b"no code\n")], volume)
@@ -123,6 +127,8 @@ def test_command_lines(environment):
         "mount option without value": recovery(volume) + ["-o", "idle", volume.path, here],
         "idle is no duration": recovery(volume) + ["-o", "idle=soon", volume.path, here],
         "default class is none": recovery(volume) + ["-o", "default_class=secret", volume.path, here],
+        "no unlock and a passphrase": ["inspect", "--no-unlock", "--passphrase-file", "x", volume.path],
+        "inherit and a new key": ["class", "set", "--reencrypt", "inherit", here],
         "strict and recover": recovery(volume) + ["-o", "strict,recover", volume.path, here],
     }
     for name, words in lines.items():
@@ -144,6 +150,8 @@ def test_command_lines(environment):
     mount.unmount()
     refused(environment, "bytes that are not UTF-8", USAGE, [b"mount".decode(), os.fsdecode(b"--\xff\xfe"), "x"])
     refused(environment, "fsck without a volume", 16, ["fsck"])
+    refused(environment, "fsck with a passphrase for nothing", 16,
+            ["fsck", "--no-unlock", "--passphrase-file", "x", volume.path], mentions=["cannot be used together"])
     assert not os.path.exists(environment.base + "/new")
 
 
@@ -242,3 +250,21 @@ def test_old_keybag(environment):
     done = harness.protectfs(*recovery(volume), "--accept-keybag", volume.path, here, env=volume.environment)
     environment.cell("accepted when told to", 0, done.returncode)
     harness.protectfs("unmount", here, env=volume.environment)
+
+
+def test_keybag_from_a_pipe(environment):
+    """A copy of the keybag that another program still decrypts is waited for."""
+    volume = environment.volume()
+    copy = environment.new_path("keybag")
+    harness.protectfs("keybag", "export", volume.path, copy, env=volume.environment)
+    words = f"'{harness.binary()}' keybag import --recovery-file '{volume.code_file}' '{volume.path}' <(sleep 1; cat '{copy}')"
+    done = harness.run("bash", "-c", words, env=volume.environment, ok=False)
+    environment.cell("import", 0, done.returncode)
+
+
+def test_no_table_of_mounts(environment):
+    """A table of mounts that cannot be read is not an empty one."""
+    if os.geteuid() != 0:
+        raise harness.Skip("needs root")
+    words = f"mount --bind /proc/$$/mem /proc/$$/mountinfo && exec '{harness.binary()}' lock --all"
+    environment.cell("lock --all", FAILURE, harness.run("unshare", "--mount", "sh", "-c", words, ok=False).returncode)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from harness import (PASSPHRASE, PATIENCE, Skip, Watch, abort_connection, binary, daemons, get_class, mount_table,
+from harness import (PASSPHRASE, PATIENCE, Skip, Watch, abort_connection, binary, daemons, get_class, make_file, mount_table,
                      outcome, pattern, protectfs, read_file, run, set_class, wait_until, write_file)
 from refusals import code_of
 
@@ -216,6 +216,24 @@ def test_idle(environment):
         mount.unlock()
         return outcome(read_file, mount / "a") == "works"
     wait_until(opens, what="a look before it is idle again")
+    # A copy within the mount makes no reads and writes, and an allocation neither.
+    size = 8 << 20
+    write_file(mount / "a", bytes(size))
+    make_file(mount / "b", "A", b"")
+    for name, use in (("copies", lambda a, b: os.copy_file_range(a, b, size, 0, 0)),
+                      ("allocations", lambda a, b: os.posix_fallocate(b, 0, size))):
+        mount.unlock()
+        with open(mount / "a", "rb") as source, open(mount / "b", "r+b") as target:
+            began = last = time.monotonic()
+            while time.monotonic() - began < 4:
+                time.sleep(0.3)
+                before, last = last, time.monotonic()
+                seen = outcome(use, source.fileno(), target.fileno())
+                if time.monotonic() - before >= 2:  # held up
+                    began = last = time.monotonic()
+                    mount.unlock()
+                else:
+                    environment.cell(f"{name} are use", "works", seen)
 
 
 def test_daemon_keeps_nothing_of_its_starter(environment):

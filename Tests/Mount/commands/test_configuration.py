@@ -50,6 +50,7 @@ def test_errors_of_the_text(environment):
             ("a rule that allows", "forbid.portable = no\n", 1, "expected yes"),
             ("twice the same key", "mount.idle = 1m\nlock.grace = 1\nmount.idle = 2m\n", 3, "mount.idle is already in line 1"),
             ("not text", b"mount.idle = \xff\n", 1, "not UTF-8 text"),
+            ("control character", b"agent.lock = /a\0b: none\n", 1, "agent.lock has a control character"),
             ("a NUL", b"mount.idle = 1m\0\n", 1, "expected a duration"),
             ("control characters", "\x1b[2J = 1\n", 1, "\\x1B[2J"),
             ("too long", "#" * 65537, 1, "longer than 65536 bytes")):

@@ -196,6 +196,8 @@ def test_differences(environment):
     found = json.loads(done.stdout)
     environment.cell("--verify-only", (1, False, ["attribute", "bytes", "edited", "gone", "length", "mode", "time"]),
                      (done.returncode, found["complete"], sorted(os.path.basename(one["path"]) for one in found["differences"])))
+    said = importing(volume, source, "--verify-only", place=mount.path, ok=False).stdout
+    environment.cell("and in words", (True, False), ("The volume differs from the source" in said, "copied, " in said))
     environment.cell("nothing was changed", b"short", read_file(mount / "length"))
     done = importing(volume, source, "--json", place=mount.path, ok=False)
     found = json.loads(done.stdout)
@@ -232,6 +234,27 @@ def test_nothing_is_opened(environment):
     mount.unmount()
 
 
+def test_killed_at_a_directory(environment):
+    """A kill right after a directory is made, or right before it has its mode, leaves one that the next run ends."""
+    source, volume = environment.new_path("source"), environment.volume()
+    for name in ("made", "almost"):
+        os.makedirs(f"{source}/{name}")
+        write_file(f"{source}/{name}/file", b"content")
+        os.chmod(f"{source}/{name}", 0o755)
+        os.utime(f"{source}/{name}", (1_000_000_000, 1_000_000_000))
+    mount = environment.mount(volume)
+    for name in ("made", "almost"):
+        os.mkdir(mount / name)
+        os.chmod(mount / name, 0o1700)
+    os.setxattr(mount / "almost", "user.protectfs-import", b"")
+    done = json.loads(importing(volume, source, "--json", place=mount.path).stdout)
+    environment.cell("complete", (True, [], []), (done["complete"], done["failures"], done["differences"]))
+    for name in ("made", "almost"):
+        found = os.stat(mount / name)
+        environment.cell(name, (0o40755, 1_000_000_000, []), (found.st_mode, int(found.st_mtime), os.listxattr(mount / name)))
+    mount.unmount()
+
+
 def test_refused(environment):
     """What cannot be meant, and what cannot be copied now, is said before anything is copied."""
     source, volume = environment.new_path("source"), environment.volume()
@@ -250,6 +273,9 @@ def test_refused(environment):
     write_file(wrong, b"wrong\n")
     done = protectfs("import", "--passphrase-file", wrong, source, volume.path, env=volume.environment, ok=False)
     environment.cell("a wrong passphrase", (3, []), (done.returncode, private_mounts(volume)))
+    done = protectfs("import", "--json", "--passphrase-file", wrong, source, volume.path, env=volume.environment, ok=False)
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    environment.cell("as JSON", ("", 3, True), (done.stdout, lines[-1]["error"]["exit"], "wrong passphrase" in lines[-1]["error"]["message"]))
 
 
 def test_a_full_volume_and_a_lock(environment):

@@ -1,13 +1,16 @@
 """The PAM module: a login unlocks, the last logout locks, a changed password follows, and no login fails or waits long."""
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
+import time
 
 import harness
 from harness import PASSPHRASE, wait_until
 from logins import NAME, SERVICE, Login, Session
+from processes import is_running
 
 OTHER = "another passphrase that nobody guesses"
 
@@ -148,7 +151,7 @@ def test_settings(environment):
 
 
 def test_hangs(environment):
-    """A program that does not answer: the login waits for its limit, and the next one for its turn in the background."""
+    """A program that does not answer: the login waits for its limit, and what comes after it waits in the background."""
     with login(environment) as ada, Session() as first, Session() as second:
         hanging = environment.new_path("hanging")
         harness.write_file(hanging, b"#!/bin/sh\necho $$ >>\"$HOME/hanging\"\nexec sleep 1000\n")
@@ -156,19 +159,149 @@ def test_hangs(environment):
         ada.service(options="timeout=1", program=hanging)
         environment.cell("login", (0, 0), first.log_in())
         environment.cell("another login", (0, 0), second.log_in())
-        environment.cell("log", ["unlock: not done after 1 s; it continues in the background"] * 2,
-                         ada.said())
         environment.cell("logouts", (0, 0), (first.call("close"), second.call("close")))
         # What waits for its turn has nothing of the login program: its terminal closes before the first program ends.
         second.kill()
         select.select([second.process.stdout], [], [], harness.PATIENCE)
-        environment.cell("programs at the end of the terminal", 1, len(started(ada)))
-        environment.cell("log of the last", ["lock: not done after 1 s; it continues in the background"], ada.said())
-        # Each waits for the end of the one before it. The second login has ended meanwhile, so it unlocks nothing.
-        for number in range(2):
-            wait_until(lambda: len(started(ada)) > number, what=f"program {number}")
-            environment.cell(f"before the end of program {number}", number + 1, len(started(ada)))
+        # The second login has ended meanwhile, so it unlocks nothing. The lock is done at once, though the unlock still runs.
+        wait_until(lambda: len(started(ada)) == 2, what="the lock")
+        environment.cell("the unlock runs", True, is_running(started(ada)[0]))
+        os.kill(started(ada)[1], signal.SIGKILL)
+        environment.cell("the second lock waits for the unlock", (2, True), (len(started(ada)), is_running(started(ada)[0])))
+        os.kill(started(ada)[0], signal.SIGKILL)
+        wait_until(lambda: len(started(ada)) == 3, what="the lock after the unlock")
+        os.kill(started(ada)[2], signal.SIGKILL)
+        said = ada.said()
+        environment.cell("log", ["unlock: not done after 1 s; it continues in the background"] * 2 +
+                         ["lock: not done after 1 s; it continues in the background"], [line for line in said if "not done" in line])
+
+
+def test_one_hangs(environment):
+    """A volume that hangs does not keep the others from being locked."""
+    with login(environment) as ada, Session() as session:
+        program = environment.new_path("program")
+        harness.write_file(program, b'#!/bin/sh\ncase "$*" in */stuck*) echo $$ >>"$HOME/hanging"; exec sleep 1000;; esac\n'
+                           b'exec ' + harness.binary().encode() + b' "$@"\n')
+        os.chmod(program, 0o755)
+        ada.service(options="timeout=1", program=program)
+        ada.settings(f"MOUNTPOINT={ada.home}/stuck\n", name="stuck")
+        environment.cell("login", (0, 0), session.log_in())
+        wait_until(lambda: ada.state == "unlocked", what="the unlock")
+        wait_until(lambda: started(ada), what="the program that hangs")
+        environment.cell("logout", 0, session.call("close"))
+        wait_until(lambda: ada.state == "locked", what="the lock")
+        environment.cell("the other volume still hangs", True, is_running(started(ada)[0]))
+        # The next login unlocks the others, and leaves that one out: its lock comes as soon as it no longer hangs.
+        environment.cell("the next login", (0, 0), session.log_in())
+        wait_until(lambda: ada.state == "unlocked", what="the next unlock")
+        environment.cell("left out", ["unlock of stuck: left out, because those before it have not ended"],
+                         [line for line in ada.said() if "left out" in line])
+        end_all(ada, 3)
+
+
+@contextlib.contextmanager
+def silent_directory(environment):
+    """A FUSE file system that answers nothing, so that every lookup in it hangs until the end."""
+    place = environment.new_path("silent")
+    os.makedirs(place)
+    device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
+    if ctypes.CDLL(None, use_errno=True).mount(b"silent", place.encode(), b"fuse", 0, options.encode()) != 0:
+        raise OSError(ctypes.get_errno(), "mount")
+    try:
+        yield place
+    finally:
+        # What hangs gets an error.
+        os.close(device)
+        harness.run("umount", "-l", place)
+
+
+def test_settings_hang(environment):
+    """Settings on a file system that does not answer keep no other volume from being locked, and no later logout waiting."""
+    with login(environment) as ada, silent_directory(environment) as silent:
+        ada.service(options="timeout=1")
+        # Names on both sides in the directory, as its order is not known.
+        for name in ("a", "stuck", "z"):
+            os.symlink(silent + "/settings", f"{ada.home}/.config/protectfs/{name}.conf")
+        for turn in ("first", "second"):
+            with Session() as session:
+                environment.cell(f"{turn} login", (0, 0), session.log_in())
+                wait_until(lambda: ada.state == "unlocked", what="the unlock")
+                environment.cell(f"{turn} logout", 0, session.call("close"))
+                begin = time.monotonic()
+                wait_until(lambda: ada.state == "locked", what="the lock")
+                environment.cell(f"{turn} lock is soon", True, time.monotonic() - begin < 15)
+
+
+def test_next_waits(environment):
+    """While a volume hangs, one more unlock waits for it; others are left out."""
+    with login(environment) as ada, Session() as first, Session() as second, Session() as third:
+        hanging = environment.new_path("hanging")
+        harness.write_file(hanging, b"#!/bin/sh\necho $$ >>\"$HOME/hanging\"\nexec sleep 1000\n")
+        os.chmod(hanging, 0o755)
+        ada.service(options="timeout=1", program=hanging)
+        for session in (first, second, third):
+            environment.cell("login", (0, 0), session.log_in())
+        said = []
+        wait_until(lambda: said.extend(ada.said()) or [line for line in said if "left out" in line], what="what the log says")
+        environment.cell("left out", ["unlock of documents: left out, because those before it have not ended"],
+                         [line for line in said if "left out" in line])
+        environment.cell("one program", 1, len(started(ada)))
+        end_all(ada, 2)
+
+
+def end_all(ada, count):
+    """Kills programs that hang, one after another, until there have been so many."""
+    for number in range(count):
+        wait_until(lambda number=number: len(started(ada)) > number, what=f"program {number}")
+        if is_running(started(ada)[number]):
             os.kill(started(ada)[number], signal.SIGKILL)
+
+
+def test_count_fails(environment):
+    """A session that cannot be counted unlocks nothing, as its end would lock nothing."""
+    with login(environment) as ada, Session() as session:
+        os.makedirs("/run/pam-protectfs/64123.sessions")
+        os.chmod("/run/pam-protectfs", 0o700)
+        environment.cell("login", (0, 0, "not mounted"), (*session.log_in(), ada.state))
+        environment.cell("log", ["cannot count this session, so it unlocks nothing: Is a directory"], ada.said())
+        environment.cell("logout", 0, session.call("close"))
+
+
+def test_file_limit(environment):
+    """A limit for the size of files, as pam_limits sets it for a session, does not keep the session from being counted."""
+    with login(environment) as ada, Session() as first, Session() as second:
+        first.log_in()
+        environment.cell("limit", 0, second.call("limit", [0, -1]))
+        environment.cell("login", (0, 0), second.log_in())
+        environment.cell("counted", 2, records())
+        with open(f"/proc/{second.process.pid}/limits", encoding="ascii") as file:
+            limits = [line.split()[3:5] for line in file if line.startswith("Max file size")]
+        environment.cell("the limit is as before", [["0", "unlimited"]], limits)
+        environment.cell("logout", (0, "unlocked", 1), (second.call("close"), ada.state, records()))
+        environment.cell("the last logout", (0, "locked", 0), (first.call("close"), ada.state, records()))
+        environment.cell("nothing to say", [], ada.said())
+        # A program that may not raise the limit is not killed. It may be unable to count the session.
+        with Session() as limited:
+            limited.call("limit", [0, 0])
+            environment.cell("a limit that cannot be raised", (0, 0, 0), (*limited.log_in(), limited.call("close")))
+
+
+def test_no_proc(environment):
+    """A login program that cannot read /proc does not take other sessions for ended ones."""
+    with login(environment) as ada, Session() as first, Session() as second:
+        first.log_in()
+        second.log_in()
+        environment.cell("hidden", 0, second.call("hide"))
+        environment.cell("logout", (0, "unlocked", 1), (second.call("close"), ada.state, records()))
+        environment.cell("the last logout", (0, "locked"), (first.call("close"), ada.state))
+
+
+def records():
+    """How many sessions the module's file counts."""
+    with open("/run/pam-protectfs/64123.sessions", "rb") as file:
+        text = file.read()
+    return sum(any(text[place:place + 24]) for place in range(0, len(text), 24))
 
 
 def started(ada):

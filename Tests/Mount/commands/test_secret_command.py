@@ -45,9 +45,9 @@ def test_states(environment):
         store(mount, letter, b"secret of " + letter.encode(), "--class", letter, "-a", "service=mail")
     assert {harness.get_class(entry.path) for entry in os.scandir(mount / ".secrets/items")} == set(CLASSES.values())
     assert os.stat(mount / ".secrets").st_mode & 0o777 == 0o700
-    open_in = {"UNL": "ABCD", "LCK": "CD", "BFU": "D"}
-    # Class B is made in every state, and A and C where they are open.
-    made_in = {"UNL": "ABCD", "LCK": "BCD", "BFU": "BD"}
+    open_in = {"UNL": "ABCD7", "LCK": "CD7", "BFU": "D"}
+    # Class B is made in every state, and the others where they are open.
+    made_in = {"UNL": "ABCD7", "LCK": "BCD7", "BFU": "BD"}
 
     def judge(state):
         for letter in CLASSES:

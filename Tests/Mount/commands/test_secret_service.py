@@ -9,6 +9,8 @@ import scan
 from harness import CLASSES
 from secret_service import COLLECTION, COLLECTION_INTERFACE, ITEM, ROOT, SERVICE, SecretBus
 
+PROMPT = "org.freedesktop.Secret.Prompt"
+
 
 def listed(mount):
     return json.loads(mount.command("secret", "list", "--json", mount.path).stdout)
@@ -170,12 +172,27 @@ def test_classes(environment):
             found = client.call(ROOT, SERVICE, "Unlock", "ao", unlocked + locked)
             environment.cell(f"{state}: Unlock", (set(unlocked), "/"), (set(found[0]), found[1]))
 
-        judge("UNL", "ABCD")
+        judge("UNL", "ABCD7")
         mount.lock()
-        judge("LCK", "CD")
+        judge("LCK", "CD7")
         environment.cell("LCK: a new item of class C", b"later", client.secret(
             session, client.create(session, "Later", {"account": "later"}, b"later")))
         environment.cell("LCK: the item made before", b"new", client.secret(session, made))
+
+
+def test_class_7_when_its_time_has_run_out(environment):
+    """Its secrets count as locked then."""
+    mount = environment.mount(options=["inactive=0"])
+    with SecretBus(environment, mount, "--class", "C") as bus:
+        client = bus.client()
+        session = client.session()
+        store(mount, "7", "of 7", "--class", "7")
+        item, = client.call(ROOT, SERVICE, "SearchItems", "a{ss}", {"account": "7"})[0]
+        for act, is_locked in ((mount.lock, True), (mount.unlock, False)):
+            act()
+            environment.cell(f"locked: {is_locked}", is_locked, client.get(item, ITEM, "Locked"))
+            environment.cell(f"locked: {is_locked}, its secret", "IsLocked" if is_locked else None,
+                             client.error(item, ITEM, "GetSecret", "o", session))
 
 
 def test_refusals(environment):
@@ -210,7 +227,7 @@ def test_refusals(environment):
             ("another alias", "NotSupported", client.error(ROOT, SERVICE, "SetAlias", "so", "other", COLLECTION)),
             ("the alias that is there", None, client.error(ROOT, SERVICE, "SetAlias", "so", "default", COLLECTION)),
             ("prompt that is not there", "NoSuchObject", client.error(
-                ROOT + "/prompt/7", "org.freedesktop.Secret.Prompt", "Prompt", "s", "")),
+                ROOT + "/prompt/7", PROMPT, "Prompt", "s", "")),
         ):
             environment.cell(name, wanted, got)
         environment.cell("aliases", [COLLECTION, COLLECTION, "/"], [
@@ -219,6 +236,55 @@ def test_refusals(environment):
         done = harness.protectfs("secret", "service", mount.path, ok=False, env={
             **mount.volume.environment, "DBUS_SESSION_BUS_ADDRESS": bus.address})
         environment.cell("a second service", (1, True), (done.returncode, "another program provides" in done.stderr))
+
+
+def test_large_answers(environment):
+    """GetSecrets gives each secret once, and refuses what no bus would carry."""
+    mount = environment.mount()
+    with SecretBus(environment, mount) as bus:
+        client = bus.client()
+        session = client.session()
+        items = [client.create(session, "", {"number": str(number)}, b"x" * 65536) for number in range(260)]
+        found = client.call(ROOT, SERVICE, "GetSecrets", "aoo", items[:1] * 3000 + items[1:2], session)[0]
+        environment.cell("each once", {item: 65536 for item in items[:2]}, {item: len(found[item][2]) for item in found})
+        environment.cell("too much", "LimitsExceeded", client.error(ROOT, SERVICE, "GetSecrets", "aoo", items, session))
+        environment.cell("the service goes on", 250, len(client.call(
+            ROOT, SERVICE, "GetSecrets", "aoo", items[:250], session)[0]))
+
+
+def test_prompts(environment):
+    """What a prompt is for, and its answer if the store cannot be read when somebody has unlocked."""
+    mount = environment.mount()
+    go = environment.new_path("go")
+    tunables = environment.new_path("tunables")
+    ask = (f"echo ${{GLIBC_TUNABLES-none}} >'{tunables}'; while ! test -e '{go}'; do sleep 0.1; done; "
+           f"cat '{mount.volume.passphrase_file}'")
+    with SecretBus(environment, mount, "--passphrase-command", ask) as bus:
+        client = bus.client()
+        item = client.create(client.session(), "", {"a": "b"}, b"secret")
+        gone = COLLECTION + "/" + "0" * 64
+        mount.lock()
+        unlock = lambda *paths: client.call(ROOT, SERVICE, "Unlock", "ao", list(paths))
+        environment.cell("only objects that are not there", ([], "/"), unlock(gone, "/other"))
+        client.listen()
+        first, second = (unlock(gone, item, item, COLLECTION)[1] for _ in range(2))
+
+        def completed():
+            """Shows both prompts; what they say in the end."""
+            for path in (first, second):
+                client.call(path, PROMPT, "Prompt", "s", "")
+            with open(go, "w", encoding="ascii"):
+                pass
+            return [client.signals_until("Completed")[-1][1] for _ in range(2)]
+
+        environment.cell("each object once", [(False, ("ao", [item, COLLECTION]))] * 2, completed())
+        # The service has started itself again with others.
+        environment.cell("the command's environment", b"none\n", harness.read_file(tunables))
+        mount.lock()
+        os.remove(go)
+        first, second = (unlock(item)[1] for _ in range(2))
+        os.chmod(mount.path + "/.secrets", 0o777)
+        environment.cell("a store that cannot be read", [(True, ("ao", []))] * 2, completed())
 
 
 def test_signals(environment):
@@ -253,14 +319,21 @@ def test_end(environment):
     with SecretBus(environment, mount) as bus:
         client = bus.client()
         session = client.session()
-        secret = os.urandom(32).hex().encode()
-        item = client.create(session, "Label", {"a": "b"}, secret)
-        environment.cell("secret", secret, client.secret(session, item))
+        # Lengths with which the library moves an answer that grows after the secret.
+        secrets = [os.urandom(length // 2).hex().encode() for length in (20, 24, 30, 34, 64, 100, 200, 500, 1000, 3000)]
+        items = [client.create(session, "Label", {"a": str(index)}, secret) for index, secret in enumerate(secrets)]
+        item = items[0]
+        environment.cell("each secret", secrets, [client.secret(session, item) for item in items])
+        found = client.call(ROOT, SERVICE, "GetSecrets", "aoo", items, session)[0]
+        environment.cell("all secrets", secrets, [bytes(found[item][2]) for item in items])
         mount.lock()
         # A call later, the messages before it have been freed.
         client.error(item, ITEM, "GetSecret", "o", session)
         if os.geteuid() == 0:
-            environment.cell("secrets in its memory", 0, sum(secret in part for _, part in scan.memory(bus.service.pid)))
+            # Also a part of one: its beginning may have been overwritten.
+            ends = {len(secret): secret[-16:] for secret in secrets}
+            found = {length for _, part in scan.memory(bus.service.pid) for length, end in ends.items() if end in part}
+            environment.cell("secrets in its memory", set(), found)
         else:
             environment.skip("secrets in its memory", "needs root to read the memory of a process")
         mount.unmount()

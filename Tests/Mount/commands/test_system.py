@@ -183,7 +183,10 @@ if [ "$5" = busy ]; then
 else
     [ "$5" != "-l stopped" ] || kill -STOP "$daemon"
     # Options, and perhaps a word for this script.
-    timeout 20 umount ${5% *} "$3" || exit 3
+    begun=$(date +%s)
+    timeout 100 umount ${5% *} "$3" || exit 3
+    # With -l it waits for the daemon, but for no more than 10 s.
+    while [ "$5" = -l ] && [ $(($(date +%s) - begun)) -ge 9 ] && [ -e "/proc/$daemon/exe" ]; do sleep 0.1; done
     [ "$5" != "-l stopped" ] || kill -KILL "$daemon"
     [ "$5" != "-l stopped" ] || sleep 1
 fi

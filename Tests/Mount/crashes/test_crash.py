@@ -111,15 +111,17 @@ def test_daemon_killed_while_writing(environment):
     for turn in range(2 if environment.mode == "quick" else 6):
         synced = mmap.mmap(-1, 4096)
         children = []
+        root = os.open(mount.path, os.O_PATH | os.O_DIRECTORY)  # once the mount is gone, its path is a plain directory
         for number in range(writers):
             child = os.fork()
             if child == 0:
                 try:
-                    path = mount / f"turn {turn} file {number}"
+                    path = f"/proc/self/fd/{root}/turn {turn} file {number}"
                     append_for_ever(path, 100 * turn + number, synced, 8 * number)
                 finally:
                     os._exit(0)
             children.append(child)
+        os.close(root)
         time.sleep(0.3 + 0.2 * turn)
         mount.crash()
         for child in children:

@@ -28,6 +28,13 @@ def guards(pid):
     return found
 
 
+def guards_of(mount):
+    """The same of a mount that may have just begun: the guard runs under the daemon's name for a moment."""
+    pid = mount.pid
+    harness.wait_until(lambda: guards(pid), what="the guard")
+    return guards(pid)
+
+
 def notifier(pid):
     """The state of the daemon's threads that have pages written back: S idle, R at work, T stopped, D in the kernel where
     no signal reaches one of them."""
@@ -88,7 +95,7 @@ def killed_in_a_lock(environment, volume, path, number):
     if writer == 0:
         write_for_ever(handle)
     pid = mount.pid
-    guard = guards(pid)
+    guard = guards_of(mount)
     environment.cell("[one guard]", 1, len(guard))
     lock = subprocess.Popen([harness.binary(), "lock", mount.path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.DEVNULL, env=mount.volume.environment)
@@ -119,14 +126,14 @@ def test_killed_in_a_lock(environment):
 def test_ends_with_its_daemon(environment):
     """After an unmount no guard is left, and a guard that is killed does no harm."""
     mount = environment.mount()
-    found = guards(mount.pid)
+    found = guards_of(mount)
     environment.cell("[one guard]", 1, len(found))
     with open(f"/proc/{found[0]}/cmdline", "rb") as file:
         environment.cell("[no other arguments than the daemon's]", True, b"protectfs" in file.read())
     mount.unmount()
     harness.wait_until(lambda: not os.path.exists(f"/proc/{found[0]}"), what="the guard's end")
     mount = environment.mount(mount.volume, path=mount.path)
-    os.kill(guards(mount.pid)[0], signal.SIGKILL)
+    os.kill(guards_of(mount)[0], signal.SIGKILL)
     write_file(mount / "after", b"works")
     environment.cell("[without its guard]", b"works", read_file(mount / "after"))
     mount.unmount()
@@ -140,7 +147,7 @@ def test_late_guard(environment):
         harness.run("umount", "/sys/fs/fuse/connections")
     mount = environment.mount()
     device = os.stat(mount.path).st_dev
-    late = guards(mount.pid)[0]
+    late = guards_of(mount)[0]
     os.kill(late, signal.SIGSTOP)
     try:
         mount.unmount()

@@ -57,6 +57,8 @@ except OSError as error:
 
 
 def has_mount(process, mount):
+    if os.readlink(f"/proc/{process.pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt"):
+        return False
     with open(f"/proc/{process.pid}/mountinfo", encoding="utf-8") as table:
         return any(line.split()[4] == mount.path for line in table)
 

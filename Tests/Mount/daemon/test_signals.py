@@ -121,13 +121,16 @@ def test_unlock_under_way(environment):
     pid = mount.pid
     mount.lock()
     # The password hash takes its time; where it was over before the signal came, the lock comes after it.
+    started = time.monotonic()
     unlocking = subprocess.Popen([harness.binary(), "unlock", "--passphrase-file", mount.volume.passphrase_file, mount.path],
                                  env=mount.volume.environment, stderr=subprocess.PIPE, text=True)
     time.sleep(0.2)
     os.kill(pid, signal.SIGTERM)
+    was_late = time.monotonic() - started > 0.5
     _, said = unlocking.communicate(timeout=harness.PATIENCE)
     harness.wait_until(lambda: state(mount) != "unlocked", what="the lock")
-    environment.cell("it is refused, and says why", (6, True), (unlocking.returncode, "told to end" in said))
+    if unlocking.returncode != 0 or not was_late:
+        environment.cell("it is refused, and says why", (6, True), (unlocking.returncode, "told to end" in said))
     closed(environment, mount, handles, "after the unlock")
     for handle in handles.values():
         os.close(handle)
@@ -140,7 +143,7 @@ def test_detached_by_somebody_else(environment):
     pid = mount.pid
     words = ["umount", "-l"] if os.geteuid() == 0 else ["fusermount3", "-u", "-z"]
     harness.run(*words, mount.path)
-    harness.wait_until(lambda: harness.outcome(os.pread, handles["A"], 10, 0) == "EACCES", seconds=30, what="the lock")
+    harness.wait_until(lambda: harness.outcome(os.pread, handles["A"], 10, 0) == "EACCES", what="the lock")
     closed(environment, mount, handles, "detached")
     environment.cell("the daemon serves what is open", False, gone(pid))
     for handle in handles.values():

@@ -109,7 +109,7 @@ def newer_keybag(row, changes):
             store.keybag(tlvs=[(0x8123, b"new")])
         else:
             old = [slot.data for slot in store.bag.slots]
-            store.keybag(slots=old + [signing.make_slot(store.bag.uuid, 99, 4, 0x80, FOREIGN, store.keys.entries)])
+            store.keybag(slots=old + [signing.make_slot(store.bag.uuid, 99, 8, 0x80, FOREIGN, store.keys.entries)])
         refuses(environment, row, mount.volume, commands(environment, mount.volume), [WRITER])
         done = protectfs("info", mount.volume.path, env=mount.volume.environment, ok=False)
         environment.cell(f"{row}: info names the writer", (True, []), (
@@ -120,7 +120,7 @@ def newer_keybag(row, changes):
 
 #: Row -> the slot: (kind, flags, bytes that are changed). It is in front of all others, and of a newer version.
 SLOTS = {
-    "slot of kind 4": (4, 0, {}), "slot of kind 200": (200, 0, {}), "slot with an unknown flag": (2, 0x20, {}),
+    "slot of kind 8": (8, 0, {}), "slot of kind 200": (200, 0, {}), "slot with an unknown flag": (2, 0x20, {}),
     "slot with an unknown KDF": (2, 0, {8: b"\2"}), "slot with a reserved byte": (3, 0, {24: b"\1"}),
     "slot with a TLV that must be understood": (2, 0, {104: le(0x8055, 2)}),
     "slot with more passes than anybody has": (2, 0, {8: b"\1", 12: le(1000, 4), 16: le(8 << 20, 8)}),
@@ -197,16 +197,17 @@ def test_two_generations(environment):
     mount = filled(environment)
     volume = mount.volume
     store = Store(volume)
-    first = {number: store.bag.generations[number] for number in (A, B, C, D)}
+    first = {number: store.bag.generations[number] for number in (A, B, C, D, INACTIVE)}
     store.generation((A, B, C, D, INACTIVE), 0x1234)
     use_by_both(environment, "two generations", volume)
     mount = environment.mount(volume)
-    for number, letter in zip((A, B, C, D), CLASSES):
+    for letter in CLASSES:
         harness.make_file(mount / f"new {letter}", letter, pattern(9000, seed=ord(letter)))
         write_file(mount / letter, pattern(9000, seed=ord(letter)))
     mount.lock()
-    environment.cell("locked", ["EACCES", "EACCES", "works", "works"], [outcome(read_file, mount / letter) for letter in CLASSES])
-    environment.cell("locked, the new ones", ["EACCES", "EACCES", "works", "works"],
+    while_locked = ["EACCES", "EACCES", "works", "works", "works"]
+    environment.cell("locked", while_locked, [outcome(read_file, mount / letter) for letter in CLASSES])
+    environment.cell("locked, the new ones", while_locked,
                      [outcome(read_file, mount / f"new {letter}") for letter in CLASSES])
     write_file(mount / "b/made while locked", pattern(9000, seed=5))
     mount.unlock()
@@ -216,12 +217,12 @@ def test_two_generations(environment):
     mount.unmount()
     opened = reader.unlock(volume)
     generations = lambda name: opened.file(opened.backing_path(name)).header[10:12]
-    environment.cell("generation of new files", [le(0x1234, 2)] * 5, [
+    environment.cell("generation of new files", [le(0x1234, 2)] * 6, [
         generations(name) for name in [f"new {letter}" for letter in CLASSES] + ["b/made while locked"]])
-    environment.cell("generation of old files that were written", [le(first[number], 2) for number in (A, B, D)],
-                     [generations(letter) for letter in "ABD"])
+    environment.cell("generation of old files that were written", [le(first[number], 2) for number in (A, B, D, INACTIVE)],
+                     [generations(letter) for letter in "ABD7"])
     environment.cell("an old file with another class has the new generation", le(0x1234, 2), generations("C"))
-    environment.cell("the second reader reads the new ones", [True] * 4, [opened.file(
+    environment.cell("the second reader reads the new ones", [True] * 5, [opened.file(
         opened.backing_path(f"new {letter}")).contents() == pattern(9000, seed=ord(letter)) for letter in CLASSES])
     environment.cell("fsck", 0, report(volume)[0])
     kept_by_key_commands(environment, "two generations", volume)
@@ -248,7 +249,7 @@ def kept_by_key_commands(environment, label, volume):
     device = read_file(reader.device_key_file(volume))
     environment.cell(f"{label}: recovery use keeps every entry", (before, device_entries), (sorted(entry.data for entry in bag.unlock(
         harness.PASSPHRASE.encode(), None, device).entries), sorted(entry.data for entry in bag.open(device).entries)))
-    use_by_both(environment, f"{label}, keys changed", volume, "ABD")
+    use_by_both(environment, f"{label}, keys changed", volume, "ABD7")
 
 
 def test_unknown_entries_of_a_bundle(environment):

@@ -13,7 +13,7 @@ from test_future_objects import NO, cells, check_untouched, compare, neighbours_
 
 #: Row -> (what is changed in the record, more bytes).
 RECORDS = {
-    "version 3": ({3: b"\3"}, b""), "class 7 as default": ({4: b"\7"}, b""), "incompatible flag": ({5: b"\1"}, b""),
+    "version 3": ({3: b"\3"}, b""), "class 6 as default": ({4: b"\6"}, b""), "incompatible flag": ({5: b"\1"}, b""),
     "generation": ({6: b"\1"}, b""), "freshness": ({8: b"\1"}, b""), "longer": ({}, b"more"),
 }
 READABLE = {"readable-only flag": ({5: b"\x10"}, b"")}

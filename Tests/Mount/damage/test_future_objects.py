@@ -19,7 +19,7 @@ NO = "EOPNOTSUPP"
 
 #: Row -> (what is changed in the header, class of the file).
 HEADERS = {
-    "version 3": ({3: b"\3"}, "A"), "class 7": ({4: b"\7"}, "C"), "class 9": ({4: b"\x09"}, "B"),
+    "version 3": ({3: b"\3"}, "A"), "class 6": ({4: b"\6"}, "C"), "class 9": ({4: b"\x09"}, "B"),
     "unknown flag": (flags(1 << 3), "C"), "highest incompatible flag": (flags(1 << 7), "D"),
     "freshness": ({12: b"\1"}, "C"), "compression": ({7: b"\1"}, "C"), "generation + 1": (next_generation, "C"),
     "a byte after the wrap": ({104: b"\1"}, "C"), "the last byte before the MAC": ({111: b"\x80"}, "A"),
@@ -176,13 +176,13 @@ def test_headers(environment):
     environment.cell("a newer file in an otherwise empty directory: rmdir", "ENOTEMPTY", outcome(os.rmdir, mount / "d"))
     os.mkdir(mount / "empty")
     environment.cell("rename of a directory over that one", "ENOTEMPTY", outcome(os.rename, mount / "empty", mount / "d"))
-    os.link(mount / "class 7", mount / "d/linked")
+    os.link(mount / "class 6", mount / "d/linked")
     mount.unmount()
     code, answer = report(mount.volume, "--repair", "--quarantine")
     environment.cell("a newer file with two names, one moved", (64, 0), (code, answer["errors"]))
     mount = environment.mount(mount.volume, path=mount.path)
     environment.cell("both are there", (True, True),
-                     ("linked" in os.listdir(mount / "d"), os.path.samefile(mount / "class 7", mount / "d/linked")))
+                     ("linked" in os.listdir(mount / "d"), os.path.samefile(mount / "class 6", mount / "d/linked")))
     environment.cell("rm -rf, as unlink may remove it", "works", outcome(shutil.rmtree, mount / "d"))
     environment.cell("unlink", "works", outcome(os.unlink, mount / "freshness"))
     mount.unmount()

@@ -198,7 +198,7 @@ def test_every_kind_of_object(environment):
             outcomes[letter] = contents == expected[f"class {letter}/100 bytes".encode()]["contents"]
         except KeyError:
             outcomes[letter] = "no key"
-    environment.cell("device key alone", {"A": "no key", "B": "no key", "C": "no key", "D": True}, outcomes)
+    environment.cell("device key alone", {"A": "no key", "B": "no key", "C": "no key", "D": True, "7": "no key"}, outcomes)
 
     program = os.path.join(harness.REPOSITORY, "Tests", "SecondReader", "read-volume")
     words = [sys.executable, program, "--device-key", reader.device_key_file(mount.volume), "--recovery-file",
@@ -237,10 +237,10 @@ def test_written_from_the_specification(environment):
         writer.directory("d", 1)
         writer.directory("d/" + "x" * 255)
         expected = {}
-        for number in (1, 2, 3, 4):
+        for number, letter in ((1, "A"), (2, "B"), (3, "C"), (4, "D"), (7, "7")):
             for size in (0, 1, 3920, 3932, 3933, 7969, 123_456):
                 name = f"d/class {number}, {size} bytes"
-                expected[name] = (writer.file(name, number, size), list(harness.CLASSES.values())[number - 1])
+                expected[name] = (writer.file(name, number, size), harness.CLASSES[letter])
         expected["with holes"] = (writer.file("with holes", 3, 60_000, holes=(1, 2, 7)), harness.CLASSES["C"])
         expected["d/" + "x" * 255 + "/" + "y" * 200] = (
             writer.file("d/" + "x" * 255 + "/" + "y" * 200, 3, 10), harness.CLASSES["C"])

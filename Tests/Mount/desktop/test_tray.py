@@ -57,6 +57,11 @@ def followers(desktop, mount):
     return [pid for pid in harness.daemons(mount.path) if arguments(pid)[:2] == [desktop.programs + "/protectfs", "watch"]]
 
 
+def all_locked(panel):
+    states = [text.rpartition(": ")[2] for _, text, _ in panel.rows() if text and ": " in text]
+    return all(state in ("locked", "not unlocked yet") for state in states)
+
+
 @contextlib.contextmanager
 def tray(environment, mount):
     """The desktop, the panel and the running tray."""
@@ -122,6 +127,28 @@ def test_mounts_come_and_go(environment):
         panel.click(panel.of(second)[0]["Lock"])
         panel.wait(lambda: panel.of(second)[1] == "locked", "the lock")
         environment.cell("the other one", "unlocked", mount.state())
+        environment.cell("one of two is open", "protectfs-unlocked", panel.property("IconName"))
+        # A daemon that does not answer may have a volume open: that is not shown as locked.
+        second.unlock()
+        panel.wait(lambda: panel.of(second)[1] == "unlocked", "the unlock")
+        mount.lock()
+        panel.wait(lambda: panel.of(mount)[1] == "locked", "the lock of the first one")
+        watching = followers(desktop, second)
+        os.kill(second.pid, signal.SIGSTOP)
+        try:
+            for process in watching:
+                os.kill(process, signal.SIGKILL)
+            panel.wait(lambda: panel.of(second)[1] == "does not answer", "a daemon that does not answer")
+            environment.cell("unknown is not locked", "protectfs-unlocked", panel.property("IconName"))
+        finally:
+            os.kill(second.pid, signal.SIGCONT)
+        panel.wait(lambda: panel.of(second)[1] == "unlocked", "an answer")
+        second.lock()
+        panel.wait(lambda: panel.of(second)[1] == "locked", "the lock of the second one")
+        # The user of this test may have other mounts.
+        panel.wait(lambda: (panel.property("IconName") == "protectfs-locked") == all_locked(panel), "the locked padlock")
+        mount.unlock()
+        panel.wait(lambda: panel.of(mount)[1] == "unlocked", "the unlock of the first one")
         second.unmount()
         panel.wait(lambda: panel.of(second)[1] is None, "the end of the second mount")
         mount.unmount()

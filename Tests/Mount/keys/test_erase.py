@@ -73,6 +73,19 @@ def test_erase(environment):
     code_of(environment, "again: it is no volume", 4, "erase", "--yes", volume.path)
 
 
+def test_without_device_key(environment):
+    """Nothing is said of copies of a device key that there never was."""
+    for words, said in ((["--device-key", "none"], False), ([], True)):
+        data, path, secret = environment.new_path("data"), environment.new_path("volume"), environment.new_path("secret")
+        harness.write_file(secret, b"seven unusual words of a portable kind\n")
+        variables = {**os.environ, "XDG_DATA_HOME": data}
+        made = json.loads(harness.protectfs("init", "--json", *words, "--passphrase-file", secret, path, env=variables).stdout)
+        if made["deviceKey"]:
+            os.remove(made["deviceKey"])
+        done = harness.protectfs("erase", "--yes", path, env=variables, ok=False)
+        environment.cell(f"{words}: a device key elsewhere", said, "No device key was found here" in done.stdout)
+
+
 def test_says_what_it_cannot_reach(environment):
     _, volume, _ = made(environment)
     done = harness.protectfs("erase", "--yes", volume.path, env=volume.environment)

@@ -118,6 +118,24 @@ def test_import_of_the_previous(environment):
     environment.cell("one", [".protectfs.keybag"], bags.names())
 
 
+def test_import_keeps_the_whole_one(environment):
+    """The keybag is damaged where nothing notices but its MAC; the one from before an interrupted change is whole and stays."""
+    bags = keybags.Keybags(environment)
+    file = environment.new_path("copy")
+    export(bags, bags.volume.path, file)
+    bags.renew()
+    whole = read_file(bags.current)
+    states.put(bags.previous, whole)
+    for name, at in (("in the MAC", len(whole) - 40), ("in a slot", len(whole) // 2)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1
+        states.put(bags.current, bytes(damaged))
+        done = import_(bags, file, "--accept-keybag", code=bags.versions[0][1])
+        environment.cell(f"{name}: in place", True, read_file(bags.current) == bags.versions[0][0])
+        environment.cell(f"{name}: the whole one is kept", True, read_file(bags.previous) == whole)
+        environment.cell(f"{name}: said", True, ".protectfs.keybag.old" in done.stdout)
+
+
 def test_import_refuses(environment):
     """Nothing is changed by a copy that is older, another volume's, damaged, or not opened."""
     bags = keybags.Keybags(environment)

@@ -3,10 +3,11 @@
 import json
 import os
 import shutil
+import subprocess
 import time
 
 import reader
-from harness import PASSPHRASE, Volume, outcome, protectfs, read_file, set_class, write_file
+from harness import PASSPHRASE, Volume, binary, outcome, protectfs, read_file, set_class, write_file
 from keybags import change, mount, refused, secret_file, slots
 
 USAGE, AUTHENTICATION, DAMAGED = 2, 3, 4
@@ -275,6 +276,16 @@ def test_no_device_key(environment):
     one.unmount()
     elsewhere = another_machine(environment, volume)
     mount(environment, elsewhere, "--passphrase-file", volume.passphrase_file).unmount()
+    # There is no device key to reset, so the passphrases stay, and recovery use says so.
+    new, key = secret_file(volume, "new", "seven unusual words of a portable kind"), environment.new_path("key")
+    words = ("recovery", "use", "--recovery-file", volume.code_file, "--new-passphrase-file", new)
+    done = change(volume, *words, "--device-key", key, ok=False)
+    environment.cell("a device key for it", (USAGE, False), (done.returncode, os.path.exists(key)))
+    done = change(volume, *words)
+    environment.cell("what recovery use says", (True, False), ("the other passphrases still open it" in done.stdout,
+                                                               "no longer work" in done.stdout))
+    for secret in (new, volume.passphrase_file):
+        mount(environment, volume, "--passphrase-file", secret).unmount()
 
 
 def test_device_key_file(environment):
@@ -312,6 +323,24 @@ def test_delays_grow(environment):
     assert one.status()["unlockFailures"] == 4, one.status()
     one.unlock()
     assert one.status()["unlockFailures"] == 0
+    one.unmount()
+
+
+def test_changed_while_an_attempt_waits(environment):
+    """A passphrase that is changed while an unlock by it waits for the delay of wrong ones does not unlock any more."""
+    volume = environment.volume()
+    one = mount(environment, volume, "--no-unlock")
+    wrong, new = secret_file(volume, "wrong", "not it"), secret_file(volume, "new", "another long passphrase of mine")
+    # The next attempt waits for 16 s: a change takes less, however busy the machine is.
+    for _ in range(5):
+        one.command("unlock", "--passphrase-file", wrong, one.path, ok=False)
+    waiting = subprocess.Popen([binary(), "unlock", "--passphrase-file", volume.passphrase_file, one.path],
+                               env=volume.environment, stderr=subprocess.DEVNULL)
+    time.sleep(0.5)
+    change(volume, "passphrase", "change", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file", new)
+    environment.cell("the attempt waited", None, waiting.poll())
+    environment.cell("the former passphrase", AUTHENTICATION, waiting.wait())
+    environment.cell("state", "before-first-unlock", one.state())
     one.unmount()
 
 

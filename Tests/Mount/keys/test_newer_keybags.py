@@ -86,14 +86,14 @@ def test_slots(environment):
     bag = Bag(environment)
     values = bag.primitives.make_tlvs([(1, "the TPM of this \U0001f4bb".encode()), (2, bag.primitives.le(1700000000, 8))])
     uuid = bag.keys().uuid
-    newer = [bag.signing.make_slot(uuid, 90, 4, 0, b"tpm", [], ext=values), b"\x08\0\xff\1" + bag.primitives.le(91, 4)]
+    newer = [bag.signing.make_slot(uuid, 90, 8, 0, b"tpm", [], ext=values), b"\x08\0\xff\1" + bag.primitives.le(91, 4)]
     bag.remake(slots=[newer[0]] + bag.slots() + [newer[1]])
     volume = bag.volume
     listed = [slot for slot in slots(volume) if slot["kind"] == "newer"]
     assert [(slot["slot"], slot["kindNumber"], slot["label"], slot["made"]) for slot in listed] == [
-        (90, 4, "the TPM of this \U0001f4bb", 1700000000), (91, 255, None, None)], listed
+        (90, 8, "the TPM of this \U0001f4bb", 1700000000), (91, 255, None, None)], listed
     shown = change(volume, "passphrase", "list").stdout
-    assert "made by a newer version (kind 4)" in shown and "the TPM of this" in shown, shown
+    assert "made by a newer version (kind 8)" in shown and "the TPM of this" in shown, shown
     assert "made by a newer version (kind 255)" in change(volume, "info").stdout
 
     def kept():

@@ -113,9 +113,9 @@ def test_work_without_a_device_key(environment):
                          ("passphrase add", ["passphrase", "add", "--accept-keybag", "--passphrase-file", wrong,
                                              "--new-passphrase-file", good, place]),
                          ("fsck", ["fsck", "--accept-keybag", "--passphrase-file", good, place])):
-        started = time.monotonic()
         if label == "passphrase add":
             mount.unmount()
+        started = time.monotonic()
         done = harness.protectfs(*words, env=volume.environment, ok=False)
         environment.cell(f"{label}: refused", (8 if label == "fsck" else VOLUME, True, True), (
             done.returncode, "301 portable passphrases" in done.stderr, "--recovery-file" in done.stderr))

@@ -1,111 +1,17 @@
 """New class keys: an old keybag opens no file of the store as it is then; interrupted anywhere, the rotation goes on."""
 
+import contextlib
 import os
-import shutil
+import random
 import signal
 import subprocess
 
 import harness
 import reader
 from harness import protectfs, read_file, write_file
-
-CLASSES = ("complete", "completeUnlessOpen", "completeUntilFirstUserAuthentication", "none")
-FAILURE, USAGE, AUTHENTICATION, BUSY = 1, 2, 3, 6
-
-
-def rotate(volume, *words, ok=True):
-    return protectfs("keys", "rotate", "--passphrase-file", volume.passphrase_file, *words, volume.path,
-                     env=volume.environment, ok=ok)
-
-
-def take_code(environment, volume, done):
-    """Keeps the new recovery code, as a person who writes it down would. The old one's file."""
-    old, volume.code_file = volume.code_file, environment.new_path("code")
-    code, = (line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
-    write_file(volume.code_file, code.encode() + b"\n")
-    return old
-
-
-def fill(mount, size=9000):
-    """Files of every class, some with attributes and in directories, and an empty one. {path: content}."""
-    contents = {}
-    os.makedirs(mount / "a/b")
-    for index, name in enumerate(CLASSES):
-        for place in ("", "a/", "a/b/"):
-            path = f"{place}{name}"
-            contents[path] = os.urandom(size + index)
-            write_file(mount / path, contents[path])
-            mount.command("class", "set", name, mount / path)
-    os.setxattr(mount / "a/none", "user.note", b"kept")
-    os.utime(mount / "a/none", ns=(1_000_000_000, 2_000_000_000))
-    contents["empty"] = b""
-    write_file(mount / "empty", b"")
-    return contents
-
-
-def shown(mount, contents):
-    """What is read of each file; an error's name where it cannot be."""
-    found = {}
-    for path in contents:
-        try:
-            found[path] = read_file(mount / path)
-        except OSError as error:
-            found[path] = error.strerror
-    return found
-
-
-def headers(store):
-    """{path: the first 128 bytes} of the files in a store, without what is being made."""
-    found = {}
-    for place, _, names in os.walk(store):
-        for path in (os.path.join(place, name) for name in names if not name.startswith(".protectfs.")):
-            # A file may be replaced meanwhile, and is then there under the same name.
-            if not os.path.islink(path):
-                found[path] = read_file(path)[:128]
-    return found
-
-
-def generations(store):
-    return sorted({int.from_bytes(header[10:12], "little") for header in headers(store).values()})
-
-
-def opened_by(keys, store):
-    """How many files have a file key that one of the old keys opens, whatever generation their headers name."""
-    primitives = reader.load().primitives
-    count = 0
-    for header in headers(store).values():
-        number, wrapped, data = header[4], header[32:112], keys.wrap_data(header)
-        for (kind, _), key in keys.every.items():
-            if kind not in (1, 2, 3, 4, 7):
-                continue
-            for generation in (header[10:12], bytes(2)):
-                try:
-                    if number == 2:
-                        info = b"protectfs1/hpke\0" + keys.uuid + primitives.x25519_public(key)
-                        primitives.hpke_open(key, info, data, wrapped)
-                    else:
-                        wrap = primitives.kdf(key, "wrap", keys.uuid + bytes([number]) + generation)
-                        primitives.xchacha_open(wrap, wrapped[:24], data, wrapped[24:72])
-                except Exception:  # whatever the library says of a wrong key
-                    continue
-                count += 1
-                break
-            else:
-                continue
-            break
-    return count
-
-
-def attack(environment, volume, keybag):
-    """The old keybag beside a copy of the store, on a machine that has the old device key and no memory of the volume."""
-    place = environment.new_path("attack")
-    shutil.copytree(volume.path, os.path.join(place, "volume"), symlinks=True)
-    os.makedirs(os.path.join(place, "data", "protectfs"))
-    key = reader.device_key_file(volume)
-    shutil.copy(key, os.path.join(place, "data", "protectfs"))
-    write_file(os.path.join(place, "volume", ".protectfs.keybag"), keybag)
-    return harness.Volume(os.path.join(place, "volume"), os.path.join(place, "data"), volume.code_file,
-                          volume.passphrase_file)
+from rotation import (AUTHENTICATION, CLASSES, DAMAGED, FAILURE, USAGE, attack, check_the_end, check_what_stays, fill,
+                      generations, headers, mount_accepting, opened_by, rotate, shown, take_code)
+from terminal import at_terminal
 
 
 def test_attack(environment):
@@ -136,20 +42,12 @@ def test_attack(environment):
     attempt("after", False)
     mount = environment.mount(volume)
     environment.cell("the owner", contents, shown(mount, contents))
-    environment.cell("classes", list(CLASSES),
-                     [os.getxattr(mount / name, "user.protection").decode() for name in CLASSES])
-    environment.cell("attributes and times", (b"kept", 2_000_000_000),
-                     (os.getxattr(mount / "a/none", "user.note"), os.stat(mount / "a/none").st_mtime_ns))
+    check_what_stays(environment, mount)
     mount.unmount()
     environment.cell("generations in the store", [1], generations(volume.path))
     keys = reader.unlock(volume).keys
     environment.cell("generations in the keybag", {1}, {number for (kind, number) in keys.every if kind in (1, 2, 3, 4, 7)})
-    path = environment.new_path("mount")
-    os.makedirs(path)
-    done = protectfs("mount", "--recovery-file", code, volume.path, path, env=volume.environment, ok=False)
-    environment.cell("the old recovery code", AUTHENTICATION, done.returncode)
-    environment.cell("fsck", 0, protectfs("fsck", "--recovery-file", volume.code_file, volume.path,
-                                          env=volume.environment, ok=False).returncode)
+    check_the_end(environment, volume, code)
 
 
 def test_one_class(environment):
@@ -187,8 +85,6 @@ def test_interrupted(environment):
         environment.cell(f"{name.name}: in between", contents, shown(mount, contents))
         contents["new"] = b"written in between"
         write_file(mount / "new", contents["new"])
-        refused = rotate(volume, ok=False)
-        environment.cell(f"{name.name}: mounted", BUSY, refused.returncode)
         mount.unmount()
         done = rotate(volume)
         take_code(environment, volume, done)
@@ -196,6 +92,54 @@ def test_interrupted(environment):
         mount = environment.mount(volume)
         environment.cell(f"{name.name}: contents", contents, shown(mount, contents))
         mount.unmount()
+
+
+def test_killed(environment):
+    """Killed again and again at random moments: every file reads each time, and the last run ends it."""
+    volume = environment.volume()
+    mount = environment.mount(volume)
+    contents = fill(mount, 60_000)
+    mount.unmount()
+    chance = random.Random(environment.mode)
+    for number in range({"quick": 3, "full": 20, "soak": 100}[environment.mode]):
+        words = ["keys", "rotate", "--rate", "1", "--accept-keybag", "--passphrase-file", volume.passphrase_file,
+                 volume.path]
+        with subprocess.Popen([harness.binary(), *words], env=volume.environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(chance.uniform(0.05, 1.5))
+            running.kill()
+            running.communicate()
+        mount = mount_accepting(environment, volume)
+        environment.cell(f"{number}: contents", contents, shown(mount, contents))
+        mount.unmount()
+    take_code(environment, volume, rotate(volume))
+    found = {number for (kind, number) in reader.unlock(volume).keys.every if kind in (1, 2, 3, 4, 7)}
+    environment.cell("one generation", (1, sorted(found)), (len(found), generations(volume.path)))
+    mount = environment.mount(volume)
+    environment.cell("contents", contents, shown(mount, contents))
+
+
+def test_an_older_keybag_put_back_by_hand(environment):
+    """It does not know the keys of the files, so it makes none of the same generation, and the right keybag can come back."""
+    volume = environment.volume()
+    mount = environment.mount(volume)
+    write_file(mount / "file", b"content")
+    mount.unmount()
+    keybag = reader.keybag_file(volume)
+    old = read_file(keybag)
+    take_code(environment, volume, rotate(volume))
+    right = read_file(keybag)
+    write_file(keybag, old, os.O_TRUNC)
+    done = rotate(volume, "--accept-keybag", ok=False)
+    environment.cell("refused", (DAMAGED, True), (done.returncode, "needs generation 1" in done.stderr))
+    environment.cell("nothing was changed", True, old == read_file(keybag))
+    copy = environment.new_path("right")
+    write_file(copy, right)
+    protectfs("keybag", "import", "--accept-keybag", "--passphrase-file", volume.passphrase_file, volume.path, copy,
+              env=volume.environment)
+    mount = environment.mount(volume)
+    environment.cell("the right keybag", b"content", read_file(mount / "file"))
 
 
 def test_what_stays(environment):
@@ -287,3 +231,38 @@ def test_slots(environment):
     done = protectfs("passphrase", "list", "--json", volume.path, env=volume.environment)
     environment.cell("dropped", False, "spare one" in done.stdout)
     mount.unmount()
+
+
+def test_other_passphrases(environment):
+    """With --ask-others a slot keeps the volume if its passphrase is typed. Enter alone removes it."""
+    for is_mounted in (False, True):
+        volume = environment.volume()
+        secrets = {"kept": "a second passphrase, long enough", "given up": "a third passphrase, long enough"}
+        for label, text in secrets.items():
+            place = environment.new_path("secret")
+            write_file(place, text.encode() + b"\n")
+            protectfs("passphrase", "add", "--recovery-file", volume.code_file, "--new-passphrase-file", place, "--label",
+                      label, volume.path, env=volume.environment)
+        mount = environment.mount(volume)
+        write_file(mount / "file", b"content")
+        if not is_mounted:
+            mount.unmount()
+        own = read_file(volume.passphrase_file).decode()
+        code, said, _ = at_terminal(
+            ["keys", "rotate", "--ask-others", volume.path], volume.environment,
+            [("Passphrase of", own), ("(kept)", own), ("(kept)", secrets["kept"] + "\n"), ("(given up)", "\n")])
+        environment.cell(f"{is_mounted}: ends", (0, True), (code, "opens another slot" in said))
+        if is_mounted:
+            environment.cell("the mount", b"content", read_file(mount / "file"))
+            mount.unmount()
+        place = environment.new_path("secret")
+        for label, expected in (("kept", 0), ("given up", AUTHENTICATION)):
+            write_file(place, secrets[label].encode() + b"\n", os.O_TRUNC)
+            done = protectfs("slot", "test", "--passphrase-file", place, volume.path, env=volume.environment, ok=False)
+            environment.cell(f"{is_mounted}: {label}", expected, done.returncode)
+        listed = protectfs("slot", "list", "--json", volume.path, env=volume.environment).stdout
+        environment.cell(f"{is_mounted}: labels", (1, 0), (listed.count('"kept"'), listed.count('"given up"')))
+        mount = environment.mount(volume, unlock=False)
+        mount.command("unlock", "--passphrase-file", volume.passphrase_file, mount.path)
+        environment.cell(f"{is_mounted}: content", b"content", read_file(mount / "file"))
+        mount.unmount()

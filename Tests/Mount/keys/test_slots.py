@@ -122,6 +122,14 @@ def test_recipient_files(environment):
     again = harness.protectfs("recipient", "new", file, ok=False)
     environment.cell("never overwritten", (1, True, text), (
         again.returncode, "exists" in again.stderr, harness.read_file(file).decode()))
+    # A directory that only takes.
+    box = environment.new_path("box")
+    os.mkdir(box, 0o300)
+    place = ["setpriv", "--reuid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+    if place:
+        os.chown(box, 65534, -1)
+    done = harness.run(*place, harness.binary(), "recipient", "new", box + "/key", ok=False)
+    environment.cell("in a directory that cannot be read", (0, "", True), (done.returncode, done.stderr, "protectfs-public-1-" in done.stdout))
     middle = len("protectfs-private-1-") + 20
     for label, bad in (("one character changed", text[:middle] + ("A" if text[middle] != "A" else "B") + text[middle + 1:]),
                        ("cut off", text[:40] + "\n"), ("another file", "hello\n"), ("empty", "")):

@@ -9,6 +9,7 @@ import subprocess
 import threading
 
 import harness
+from copying import seek
 from harness import PAGE, PATIENCE, in_child, outcome, pattern, read_file, set_class, wait_until, write_file
 from subscriber import Subscriber
 
@@ -170,7 +171,7 @@ def test_beside_a_seek(environment):
     other = written(mount / "big", 512 * MIB)
     seeker = os.open(mount / "big", os.O_RDONLY)
     answers = []
-    thread = threading.Thread(target=lambda: answers.append(os.lseek(seeker, 0, os.SEEK_HOLE)))
+    thread = threading.Thread(target=lambda: answers.append(seek(seeker, 0, os.SEEK_HOLE)))
     thread.start()
     done = json.loads(mount.command("lock", "--json", mount.path).stdout)
     environment.cell("[locked]", ("locked", 0), (done["state"], done["files"]))

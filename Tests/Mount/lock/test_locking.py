@@ -1,5 +1,6 @@
 """Locking under load: nothing lost, nothing left in the page cache, no hang, no leak."""
 
+import json
 import mmap
 import os
 import threading
@@ -381,3 +382,23 @@ def test_grace(environment):
     environment.cell("[one who left is not waited for]", 0, mount.lock("--grace", GRACE).returncode)
     listener.close()
     os.close(handle)
+
+
+def test_overtaken(environment):
+    """A lock that waits for its grace ends when another one has locked, and does not lock again after an unlock."""
+    mount = environment.mount()
+    patient = Subscriber(mount, True)
+    ended = []
+    locker = threading.Thread(target=lambda: ended.append(mount.lock("--json", "--grace", GRACE)))
+    locker.start()
+    patient.receive()
+    mount.lock("--grace", "0")
+    locker.join(PATIENCE)
+    environment.cell("[ends with the other lock]", False, locker.is_alive())
+    told = json.loads(ended[0].stdout) if ended else {}
+    environment.cell("[has done nothing itself]", (True, "locked"), (told.get("wasLocked"), told.get("state")))
+    # Not even if the answer of a subscriber comes later.
+    mount.unlock()
+    time.sleep(0.5)
+    environment.cell("[stays unlocked]", "unlocked", mount.state())
+    patient.close()

@@ -39,6 +39,14 @@ class Keychain:
         self.process.stdout.close()
 
 
+def attributes(kind="genp", dates=2, **given):
+    """How porting-keychain shows the attributes of an item: those given, and what an item of the kind has without them."""
+    empty = {"genp": {"acct": "", "svce": ""},
+             "inet": {"acct": "", "atyp": "", "path": "", "port": "#0", "ptcl": "", "sdmn": "", "srvr": ""}}
+    shown = {"agrp": "protectfs.default", "pdmn": "ak", "sync": "#0", **empty.get(kind, {}), **given, "class": kind}
+    return "{" + ",".join(f"{key}={shown[key]}" for key in sorted(shown)) + "}" + (f"dates{dates}" if dates else "")
+
+
 def test_example(environment):
     """Add and read, as the documents write it: unlocked, locked, before first unlock."""
     mount = environment.mount()
@@ -88,7 +96,7 @@ def test_accessible(environment):
             environment.cell(f"{name} read", f"{SUCCESS} $of-{word}" if is_open else f"{CLOSED} nil",
                              ask(f"copy class=genp acct={word} r_Data=!true"))
             environment.cell(f"{name} attributes",
-                             f"{SUCCESS} {{acct={word},class=genp,pdmn={word}}}dates2",
+                             f"{SUCCESS} {attributes(acct=word, pdmn=word)}",
                              ask(f"copy class=genp acct={word} r_Attributes=!true"))
             environment.cell(f"{name} update", str(SUCCESS if is_open else CLOSED),
                              ask(f"update class=genp acct={word} to v_Data=$of-{word}"))
@@ -120,7 +128,7 @@ def test_queries(environment):
     environment.cell("add, data wanted", f"{SUCCESS} $1", ask("add class=genp acct=a svce=s v_Data=$1 r_Data=!true"))
     environment.cell("another service", f"{SUCCESS} nil", ask("add class=genp acct=a svce=t v_Data=$2 labl=Tee invi=!true"))
     environment.cell("internet", f"{SUCCESS} nil",
-                     ask("add class=inet acct=a srvr=example.org ptcl=htps port=#443 path=/p v_Data=$3 gena=$bytes"))
+                     ask("add class=inet acct=a srvr=example.org ptcl=htps port=#443 path=/p v_Data=$3 crtr=#7"))
     environment.cell("another port", f"{SUCCESS} nil", ask("add class=inet acct=a srvr=example.org ptcl=htps port=#444 path=/p"))
     for line, answer in (
         ("copy class=genp acct=a svce=t r_Data=!true", f"{SUCCESS} $2"),
@@ -129,7 +137,8 @@ def test_queries(environment):
         ("copy class=genp m_Limit=m_LimitAll r_Data=!true", f"{SUCCESS} [$1;$2]"),
         ("copy class=genp m_Limit=#5 svce=s r_Data=!true", f"{SUCCESS} [$1]"),
         ("copy class=inet port=#443 r_Data=!true r_Attributes=!true",
-         f"{SUCCESS} {{acct=a,class=inet,gena=$bytes,path=/p,pdmn=ak,port=#443,ptcl=htps,srvr=example.org,v_Data=$3}}dates2"),
+         f"{SUCCESS} " + attributes("inet", acct="a", crtr="#7", path="/p", port="#443", ptcl="htps", srvr="example.org",
+                                    v_Data="$3")),
         ("copy class=inet port=#444 r_Data=!true", f"{SUCCESS} $"),
         ("copy class=genp svce=t pdmn=ck", f"{NOT_FOUND} nil"),
         ("update class=genp svce=t to svce=s", str(DUPLICATE)),
@@ -137,16 +146,18 @@ def test_queries(environment):
         ("copy class=genp svce=t", f"{NOT_FOUND} nil"),
         ("copy class=genp svce=u r_Data=!true", f"{SUCCESS} $4"),
         ("copy class=genp svce=u r_Attributes=!true",
-         f"{SUCCESS} {{acct=a,class=genp,invi=!true,labl=Tee,pdmn=cku,svce=u}}dates2"),
+         f"{SUCCESS} " + attributes(acct="a", invi="#1", labl="Tee", pdmn="cku", svce="u")),
         ("update class=genp svce=u to labl=Other", str(SUCCESS)),
         ("copy class=genp svce=u r_Data=!true", f"{SUCCESS} $4"),
         ("update class=genp svce=none to labl=x", str(NOT_FOUND)),
         ("update class=genp svce=u to class=inet", str(PARAM)),
         ("add acct=a v_Data=$1", f"{PARAM} nil"),
         ("add class=genp acct=b pdmn=never", f"{PARAM} nil"),
-        ("add class=cert acct=b", f"{UNIMPLEMENTED} nil"),
-        ("add class=genp acct=b sync=!true", f"{UNIMPLEMENTED} nil"),
-        ("copy class=genp r_PersistentRef=!true", f"{UNIMPLEMENTED} nil"),
+        ("add class=cert acct=b", f"{NO_SUCH_KEY} nil"),
+        ("add class=inet acct=b svce=s", f"{NO_SUCH_KEY} nil"),
+        ("add class=genp atag=$b", f"{NO_SUCH_KEY} nil"),
+        ("add class=idnt", f"{UNIMPLEMENTED} nil"),
+        ("copy class=cert m_TrustedOnly=!true", f"{UNIMPLEMENTED} nil"),
         ("copy class=genp wrong=1", f"{NO_SUCH_KEY} nil"),
         ("copy class=genp m_Limit=#0", f"{PARAM} nil"),
         ("copy class=inet port=%443 r_Data=!true", f"{SUCCESS} $3"),
@@ -154,8 +165,13 @@ def test_queries(environment):
         ("copy class=genp m_Limit=%1.5", f"{PARAM} nil"),
         ("copy class=inet port=%443.5", f"{PARAM} nil"),
         ("copy class=inet port=%1e30", f"{PARAM} nil"),
-        ("copy class=inet port=!true", f"{PARAM} nil"),
-        ("copy class=inet port=443", f"{PARAM} nil"),
+        ("copy class=inet port=!true", f"{NOT_FOUND} nil"),
+        ("copy class=inet port=443 r_Data=!true", f"{SUCCESS} $3"),
+        ("copy class=inet port=0443", f"{NOT_FOUND} nil"),
+        ("copy class=inet port=$x", f"{PARAM} nil"),
+        ("update class=genp svce=u to crtr=Creator type=12", str(SUCCESS)),
+        ("copy class=genp svce=u crtr=Creator r_Attributes=!true",
+         f"{SUCCESS} " + attributes(acct="a", crtr="Creator", type="#12", invi="#1", labl="Other", pdmn="cku", svce="u")),
         ("copy class=genp invi=%1", f"{SUCCESS} nil"),
         ("copy class=genp invi=%2", f"{PARAM} nil"),
         ("copy class=genp acct=#1", f"{PARAM} nil"),

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 from harness import CLASSES, REPOSITORY, Skip, get_class, program, read_file, run
 
@@ -85,6 +86,60 @@ def test_outside_package(environment):
 
 
 test_outside_package.time_limit = 7200
+
+
+class Copy:
+    """docs/template, as a developer would copy it, with this package as a repository that has the tag of its version."""
+
+    def __init__(self, environment):
+        base = environment.new_path("template")
+        repository = os.path.join(base, "protectfs")
+        listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "Package.swift", "Sources", "Tests/MemoryStore",
+                     "Tests/TestSupport", cwd=REPOSITORY).stdout.splitlines()
+        for path in listed:
+            if os.path.exists(os.path.join(REPOSITORY, path)):
+                os.makedirs(os.path.join(repository, os.path.dirname(path)), exist_ok=True)
+                shutil.copy2(os.path.join(REPOSITORY, path), os.path.join(repository, path))
+        self.path = os.path.join(base, "notes-app")
+        shutil.copytree(os.path.join(REPOSITORY, "docs/template"), self.path)
+        manifest = os.path.join(self.path, "Package.swift")
+        with open(manifest, encoding="utf-8") as file:
+            text = file.read()
+        self.version = re.search(r'from: "(.*?)"', text)[1]
+        assert "https://example.org/protectfs.git" in text
+        write(manifest, text.replace("https://example.org/protectfs.git", "file://" + repository))
+        who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
+        for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "A release"], ["tag", self.version]):
+            run("git", *words, cwd=repository)
+
+    def swift(self, *words, **more):
+        return run("nice", "swift", *words, cwd=self.path, timeout=1800, **more)
+
+
+def test_template(environment):
+    """The package to copy: it builds against a tagged version, does what it says in two states, and its tests pass."""
+    if run("which", "swift", ok=False).returncode != 0:
+        raise Skip("there is no swift")
+    with open(os.path.join(REPOSITORY, "Sources/VolumeFormat/FormatVersion.swift"), encoding="utf-8") as file:
+        ours = re.search(r'number = "(.*)"', file.read())[1]
+    copy, mount = Copy(environment), environment.mount()
+    environment.cell("[its version is this one]", ours, copy.version)
+    copy.swift("build", "--product", "notes-app")
+    app, folder = os.path.join(copy.path, ".build/debug/notes-app"), mount / "notes"
+    run(app, folder, "shopping", "milk")
+    environment.cell("[class]", CLASSES["A"], get_class(mount / "notes/shopping"))
+    environment.cell("[read]", "milk\n", run(app, folder, "shopping").stdout)
+    mount.lock()
+    done = run(app, folder, "shopping", ok=False)
+    environment.cell("[locked]", (1, "The notebook is locked.\n"), (done.returncode, done.stdout))
+    environment.cell("[listed while locked]", "shopping\n", run(app, folder).stdout)
+    mount.unlock()
+    done = copy.swift("test", "--disable-xctest", env={**os.environ, "NOTES_FOLDER": mount.path}, ok=False)
+    said = done.stdout + done.stderr
+    environment.cell("[its tests]", (0, True), (done.returncode, "2 tests" in said and "passed" in said))
+
+
+test_template.time_limit = 7200
 
 
 def test_our_own_files(environment):

@@ -118,9 +118,9 @@ def test_permissions(environment):
     done = run(examples.program, "permissions", mount.path, **identity)
     environment.cell("said", [
         "file: ok", f"file: {0o444}", "folder: ok", f"folder: {0o555}", "with permissions: ok", "not readable: 10",
-        "tightened: ok", "weakened: CocoaError 513 EACCES", "link: ok", "chain: ok", "out: notProtected", "directories: ok",
+        "not readable, saved: CocoaError 513 EACCES", "not readable, with a class: ok", "tightened: ok", "weakened: CocoaError 513 EACCES", "link: ok", "chain: ok", "out: notProtected", "directories: ok",
     ], done.stdout.splitlines())
-    for name in ("file", "folder", "other", "closed/weak", "closed/strong", "target", "there/end"):
+    for name in ("file", "folder", "other", "unreadable", "closed/weak", "closed/strong", "target", "there/end"):
         examples.class_of(name, "A")
     for name in ("there/one", "there/one/two", "there/one/two/three"):
         examples.class_of(name, "B")

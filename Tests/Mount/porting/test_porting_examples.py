@@ -109,7 +109,7 @@ class Talk:
 
 
 def test_download(environment):
-    """Example 4, class B: written on through a lock, closed, not opened again until unlock; not begun while closed."""
+    """Example 4, class B: written on through a lock, closed, not opened again until unlock; begun in every state."""
     mount = environment.mount()
     with Talk("download", mount.path) as download:
         environment.cell("UNL", ["open", "write: ok"], download.hear() + download.ask("first "))
@@ -122,11 +122,17 @@ def test_download(environment):
         environment.cell("LCK end", ["close: ok", f"reopen: {reading(B)}"], download.ask("end", 2))
         mount.unlock()
         environment.cell("unlocked again", ["reopen: first second"], download.ask(""))
-    # Created in every state, but the handle has to be opened: createFile gives none.
-    mount.lock()
-    environment.cell("LCK begun", [writing(B)], said("download", mount.path))
-    mount = environment.remount(mount, unlock=False)
-    environment.cell("BFU begun", [writing(B)], said("download", mount.path))
+    # Begun in every state: createFile gives no handle, and the empty file is opened again.
+    for state in (LCK, BFU):
+        if state == LCK:
+            mount.lock()
+        else:
+            mount = environment.remount(mount, unlock=False)
+        with Talk("download", mount.path) as download:
+            environment.cell(f"{state} begun", ["open", "write: ok"], download.hear() + download.ask(f"begun at {state}"))
+            environment.cell(f"{state} ended", ["close: ok", f"reopen: {reading(B)}"], download.ask("end", 2))
+            mount.unlock()
+            environment.cell(f"{state} then unlocked", [f"reopen: begun at {state}"], download.ask(""))
 
 
 def test_standard_directories(environment):

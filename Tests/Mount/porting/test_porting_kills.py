@@ -11,11 +11,12 @@ import shutil
 import harness
 import kills
 from checks import everything, report
-from harness import CLASSES, get_class, read_file, set_class, write_file
+from harness import get_class, read_file, set_class, write_file
 from talk import Program
 
 OLD, NEW = b"old" * 3000, b"new" * 3000
 STRENGTH = "DCBA"
+CLASSES = {letter: harness.CLASSES[letter] for letter in "ABCD"}
 LETTERS = {name: letter for letter, name in CLASSES.items()}
 STEP = {"quick": 13, "full": 7, "soak": 1}
 
@@ -170,7 +171,7 @@ def brief(entry):
 
 
 def test_left_for_fsck(environment):
-    """Where nobody writes again: fsck says so, and --repair takes it out of the tree and destroys nothing."""
+    """Where nobody writes again: fsck says so, and --repair takes it out of the tree and destroys nothing. Here it is a file."""
     mount = environment.mount()
     case = Case(["atomic", "A", "{}/file"], {"file": ("A", OLD)}, {"file": ("A", NEW)})
     words = [word.format(mount / "folder") for word in case.words]
@@ -221,10 +222,13 @@ def test_writes(environment):
         for number, case in enumerate(write_cases()):
             run.run(case, number)
         # Both names have to stay one file, so it is written in place, in the class that it is given first.
+        run.step = 1
         for option, old in ("AD", "DA"):
             wanted = (option, Begun)
+            # The old content must never have the weaker class, so that one is set when the file is empty.
+            state = (old, Begun) if option == "D" else (option, OLD)
             run.run(Case(["in-place", option, "{}/file"], dict.fromkeys(["file", "link"], (old, OLD)),
-                         dict.fromkeys(["file", "link"], wanted), [(name, (option, OLD)) for name in ("file", "link")],
+                         dict.fromkeys(["file", "link"], wanted), [(name, state) for name in ("file", "link")],
                          links=[("file", "link")]), 1)
     finally:
         run.close()
@@ -234,6 +238,8 @@ def test_writes_while_locked(environment):
     """Of the classes that can be written while locked, and before the first unlock."""
     mount = environment.mount()
     run = Run(environment, mount, "folder")
+    # Few calls leave something in staging.
+    run.step = min(run.step, 2)
     try:
         for open_classes in ("CD", "D"):
             if open_classes == "CD":

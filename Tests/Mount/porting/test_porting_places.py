@@ -1,9 +1,10 @@
 """Programs with FileProtection write only inside the mount: links, `..`, and names that others have taken."""
 
 import os
+import subprocess
 
 import harness
-from harness import CLASSES, get_class, read_file, run, set_class, write_file
+from harness import CLASSES, get_class, make_file, read_file, run, set_class, write_file
 from porting_table import A, C, writing
 from users import OrdinaryUser
 
@@ -155,3 +156,90 @@ def test_links_themselves(environment):
     environment.cell("outside", ["move: ok", "copy: ok"], said("move", one, two, "copy", two, three))
     environment.cell("links", [mount / "file"] * 2, [os.readlink(two), os.readlink(three)])
     environment.cell("what they lead to", (b"old", CLASSES["D"]), (read_file(mount / "file"), get_class(mount / "file")))
+
+
+def container(environment, place, *words, home):
+    done = run(harness.program("porting-examples"), "container", place, *words,
+               env={**os.environ, "HOME": home, "CFFIXED_USER_HOME": home}, ok=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def said_of_container(before, kind):
+    """What the program says of its standard directories, below its container."""
+    lines = [before, "use: ok"]
+    for name, path in {"documents": "/Documents", "support": "/Library/Application Support",
+                       "caches": "/Library/Caches", "downloads": "/Downloads"}.items():
+        lines += [f"{name}: {path}", "true true true"]
+    return lines + ["temporary: /tmp", "temporary path: /tmp/", "home: ", "true true true", "file: ok",
+                    f"class of the file: {kind}"]
+
+
+def test_container(environment):
+    """The standard directories are on the mount, whatever HOME says, in every state, for root and for others."""
+    mount = environment.mount(unlock=False)
+    away = outside(environment)
+    closed = f"CocoaError 513 EACCES {A} unavailable"
+
+    def judge(state, kind, file):
+        expected = said_of_container("", kind)
+        expected[-2:] = file
+        found = container(environment, mount.path, state, *([A] if kind == A else []), home=away)
+        environment.cell(f"[{state}]", expected[1:], found[1:])
+        environment.cell(f"[{state}: the mode]", 0o700, os.stat(mount / f"{state}/Documents").st_mode & 0o777)
+        for name in ("Documents", "Library/Application Support", "Library/Caches", "tmp"):
+            environment.cell(f"[{state}: {name}]", True, os.path.isdir(mount / f"{state}/{name}"))
+
+    judge("BFU", A, [f"file: {closed}", "class of the file: CocoaError 260 errno 2"])
+    mount.unlock()
+    judge("UNL", C, ["file: ok", f"class of the file: {C}"])
+    judge("UNL A", A, ["file: ok", f"class of the file: {A}"])
+    mount.lock()
+    judge("LCK", A, [f"file: {closed}", "class of the file: CocoaError 260 errno 2"])
+    # A second start finds what the first one made.
+    judge("UNL", C, ["file: ok", f"class of the file: {C}"])
+    environment.cell("[outside]", [], os.listdir(away))
+    environment.cell("[off a mount]", "use: notProtected", container(environment, away, "place", home=away)[1])
+    environment.cell("[nothing made off a mount]", [], os.listdir(away))
+
+
+def test_container_of_an_ordinary_user(environment):
+    user = OrdinaryUser(environment)
+    user.run(harness.binary(), "mount", "--recovery-file", user.code_file, user.volume, user.path)
+    try:
+        done = user.run(harness.program("porting-examples"), "container", user.path, "place")
+        environment.cell("[an ordinary user]", said_of_container("", C)[1:], done.stdout.splitlines()[1:])
+    finally:
+        user.run(harness.binary(), "unmount", user.path)
+
+
+def test_many_at_the_same_time(environment):
+    """Programs and threads replace files of one directory at once: each write is whole, and nothing is left beside."""
+    mount = environment.mount()
+    program = harness.program("porting-examples")
+    running = [subprocess.Popen([program, "crowd", mount.path], stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    ends = [(process.communicate(timeout=harness.PATIENCE)[0], process.returncode) for process in running]
+    environment.cell("no write fails", [("failed: []\n", 0)] * 3, ends)
+    environment.cell("only the files", ["file0", "file1", "file2"], sorted(os.listdir(mount.path)))
+    for name in sorted(os.listdir(mount.path)):
+        content = read_file(mount / name)
+        environment.cell(f"{name} is whole", (5000, 1, CLASSES["A"]), (len(content), len(set(content)), get_class(mount / name)))
+
+
+def test_many_while_locked(environment):
+    """The same of class B while locked, when nobody can open what another one writes: each file gets its own content."""
+    mount = environment.mount()
+    names = [f"file{number}" for number in range(240)]
+    for name in names:
+        make_file(mount / name, "B", b"old")
+    mount.lock()
+    program = harness.program("porting-examples")
+    running = [subprocess.Popen([program, "crowdWhileLocked", mount.path, str(first)], stdout=subprocess.PIPE, text=True)
+               for first in (0, 80, 160)]
+    ends = [(process.communicate(timeout=harness.PATIENCE)[0], process.returncode) for process in running]
+    environment.cell("no write fails", [("failed: []\n", 0)] * 3, ends)
+    environment.cell("only the files", sorted(names), sorted(os.listdir(mount.path)))
+    mount.unlock()
+    wrong = [name for number, name in enumerate(names) if read_file(mount / name) != bytes([number]) * 5000]
+    environment.cell("each has its own content", [], wrong)
+    environment.cell("and its class", {CLASSES["B"]}, {get_class(mount / name) for name in names})

@@ -7,8 +7,9 @@ from refusals import code_of
 
 CONTENT = pattern(5000)
 RAW = {"A": "NSFileProtectionComplete", "B": "NSFileProtectionCompleteUnlessOpen",
-       "C": "NSFileProtectionCompleteUntilFirstUserAuthentication", "D": "NSFileProtectionNone"}
-RESERVED = "NSFileProtectionCompleteWhenUserInactive"
+       "C": "NSFileProtectionCompleteUntilFirstUserAuthentication", "D": "NSFileProtectionNone",
+       "7": "NSFileProtectionCompleteWhenUserInactive"}
+UNKNOWN = "NSFileProtectionCompleteWhenUserAsleep"
 
 
 def test_state_for_other_users(environment):
@@ -43,7 +44,7 @@ def test_volume_default(environment):
     os.mkdir(mount / "own")
     set_class(mount / "own", "C")
     environment.cell("[status before]", CLASSES["D"], mount.status()["defaultClass"])
-    for letter in "ABCD":
+    for letter in RAW:
         mount.command("class", "set", RAW[letter], mount.path)
         environment.cell(f"[status says {letter}]", CLASSES[letter], mount.status()["defaultClass"])
         for place in ("", "old/", "old/inner/", "own/"):
@@ -79,9 +80,9 @@ def test_raw_values(environment):
             set_class(mount / name, "D" if letter == "C" else "C")
             mount.command("class", "set", raw, mount / name)
             environment.cell(f"[{name}: class set {raw}]", CLASSES[letter], get_class(mount / name))
-    code_of(environment, "class set: the reserved one", 2, "class", "set", RESERVED, mount / "file")
-    environment.cell("[setfattr: the reserved one]", "EOPNOTSUPP",
-                     outcome(os.setxattr, mount / "file", "user.protection", RESERVED.encode()))
+    code_of(environment, "class set: an unknown one", 2, "class", "set", UNKNOWN, mount / "file")
+    environment.cell("[setfattr: an unknown one]", "EINVAL",
+                     outcome(os.setxattr, mount / "file", "user.protection", UNKNOWN.encode()))
     mount.unmount()
     for letter, raw in RAW.items():
         optioned = environment.mount(mount.volume, options=[f"default_class={raw}"])

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from harness import GRACE, PATIENCE, binary, get_class, outcome, program, read_file, run, set_class, wait_until
-from talk import Program
+from talk import Program, sockets
 
 WILL_LOCK = f"willLock {float(GRACE)}"
 
@@ -188,9 +188,7 @@ def test_many_observers(environment):
         wait_until(lambda: figures()[2][0] == 500, what="500 observers")
         # No thread per observer: those of the pools are as many as there are processors, and some.
         environment.cell("[threads]", True, figures()[1] < 30 + 2 * (os.cpu_count() or 1))
-        environment.cell("[one connection]", 1, sum(
-            os.readlink(f"/proc/{many.process.pid}/fd/{name}").startswith("socket:")
-            for name in os.listdir(f"/proc/{many.process.pid}/fd")))
+        environment.cell("[one connection]", 1, sockets(many.process.pid))
         # No polling: waiting costs nothing.
         before = figures()[0]
         time.sleep(2)

@@ -30,8 +30,8 @@ class Snippet:
             imports.append(line if isImport else "")
             body.append("" if isImport else line)
         place = f'#sourceLocation(file: "{self.path}", line: {self.line})'
-        if all(re.match(r"\s*($|//|#)", line) for line in body):
-            # Nothing but imports, with conditions around them.
+        if "@main" in self.code or all(re.match(r"\s*($|//|#)", line) for line in body):
+            # A whole file, or nothing but imports, with conditions around them.
             return "\n".join([place, *self.code, "#sourceLocation()", ""])
         if not any(imports):
             imports = ["import FileProtection"]
@@ -58,7 +58,7 @@ def snippets(path, text):
 
 def documents():
     places = ["README.md", "docs/*.md", "Sources/FileProtection/**/*.md", "Sources/FileProtection/**/*.swift",
-              "Sources/UIKitCompat/**/*.swift", "Sources/Secrets/**/*.swift"]
+              "Sources/UIKitCompat/**/*.swift", "Sources/Secrets/**/*.swift", "Sources/VolumeControl/**/*.swift"]
     for place in places:
         for path in sorted(glob.glob(os.path.join(REPOSITORY, place), recursive=True)):
             with open(path, encoding="utf-8") as file:
@@ -69,9 +69,9 @@ def modules():
     """Where the libraries were built."""
     for place in (os.path.dirname(binary()), os.path.join(REPOSITORY, ".build/release"), os.path.join(REPOSITORY, ".build/debug")):
         if all(os.path.exists(os.path.join(place, "Modules", name + ".swiftmodule"))
-               for name in ("FileProtection", "UIKitCompat", "Secrets")):
+               for name in ("FileProtection", "UIKitCompat", "Secrets", "VolumeControl")):
             return place
-    raise Skip("the libraries are not built: swift build -c release --product document-editor, and porting-keychain")
+    raise Skip("the libraries are not built: swift build -c release --product document-editor, porting-keychain and porting-control")
 
 
 def compiled(environment, sources):
@@ -97,7 +97,7 @@ def compiled(environment, sources):
 def test_snippets(environment):
     found = [snippet for path, text in documents() for snippet in snippets(path, text)]
     seen = {path: sum(snippet.path == path for snippet in found) for path in {snippet.path for snippet in found}}
-    for path in ("docs/porting.md", "docs/protected-data.md", "docs/secrets.md"):
+    for path in ("docs/porting.md", "docs/protected-data.md", "docs/secrets.md", "docs/volume-control.md"):
         environment.cell(f"[{path} has snippets]", True, seen.get(path, 0) > 0)
     works, said = compiled(environment, [PRELUDE] + [snippet.source(number) for number, snippet in enumerate(found)])
     errors = sorted(set(re.findall(r"^\S+:\d+:\d+: error: .*", said, re.M))) or [said[-2000:]]

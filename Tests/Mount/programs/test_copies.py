@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from copying import SEEKING, TOOLS, at_once, copy, elsewhere, tools
+from copying import SEEKING, TOOLS, at_once, copy, elsewhere, seek, tools
 from harness import PAGE, PATIENCE, Skip, outcome, pattern, read_file, run, set_class, wait_until
 from stores import store
 
@@ -127,27 +127,34 @@ def test_many_seeks(environment):
         for handle in handles:
             for offset in range(0, amount, MEGABYTE):
                 write_all(handle, part, offset)
-        answers, slowest, over = {}, [0], threading.Event()
+        answers, slowest, over = {}, {}, threading.Event()
 
-        def seek(number):
-            answers[number] = (os.lseek(handles[number], 0, os.SEEK_DATA), os.lseek(handles[number], 0, os.SEEK_HOLE))
+        def ask(number):
+            answers[number] = tuple(seek(handles[number], 0, whence) for whence in (os.SEEK_DATA, os.SEEK_HOLE))
 
-        def others():
+        def others(path):
+            slowest[path] = 0
             while not over.is_set():
                 begun = time.monotonic()
-                with open(mount / "other", "wb") as file:
+                with open(path, "wb") as file:
                     file.write(b"other")
-                os.unlink(mount / "other")
-                slowest[0] = max(slowest[0], time.monotonic() - begun)
-        beside = threading.Thread(target=others)
-        beside.start()
-        problems = at_once([lambda number=number: seek(number) for number in range(len(handles))])
+                os.unlink(path)
+                slowest[path] = max(slowest[path], time.monotonic() - begun)
+                time.sleep(0.001)
+        # Other tests may keep the disk busy: the same is done below, at the same time.
+        paths = (mount / "other", environment.new_path("other"))
+        beside = [threading.Thread(target=others, args=(path,)) for path in paths]
+        for thread in beside:
+            thread.start()
+        problems = at_once([lambda number=number: ask(number) for number in range(len(handles))])
         over.set()
-        beside.join()
+        for thread in beside:
+            thread.join()
+        ours, below = (slowest[path] for path in paths)
         environment.cell(f"[{letter}: all of them]", ([], {(0, amount)}), (problems, set(answers.values())))
         # By itself it takes milliseconds; behind parked seeks it would take the ten seconds that they may wait.
-        environment.cell(f"[{letter}: other files go on]", True, slowest[0] < 5)
-        print(f"        class {letter}: 32 seeks at once; another file waited {slowest[0]:.2f} s at most", flush=True)
+        environment.cell(f"[{letter}: other files go on]", True, ours - below < 5)
+        print(f"        class {letter}: 32 seeks at once; another file waited {ours:.2f} s at most, below {below:.2f} s", flush=True)
         for handle in handles:
             os.close(handle)
 
@@ -175,18 +182,18 @@ def test_big_and_small(environment):
 
     def ask():
         try:
-            return os.lseek(os.open(mount / "big", os.O_RDONLY), 0, os.SEEK_HOLE)
+            return seek(os.open(mount / "big", os.O_RDONLY), 0, os.SEEK_HOLE)
         except OSError as error:
             return errno.errorcode[error.errno]
 
-    def seek():
+    def find_end():
         begun = time.monotonic()
         with elsewhere(ask) as answer:
             found.append(answer)
         print(f"        SEEK_HOLE with {amount // MEGABYTE} MiB dirty: {time.monotonic() - begun:.2f} s", flush=True)
 
     with elsewhere(write):
-        seeker = threading.Thread(target=seek)
+        seeker = threading.Thread(target=find_end)
         seeker.start()
         time.sleep(0.1)
         problems += at_once([lambda name=name: problems.extend(copy(name, jobs[name])) for name in names])
@@ -257,7 +264,7 @@ def test_mapped(environment):
         memory[2 * MEGABYTE:2 * MEGABYTE + 5] = b"there"
         reader = os.open(path, os.O_RDONLY)
         found = []
-        said = outcome(lambda: found.append(os.lseek(reader, MEGABYTE, os.SEEK_DATA)))
+        said = outcome(lambda: found.append(seek(reader, MEGABYTE, os.SEEK_DATA)))
         environment.cell(f"[{letter}]", True, found[0] <= 2 * MEGABYTE if found else said == "EINVAL" and not ANSWERS)
         environment.cell(f"[{letter}: read]", b"there", os.pread(reader, 5, 2 * MEGABYTE))
         os.close(reader)

@@ -5,8 +5,8 @@ import os
 import random
 import signal
 
-from aio import Writer
-from harness import PAGE, set_class, write_file
+from aio import Requests
+from harness import PAGE, read_file, set_class, wait_until, write_file
 
 LENGTH, REQUEST, ROUNDS = 10 * (640 << 10), 640 << 10, 12
 
@@ -56,7 +56,7 @@ def stale(path, asynchronous, mapped, flags):
     """Pages that show something old, after any of several writes of the whole file beside readers."""
     write_file(path, content(0))
     handle = os.open(path, os.O_RDWR | flags)
-    writer = Writer(LENGTH, REQUEST)
+    writer = Requests(LENGTH, REQUEST)
     reading = readers(path, mapped)
     found = 0
     try:
@@ -94,3 +94,76 @@ def test_readers_beside_direct_writes(environment):
         flags = 0 if letter == "A" and not asynchronous else os.O_DIRECT
         environment.cell(f"[{letter}, {'libaio' if asynchronous else 'pwrite'}, {'mapped' if mapped else 'read'}] stale pages", 0,
                          stale(path, asynchronous, mapped, flags))
+
+
+def ends(mount, action):
+    """How the action ends. If it does not, the daemon is killed, because nothing else ends it."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            action()
+            status = 0
+        except BaseException as problem:  # noqa: the child must not go on
+            os.write(2, f"{problem!r}\n".encode())
+        finally:
+            os._exit(status)
+    found = []
+
+    def has_ended():
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            found.append("works" if status == 0 else f"status {status}")
+        return found
+
+    try:
+        wait_until(has_ended, what="the end")
+    except AssertionError:
+        mount.crash()
+        os.waitpid(pid, 0)
+        found.append("hangs")
+    return found[0]
+
+
+def test_more_in_flight_than_the_kernel_has_places(environment):
+    """More direct requests than the kernel sends ahead, of which each wants pages dropped that need such a place, too."""
+    mount = environment.mount()
+    path, small = mount / "file", 32 << 10
+
+    def write():
+        writer = Requests(LENGTH, small)
+        handle = os.open(path, os.O_RDWR | os.O_DIRECT)
+        for number in range(1, 41):
+            writer.write(handle, content(number))
+
+    def read_all():
+        while True:
+            read_file(path)
+
+    def read():
+        reader = Requests(LENGTH, PAGE)
+        with open(path, "r+b", buffering=0) as file:
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECT)
+            for number in range(20):
+                # The daemon's file ends before all of the requests, until the kernel writes this byte back.
+                os.truncate(path, 0)
+                os.pwrite(file.fileno(), b"x", 1 << 30)
+                assert reader.read(handle) == bytes(LENGTH), number
+
+    write_file(path, content(0))
+    others = []
+    for _ in range(2):
+        others.append(os.fork())
+        if not others[-1]:
+            try:
+                read_all()
+            finally:
+                os._exit(1)
+    try:
+        environment.cell("[writes beside readers]", "works", ends(mount, write))
+    finally:
+        for pid in others:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    wait_until(lambda: read_file(path) == content(40), what="the last content")
+    environment.cell("[reads before a byte that is not written back]", "works", ends(mount, read))

@@ -12,9 +12,15 @@ import time
 from harness import set_class, write_file
 
 libc = ctypes.CDLL(None, use_errno=True)
+CLOCK_REALTIME_COARSE = 5
 NAMES = {0x2: "modify", 0x4: "attrib", 0x8: "close after writing", 0x80: "moved here", 0x100: "create", 0x20: "open",
          0x40: "moved away", 0x1: "access", 0x10: "close", 0x200: "delete"}
 WATCHED = 0x2 | 0x4 | 0x8 | 0x40 | 0x80 | 0x100 | 0x200
+
+
+def now():
+    """The time as files get it, which advances in steps of some milliseconds, and of more where a processor is taken away."""
+    return time.clock_gettime_ns(CLOCK_REALTIME_COARSE)
 
 
 class Watch:
@@ -73,13 +79,14 @@ CHANGES = {"write": write, "slow writes": write_slowly, "append": append, "save 
            "chmod": lambda path: os.chmod(path, 0o640)}
 
 
-def results(directory):
+def results(directory, settle=0.3):
+    """The events of each change. What came before it is waited for until none has come for `settle` seconds."""
     found = {}
     watch = Watch(directory)
     for name, change in CHANGES.items():
         path = os.path.join(directory, "file")
         write_file(path, b"old content")
-        watch.events()
+        watch.events(settle)
         change(path)
         found[name] = watch.events()
     watch.close()
@@ -95,7 +102,8 @@ def test_one_event_per_change(environment):
         directory = mount / letter
         os.mkdir(directory)
         set_class(directory, letter)
-        ours = results(directory)
+        # The daemon may be late to tell of times.
+        ours = results(directory, 2 if letter == "A" else 0.3)
         for name, events in theirs.items():
             told = [event for event in ours[name] if letter != "A" or name == "chmod" or event[0] != "attrib"]
             # The kernel joins equal events that follow each other and are not read yet.
@@ -138,10 +146,10 @@ def test_time_of_a_deep_file(environment):
         here = deeper
     handle = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
     os.utime(handle, ns=(10 ** 18, 10 ** 18))
-    before = time.time_ns()
+    before = now()
     os.write(handle, b"new")
     os.close(handle)
-    environment.cell("its time", True, os.stat("file", dir_fd=here).st_mtime_ns > before - 20_000_000)
+    environment.cell("its time", True, os.stat("file", dir_fd=here).st_mtime_ns >= before)
     os.close(here)
 
 
@@ -156,7 +164,7 @@ def test_time_is_seen_after_a_write(environment):
         path = os.path.join(directory, f"file{number}")
         write_file(path, b"old")
         os.utime(path, ns=(10 ** 18, 10 ** 18))
-        before = time.time_ns()
+        before = now()
         write(path)
         if number % 2:
             time.sleep(0.05)
@@ -164,8 +172,7 @@ def test_time_is_seen_after_a_write(environment):
             os.rename(path, path + " renamed")
             path += " renamed"
         seen = [os.stat(path).st_mtime_ns for _ in range(2)]
-        # Times of the store advance in steps of some milliseconds.
-        if min(seen) < before - 20_000_000 or seen[0] != seen[1]:
+        if min(seen) < before or seen[0] != seen[1]:
             wrong.append((number, seen, before))
     environment.cell("files with an old time", [], wrong)
     times = {name: os.stat(os.path.join(directory, name)).st_mtime_ns for name in os.listdir(directory)}

@@ -4,6 +4,7 @@ import ctypes
 import os
 
 import harness
+from costs import Counter
 from handles import FileHandle, forget, handle_of, reopen, result
 from harness import read_file, set_class, write_file
 
@@ -129,3 +130,23 @@ def test_rubbish(environment):
     environment.cell("nothing is logged as damaged", True, "damage" not in harness.protectfs(
         "status", mount.path).stdout)
     environment.cell("read", b"x", (write_file(mount / "x", b"x"), read_file(mount / "x"))[1])
+
+
+def test_removed_are_not_looked_for(environment):
+    """Handles of removed objects: the store is listed once, and not for each of them."""
+    counter = Counter(environment, environment.volume())
+    mount = counter.mount
+    for number in range(40):
+        os.mkdir(mount / f"{number}")
+        write_file(mount / f"{number}/file", b"content")
+    handles = [handle_of(mount / f"{number}/file") for number in range(40)]
+    for number in range(40):
+        os.unlink(mount / f"{number}/file")
+    forget()
+    cost, calls = counter.cost(lambda handle: environment.cell("stale", "ESTALE", result(mount, handle)), handles)
+    # Two calls for each directory, once.
+    environment.cell("listings", True, 0 < calls.get("getdents64", 0) * len(handles) <= 2 * 42 + 10)
+    write_file(mount / "1/new", b"new")
+    handle = handle_of(mount / "1/new")
+    forget()
+    environment.cell("a new one is looked for", b"new", result(mount, handle))

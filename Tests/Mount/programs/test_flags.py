@@ -5,7 +5,8 @@ import os
 import struct
 
 from checks import errors
-from harness import PAGE, Skip, make_file, outcome, pattern, read_file, run, set_class, write_file
+from harness import PAGE, Skip, binary, make_file, outcome, pattern, read_file, run, set_class, write_file
+from stores import store
 
 GET, SET, GET_EXTENDED, SET_EXTENDED = 0x80086601, 0x40086602, 0x801C581F, 0x401C5820
 SYNC, IMMUTABLE, APPEND, NODUMP, NOATIME, DIRSYNC = 0x8, 0x10, 0x20, 0x40, 0x80, 0x10000
@@ -148,3 +149,15 @@ def test_removed_directory(environment):
     os.rmdir(mount / "d")
     environment.cell("[flags]", 0, struct.unpack("I", fcntl.ioctl(handle, GET, bytes(4)))[0] & SHOWN)
     os.close(handle)
+
+
+def test_flags_of_a_copy(environment):
+    """A file that is encrypted anew keeps its flags."""
+    with store(environment, "ext4") as disk:
+        mount = disk.mount()
+        make_file(mount / "file", "C", pattern(2 * PAGE))
+        set_flags(mount / "file", NODUMP | NOATIME)
+        before = os.stat(mount / "file").st_ino
+        run(binary(), "class", "set", "complete", mount / "file", env=mount.volume.environment)
+        environment.cell("a new inode", True, os.stat(mount / "file").st_ino != before)
+        environment.cell("flags", NODUMP | NOATIME, flags(mount / "file"))

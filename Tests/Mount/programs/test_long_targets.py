@@ -109,6 +109,15 @@ def test_damage_and_orphans(environment):
     code, answer = report(mount.volume)
     environment.cell("an orphan", (0, ["orphan-overflow"], [f".protectfs.overflow/{orphan}"]),
                      (code, kinds(answer), [one["backingPath"] for one in answer["findings"]]))
+    # What refers to it may be where a check of the file system below has put it.
+    elsewhere = os.path.join(mount.volume.path, "lost+found")
+    os.mkdir(elsewhere)
+    write_file(os.path.join(elsewhere, "#12"), b"")
+    environment.cell("not an orphan beside what was found", ["foreign"], kinds(report(mount.volume, "--repair")[1]))
+    os.unlink(os.path.join(elsewhere, "#12"))
+    code, answer = report(mount.volume)
+    environment.cell("nothing was found", ["foreign", "orphan-overflow"], sorted(kinds(answer)))
+    os.rmdir(elsewhere)
     code, answer = report(mount.volume, "--repair")
     environment.cell("repaired", (1, ["orphan-overflow"], 1), (code, kinds(answer), len(overflow(mount.volume))))
     environment.cell("the orphan is kept", b"left by a crash", read_file(os.path.join(mount.volume.path, ".protectfs.lost+found/1")))

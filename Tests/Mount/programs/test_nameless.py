@@ -1,11 +1,14 @@
 """Files without a name (O_TMPFILE): as on ext4, never left behind, and of the right class once they have a name."""
 
 import os
+import re
+import shutil
 import stat
+import subprocess
 import sys
 
 from checks import errors
-from harness import CLASSES, PAGE, Skip, get_class, make_file, outcome, pattern, read_file, run, set_class, write_file
+from harness import CLASSES, PAGE, Skip, get_class, make_file, outcome, pattern, read_file, run, set_class, wait_until, write_file
 
 CONTENT = pattern(3 * PAGE + 17)
 
@@ -179,3 +182,43 @@ def test_ownership(environment):
             results[place, kind] = done.stdout.strip() or done.stderr
     for kind in ("plain", "setgid", "acl"):
         environment.cell(f"[{kind}]", (True, results[below, kind]), (results[below, kind].startswith("[65534"), results[mount.path, kind]))
+
+
+def test_class_is_durable_before_the_name(environment):
+    """A stronger class is not synced while the file has no name, because nothing of it outlives a crash; it is before the link."""
+    if not shutil.which("strace"):
+        raise Skip("strace is not installed")
+    mount = environment.mount()
+    log = environment.new_path("strace")
+    tracer = subprocess.Popen(["strace", "-f", "-q", "-e", "trace=fdatasync,fsync,linkat,setxattr,fsetxattr,pwrite64", "-o", log,
+                               "-p", str(mount.pid)], stderr=subprocess.DEVNULL)
+
+    def calls():
+        return re.findall(r"(?:^|\n)\d+ +(fdatasync|fsync|linkat)\(", read_file(log).decode())
+
+    try:
+        wait_until(lambda: os.path.exists(log), what="the tracer has begun")
+        probe = nameless(mount.path)
+        wait_until(lambda: (os.pwrite(probe, b"x", 0), os.fsync(probe), calls())[2], what="the tracer sees a sync")
+        os.close(probe)
+        before = len(calls())
+        handle = nameless(mount.path)
+        os.setxattr(handle, "user.protection", b"complete")
+        environment.cell("[set]", (CLASSES["A"], []), (os.getxattr(handle, "user.protection").decode(), calls()[before:]))
+        link(handle, mount / "unsynced")
+        made = calls()[before:]
+        environment.cell("[named: a sync, then the name]", True, "linkat" in made and made.index("linkat") > 0)
+        os.close(handle)
+        synced = nameless(mount.path)
+        os.setxattr(synced, "user.protection", b"complete")
+        os.write(synced, CONTENT)
+        os.fsync(synced)
+        before = len(calls())
+        link(synced, mount / "synced")
+        environment.cell("[synced by its program: only the name]", ["linkat"], calls()[before:])
+        os.close(synced)
+    finally:
+        tracer.terminate()
+        tracer.wait()
+    mount.unmount()
+    environment.cell("[errors]", [], errors(mount.volume))

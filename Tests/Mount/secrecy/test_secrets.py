@@ -342,7 +342,7 @@ def test_limit_of_locked_memory(environment):
         for words in (["lock", path], ["unlock", "--recovery-file", user.code_file, path]):
             done = as_user(limit, harness.binary(), *words)
             environment.cell(f"{limit} KiB: {words[0]}", (0, ""), (done.returncode, done.stderr[-300:]))
-        daemon, = harness.daemons(path)
+        daemon = harness.Mount(None, path).pid
         outside = {}
         for low, high, flags, _ in scan.areas(daemon):
             if "dd" in flags and "lo" not in flags and not {"io", "pf"} & flags:

@@ -156,6 +156,7 @@ def test_promises(environment):
         mount = environment.mount(volume)
         kept = os.open(mount / "kept", os.O_RDWR | os.O_CREAT, 0o644)
         os.write(kept, b"before")
+        os.fsync(kept)  # Each program of `fill` flushes it when it ends; the store may be full then.
         promised = fill(environment, mount, "ENOSPC")
         print(f"        {sum(promised.values()) >> 20} MiB promised of 160", flush=True)
         freed = min(promised)

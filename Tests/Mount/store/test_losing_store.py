@@ -5,6 +5,7 @@ import os
 import random
 
 import harness
+from aio import Requests
 from checks import errors
 from losing import LosingStore
 from losing_rounds import Losing
@@ -53,6 +54,39 @@ def test_power_cuts(environment):
 
 
 test_power_cuts.time_limit = 1800
+
+
+def test_synchronous_writes(environment):
+    """write(2) with O_DSYNC or O_SYNC is there after a power cut also where the kernel sends no fsync: direct handles, and
+    asynchronous requests with O_DIRECT."""
+    old, new = harness.pattern(1 << 16), harness.pattern(1 << 16, 2)
+    for options, direct in (("no_complete_cache", 0), ("", os.O_DIRECT)):
+        for name, flag in (("O_DSYNC", os.O_DSYNC), ("O_SYNC", os.O_SYNC)):
+            store = LosingStore(environment)
+            try:
+                volume = new_volume(environment, store)
+                mount = environment.mount(volume, options=(options,) if options else ())
+                harness.make_file(mount / "file", "A", old)
+                for path in (mount / "file", mount.path):
+                    handle = os.open(path, os.O_RDONLY)
+                    os.fsync(handle)
+                    os.close(handle)
+                handle = os.open(mount / "file", os.O_RDWR | flag | direct)
+                if direct:
+                    requests = Requests(len(new), 4096)
+                    requests.write(handle, new)
+                    requests.close()
+                else:
+                    os.pwrite(handle, new, 0)
+                store.stop()
+                mount.crash()
+                os.close(handle)
+                store.cut(NothingElse())
+                again = environment.mount(volume)
+                environment.cell(f"{options or 'O_DIRECT, asynchronous'}, {name}", True, harness.read_file(again / "file") == new)
+                again.unmount()
+            finally:
+                store.close()
 
 
 def test_names(environment):

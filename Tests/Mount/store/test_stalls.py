@@ -170,11 +170,15 @@ def test_readers_of_a_busy_file_take_no_workers(environment):
         harness.sync(below.backing)
         mount = environment.remount(mount)
         below.mounted = mount
+        handles = [os.open(mount / name, os.O_RDWR) for name in ("busy", "busy too")]
+        # What the first write of a mount and of a file takes longer for is done before.
+        for handle in handles:
+            os.pwrite(handle, content[:1], 0)
+            os.fsync(handle)
         # Started now: a child that is forked later closes the files, which waits for the store. It thaws in every case.
         thaw = subprocess.Popen(["bash", "-c", f"read -t {2 * harness.PATIENCE} x; fsfreeze -u {below.backing}"],
                                 stdin=subprocess.PIPE)
         harness.run("fsfreeze", "-f", below.backing, timeout=None)
-        handles = [os.open(mount / name, os.O_RDWR) for name in ("busy", "busy too")]
         other = os.open(mount / "other", os.O_RDONLY)
         results, finished = [], []
 

@@ -7,7 +7,7 @@ import struct
 
 import harness
 
-PWRITE = 1
+PREAD, PWRITE = 0, 1
 IOCB = struct.Struct("<QIIHhIQQQQII")
 
 
@@ -18,8 +18,8 @@ def library():
     return ctypes.CDLL(name, use_errno=True)
 
 
-class Writer:
-    """Writes one buffer, in requests of one size that are all under way at the same time."""
+class Requests:
+    """Writes one buffer, or reads it, in requests of one size that are all under way at the same time."""
 
     def __init__(self, length, request):
         self.library, self.length, self.request = library(), length, request
@@ -37,12 +37,24 @@ class Writer:
     def write(self, handle, content):
         """Returns when all of `content`, of the length given above, is written."""
         self.buffer[:] = content
+        for index, result in self.run(PWRITE, handle):
+            assert result == min(self.request, self.length - index * self.request), f"request {index}: {result}"
+
+    def read(self, handle):
+        """Returns the content, with zeros where a request ended early."""
+        self.buffer[:] = bytes(self.length)
+        for index, result in self.run(PREAD, handle):
+            assert result >= 0, f"request {index}: {result}"
+        return self.buffer[:]
+
+    def run(self, operation, handle):
+        """Does all requests. Gives the number and the result of each."""
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.buffer))
         blocks = []
         for number in range(self.count):
             start = number * self.request
             blocks.append(ctypes.create_string_buffer(IOCB.pack(
-                number, 0, 0, PWRITE, 0, handle, address + start, min(self.request, self.length - start), start, 0, 0, 0), 64))
+                number, 0, 0, operation, 0, handle, address + start, min(self.request, self.length - start), start, 0, 0, 0), 64))
         pointers = (ctypes.c_void_p * self.count)(*(ctypes.addressof(block) for block in blocks))
         submitted = 0
         while submitted < self.count:
@@ -55,7 +67,7 @@ class Writer:
                 self.context, ctypes.c_long(1), ctypes.c_long(self.count - done), ctypes.byref(events, 32 * done), None))
         for number in range(self.count):
             index, _, result, _ = struct.unpack_from("<QQqq", events, 32 * number)
-            assert result == min(self.request, self.length - index * self.request), f"request {index}: {result}"
+            yield index, result
 
     def close(self):
         self.check(self.library.io_destroy(self.context))

@@ -4,6 +4,7 @@ import contextlib
 import os
 
 import harness
+import lanes
 
 
 class Group:
@@ -24,7 +25,7 @@ class Group:
 @contextlib.contextmanager
 def group(controller, limit):
     """A new group of a controller that has the file `limit`; it is removed at the end."""
-    made = Group(f"/sys/fs/cgroup/{controller}/protectfs-test-{os.getpid()}")
+    made = Group(f"/sys/fs/cgroup/{controller}/protectfs-test-{lanes.unique()}")
     try:
         os.mkdir(made.path)
         with open(os.path.join(made.path, limit), "r+", encoding="ascii"):

@@ -32,13 +32,13 @@ def library(environment):
 class Counter:
     """A mount whose daemon is counted."""
 
-    def __init__(self, environment, volume):
+    def __init__(self, environment, volume, options=()):
         counts = environment.new_path("counts")
         with open(counts, "wb") as file:
             file.write(bytes(4096))
         words = {"LD_PRELOAD": library(environment), "ALLOCATION_COUNT": counts}
         os.environ.update(words)
-        self.mount = environment.mount(volume)
+        self.mount = environment.mount(volume, options=options)
         for word in words:
             del os.environ[word]
         with open(counts, "r+b") as file:

@@ -21,6 +21,7 @@ CLASSES = {
     "B": "completeUnlessOpen",
     "C": "completeUntilFirstUserAuthentication",
     "D": "none",
+    "7": "completeWhenUserInactive",
 }
 PASSPHRASE = "correct horse battery staple"
 # A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
@@ -128,6 +129,13 @@ def daemons(mark, inherited=False, command=None):
     return found
 
 
+def parent(pid):
+    """The parent's PID; None where a process has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+    return None
+
+
 def abort_connection(device, control):
     """Ends a hung connection: every request on it fails, and the daemon ends."""
     with contextlib.suppress(OSError):
@@ -187,6 +195,8 @@ class Mount:
     def pid(self):
         # Others may run a command on the mount right now.
         found = daemons(self.path, command="mount")
+        # The daemon's guard is a child with the same name and words, until it has taken its own name.
+        found = [pid for pid in found if parent(pid) not in found]
         assert len(found) == 1, f"daemons of {self.path}: {found}"
         return found[0]
 
@@ -199,7 +209,8 @@ class Mount:
     def crash(self):
         """Ends the daemon as a power cut would end the machine: nothing is closed, and the mount is gone."""
         for pid in daemons(self.path):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not daemons(self.path), what="the daemon's end")
         detach(self.path)
 

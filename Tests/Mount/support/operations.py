@@ -103,6 +103,33 @@ def simple(row, name, act, handle=False):
 
 # Opening.
 
+def empty(row, name, flags, writes):
+    def generator(file):
+        file.make_directory()
+        os.close(os.open(file.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+        yield
+
+        def act():
+            handle = os.open(file.path, flags)
+            try:
+                if writes:
+                    expect(os.write(handle, NEW) == len(NEW), "short write")
+            finally:
+                os.close(handle)
+        result = outcome(act)
+        yield result
+        file.intact(NEW if writes and result == "works" else b"")
+    operation(row, name, handle=False)(generator)
+
+
+empty("open an empty file to write", "O_WRONLY", os.O_WRONLY, True)
+empty("open an empty file to write", "O_RDWR, and nothing is written", os.O_RDWR, False)
+empty("open an empty file to write", "O_APPEND", os.O_WRONLY | os.O_APPEND, True)
+empty("open an empty file to write", "O_WRONLY|O_TRUNC", os.O_WRONLY | os.O_TRUNC, True)
+empty("open an empty file to write", "O_RDWR|O_CREAT", os.O_RDWR | os.O_CREAT, True)
+empty("open an empty file to read", "O_RDONLY", os.O_RDONLY, False)
+
+
 def opening(name, flags, truncates=False):
     def generator(file):
         file.make()

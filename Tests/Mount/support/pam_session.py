@@ -2,12 +2,15 @@
 
 Usage: pam_session.py SERVICE USER
 A line is the name of a call, then its JSON: authenticate PASSWORD, change [OLD, NEW] (as a login changes a password that has
-expired), set NEW (as root does), user NAME (as sudo changes it), open, close.
-The answer is the number that PAM returned. The end of the input ends PAM, and closes no session.
+expired), set NEW (as root does), user NAME (as sudo changes it), open, close. Others change the program itself: limit [SOFT, HARD]
+(RLIMIT_FSIZE, with the signal's usual action), hide (from now on it has no /proc).
+The answer is the number that PAM returned, or 0. The end of the input ends PAM, and closes no session.
 """
 
 import ctypes
 import json
+import resource
+import signal
 import sys
 
 PAM_PROMPT_ECHO_OFF, PAM_USER, PAM_SUCCESS, PAM_CHANGE_EXPIRED_AUTHTOK = 1, 2, 0, 0x20
@@ -59,6 +62,14 @@ def main(service, user):
         elif call == "set":
             secrets[:] = [value, value]
             code = pam.pam_chauthtok(handle, 0)
+        elif call == "limit":
+            # Python ignores this signal.
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_FSIZE, tuple(value))
+            code = 0
+        elif call == "hide":
+            # unshare(CLONE_NEWNS), and an empty directory above /proc.
+            code = libc.unshare(0x20000) or libc.mount(b"tmpfs", b"/proc", b"tmpfs", 0, None)
         elif call == "user":
             code = pam.pam_set_item(handle, PAM_USER, value.encode())
         else:

@@ -113,6 +113,15 @@ def wait_until(condition, seconds=PATIENCE, what="the condition"):
         time.sleep(0.01)
 
 
+def is_running(process):
+    """Whether a process runs; one that has ended and is not waited for does not."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
 class Lines:
     """A running program whose lines are read as they come."""
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 
 import harness
+import lanes
 
 # What a volume needs that several machines write (docs/scaling.md): its caches do not know of other machines' changes, and a
 # machine would keep a file to itself for a second after each write.
@@ -42,7 +43,7 @@ def glusterfs(environment, *paths, off=(), options=None):
     host = harness.run("hostname", "-I").stdout.split()
     if not host:
         raise harness.Skip("GlusterFS needs an address other than 127.0.0.1")
-    below, name = directory(environment, "bricks"), f"protectfs-test-{os.getpid()}"
+    below, name = directory(environment, "bricks"), f"protectfs-test-{lanes.unique()}"
     harness.run("mount", "-t", "tmpfs", "-o", "size=512m", "tmpfs", below)
     gluster = ["gluster", "--mode=script", "volume"]
     with gluster_daemon(environment):

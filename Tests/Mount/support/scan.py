@@ -104,7 +104,6 @@ def class_secrets(view):
         "private key of B": keys[keybag.B],
         "private key of B, clamped": clamped(keys[keybag.B])[:31],
         "unlock authentication key": keys[keybag.U],
-        "class key 7": keys[keybag.INACTIVE],
         "spare key": keys[keybag.SPARE],
     }
 

@@ -1,9 +1,20 @@
 """Programs of this package that a test talks to, a line at a time."""
 
 import contextlib
+import os
 import subprocess
 
 from harness import PATIENCE, Lines, program
+
+
+def sockets(process):
+    """How many sockets a program has."""
+    count = 0
+    for number in os.listdir(f"/proc/{process}/fd"):
+        # It may have been closed meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            count += os.readlink(f"/proc/{process}/fd/{number}").startswith("socket:")
+    return count
 
 
 class Program(Lines):

@@ -12,6 +12,13 @@ typealias Example = @MainActor @Sendable (URL, [String]) throws -> Void
     "plain": saveWithoutClass, "attributes": attributesTogether, "values": resourceValues, "files": copyMoveReplace,
     "trees": trees, "names": readByEveryName, "policy": policies, "atomic": atomicWriters, "backups": backups,
     "copies": copies, "permissions": permissions, "moves": moves, "newer": newer, "places": places,
+    "replacing": replacing, "replacementDirectories": replacementDirectories, "replaceAny": replaceAny,
+    "coordinating": coordinating, "coordination": coordination, "streams": streams, "openStreams": openStreams,
+    "handles": handles, "enumerated": enumerated, "archived": archived, "bundled": bundled, "defaults": defaults,
+    "fetched": fetched, "marking": marking, "unmarking": unmarking, "marksOfNSURL": marksOfNSURL, "tighten": tighten,
+    "tighten-written": tightenWhileWritten, "value": getResourceValue, "unless-open": makeUnlessOpen,
+    "container": container, "launch-by-name": launchByName, "inactive": inactive, "crowd": crowd,
+    "crowdWhileLocked": crowdWhileLocked,
 ]
 
 private func save(in directory: URL, _ words: [String]) {

@@ -55,6 +55,11 @@ func permissions(in directory: URL, _ words: [String]) throws {
             ofItemAtPath: (directory / "other").path)
     }
     show("not readable") { try manager.attributesOfItem(atPath: (directory / "unreadable").path)[.size] ?? "none" }
+    let unreadable = directory / "unreadable"
+    step("not readable, saved") { try Data("new".utf8).write(to: unreadable, options: .atomic) }
+    step("not readable, with a class") {
+        try Data("new".utf8).write(to: unreadable, options: [.atomic, .completeFileProtection])
+    }
     step("tightened") { try Data("new".utf8).write(to: directory / "closed/weak", options: .completeFileProtection) }
     step("weakened") { try Data("new".utf8).write(to: directory / "closed/strong", options: .noFileProtection) }
     for name in ["link", "chain", "out"] {

@@ -29,7 +29,30 @@ func untilWillLock() async throws {
     }
 }
 
+/// Observes by the names of UIKit before a mount need be there. Each line typed is answered with what the application says.
+func observeEarly() async throws {
+    for name in [
+        UIApplication.protectedDataWillBecomeUnavailableNotification,
+        UIApplication.protectedDataDidBecomeAvailableNotification,
+    ] {
+        _ = NotificationCenter.default.addObserver(forName: name, object: nil, queue: nil) { say($0.name.rawValue) }
+    }
+    Thread.detachNewThread {
+        while readLine() != nil { say("\(UIApplication.shared.isProtectedDataAvailable)") }
+        exit(0)
+    }
+    say("ready")
+    while true { try await Task.sleep(for: .seconds(60)) }
+}
+
 let words = Array(CommandLine.arguments.dropFirst())
+if words == ["early"] { try await observeEarly() }
+if words[0] == "contained" {
+    try ProtectedContainer.use(at: URL(fileURLWithPath: words[1]))
+    say("ready")
+    while readLine() != nil { say("\(UIApplication.shared.isProtectedDataAvailable)") }
+    exit(0)
+}
 let url = URL(fileURLWithPath: words[1])
 let data: ProtectedData
 do { data = try ProtectedData(at: url) } catch {
@@ -138,6 +161,17 @@ case "main", "application":
     }
     for try await event in data.events { if case .connected = event { say("ready") } }
     observation?.cancel()
+case "asked":
+    // Names no mount; each line typed is answered with what the application says.
+    while readLine() != nil { say("\(UIApplication.shared.isProtectedDataAvailable)") }
+case "raw-names":
+    // Observes by the names alone, and reads nothing of the application.
+    for name in ["WillBecomeUnavailable", "DidBecomeAvailable"] {
+        _ = NotificationCenter.default.addObserver(
+            forName: Notification.Name("UIApplicationProtectedData" + name), object: nil, queue: nil
+        ) { note in say(note.name.rawValue) }
+    }
+    for try await event in data.events { if case .connected = event { say("ready") } }
 default: exit(2)
 }
 

@@ -1,5 +1,6 @@
 """Sections 5 and 6: headers, blocks, sizes, and the rules for what a crash left."""
 
+from .keybag import CLASS_NAMES
 from .primitives import Newer, Refused, block_open, equal, mac, u16, u32, le
 
 PAGE = 4096
@@ -53,7 +54,7 @@ def parse_header(keys, page):
         raise Refused("header: MAC")
     header = page[:128]
     for known, what in (
-            (header[:4] == b"PFS\x02", "version"), (header[4] in (1, 2, 3, 4), "class"), (header[5] == keys.suite, "suite"),
+            (header[:4] == b"PFS\x02", "version"), (header[4] in CLASS_NAMES, "class"), (header[5] == keys.suite, "suite"),
             (header[6] == 12, "block_log2"), (not header[7], "compression"), (not u16(header, 8) & 0xF8, "flags"),
             (not any(header[12:16]), "freshness"), (header[4] == 2 or not any(header[104:112]), "bytes after the wrap")):
         if not known:

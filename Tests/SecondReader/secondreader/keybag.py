@@ -6,11 +6,12 @@ from .primitives import (Newer, Refused, argon2id, equal, hpke_open, kdf, le, ma
                          recovery_secret, split_tlvs, tlvs, u16, u32, u64, writer_name, x25519_public, xchacha_open)
 
 A, B, C, D, INACTIVE, M, U, SPARE = 1, 2, 3, 4, 7, 16, 17, 18
-CLASS_NAMES = {A: "complete", B: "completeUnlessOpen", C: "completeUntilFirstUserAuthentication", D: "none"}
+CLASS_NAMES = {A: "complete", B: "completeUnlessOpen", C: "completeUntilFirstUserAuthentication", D: "none",
+               INACTIVE: "completeWhenUserInactive"}
 #: The keys of a new volume, in the order of its bundles.
 ALL_KEYS = (A, B, C, D, INACTIVE, M, U, SPARE)
 BIND_DEVICE, MUST_UNDERSTAND = 1, 0x80
-LABEL, DATE, RECIPIENT = 1, 2, 3
+LABEL, DATE, RECIPIENT, TPM2, FIDO2 = 1, 2, 3, 4, 5
 #: The characters that a label has not: those of control, and those that end a line, turn its direction or are invisible.
 UNSHOWN = ((0, 0x1f), (0x7f, 0x9f), (0x61c, 0x61c), (0x200b, 0x200b), (0x200e, 0x200f), (0x2028, 0x202e),
            (0x2060, 0x206f), (0xfeff, 0xfeff))
@@ -47,6 +48,18 @@ class BundleEntry:
         return cls(bytes([kind, flags]) + le(generation, 2) + kept + key)
 
 
+def is_tpm2(value):
+    """Whether the value of a TPM's slot has the form of section 4."""
+    if len(value) < 60 or value[0] & ~1 or value[1] or u16(value, 2) != 0xb or value[7]:
+        return False
+    at = 58
+    for _ in range(2):
+        if len(value) < at + 2 or not 1 <= u16(value, at) <= 512:
+            return False
+        at += 2 + u16(value, at)
+    return at == len(value)
+
+
 class Slot:
     """A slot; one that is newer has the reason in `newer`, and nothing else of it is believed."""
 
@@ -65,7 +78,7 @@ class Slot:
             self._read_label(slot)
 
     def _parse(self, slot):
-        if self.kind not in (1, 2, 3, 6) or self.flags & ~(BIND_DEVICE | MUST_UNDERSTAND):
+        if self.kind not in (1, 2, 3, 4, 5, 6) or self.flags & ~(BIND_DEVICE | MUST_UNDERSTAND):
             raise Newer("slot: kind or flags")
         if self.length > 8 and slot[8] > 1:
             raise Newer("slot: KDF")
@@ -79,11 +92,17 @@ class Slot:
         self.bundle_offset, self.entries = 104 + u16(slot, 10), slot[9]
         if self.length != self.bundle_offset + 40 * self.entries + 16:
             raise Refused("slot: length")
-        found = dict(tlvs(slot[104:self.bundle_offset], (LABEL, DATE, RECIPIENT))[::-1])
+        found = dict(tlvs(slot[104:self.bundle_offset], (LABEL, DATE, RECIPIENT, TPM2, FIDO2))[::-1])
         #: The recipient's public key, and the material that is encrypted to it.
         self.recipient = found.get(RECIPIENT, b"")
         if self.kind == 6 and (self.kdf or len(self.recipient) != 32 + 80):
             raise Newer("slot: recipient")
+        if self.kind == 4 and (self.kdf or not is_tpm2(found.get(TPM2, b""))):
+            raise Newer("slot: TPM")
+        #: Flags, salt and credential ID of a security key.
+        self.fido2 = found.get(FIDO2, b"")
+        if self.kind == 5 and (self.kdf or self.flags & BIND_DEVICE or not 34 <= len(self.fido2) <= 1056 or self.fido2[0] > 1):
+            raise Newer("slot: FIDO2")
         self._read_label(slot)
 
     def _read_label(self, slot):
@@ -206,12 +225,21 @@ class Keybag:
                     return keys
         raise Refused("the device key opens no slot")
 
-    def unlock(self, passphrase=None, recovery_code=None, device_key=None, recipient=None):
-        """Every key; passphrase in bytes, recovery code and a recipient's private key as text."""
+    def unlock(self, passphrase=None, recovery_code=None, device_key=None, recipient=None, security_key=None, tpm2=None):
+        """Every key; recovery code and a recipient's private key as text, the others as bytes: a passphrase, what a security key
+        gave, and a TPM's material."""
         device = self.open(device_key) if device_key is not None else None
         private = None
         if recipient is not None:
             kind, private = 6, recipient_key(recipient, PRIVATE_TEXT)
+        elif tpm2 is not None:
+            kind, material = 4, tpm2
+            if len(tpm2) != 32:
+                raise Refused("a TPM's material has 32 bytes")
+        elif security_key is not None:
+            kind, material = 5, security_key
+            if len(material) != 32:
+                raise Refused("security key: length")
         else:
             kind, material = (2, passphrase) if passphrase is not None else (3, recovery_secret(recovery_code))
         for slot in self.slots:

@@ -217,6 +217,24 @@ def recipient_key(text, form):
     return whole[:32]
 
 
+# A TPM's PIN.
+
+def tpm2_pin(pin, salt):
+    """The hash of a PIN."""
+    if not 1 <= len(pin) <= 4096:
+        raise Refused("a PIN has 1 to 4,096 bytes")
+    return argon2id(pin, salt, 3, 64 << 20)
+
+
+def tpm2_auth(hashed):
+    value = kdf(hashed, "tpm2-auth")
+    return value[:31] + bytes([value[31] | 1])
+
+
+def tpm2_material(sealed, hashed):
+    return kdf(sealed, "tpm2-pin", hashed)
+
+
 # The recovery code.
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -41,6 +41,18 @@ def make_recipient_slot(uuid, number, public, entries, seed, ext=b"", other=None
     return make_slot(uuid, number, 6, 0, material, entries, ext=ext + p.make_tlvs([(3, public + sealed)]), seed=seed)
 
 
+def tpm2_value(pcrs=1 << 7, pin=False, public=bytes(80), private=bytes(160), name=b"\0\x0b" + bytes(32), flags=None):
+    """The TLV of a TPM's slot."""
+    return (bytes([pin if flags is None else flags, 0]) + p.le(0xb, 2) + p.le(pcrs, 4) + bytes(16) + name +
+            p.le(len(public), 2) + public + p.le(len(private), 2) + private)
+
+
+def make_tpm2_slot(uuid, number, material, entries, seed, device_key=None, value=None, ext=b""):
+    """A slot for a TPM that gives `material`."""
+    return make_slot(uuid, number, 4, 0 if device_key is None else 1, material, entries, device_key=device_key,
+                     ext=ext + p.make_tlvs([(4, tpm2_value() if value is None else value)]), seed=seed)
+
+
 def seal_slot(uuid, secret, head, entries):
     """The slot from its bytes before the bundle and the bundle's entries; its lengths as these say."""
     return head + p.xchacha_seal(p.kdf(secret, "slot-wrap"), head[80:104], b"protectfs1/slot\0" + uuid + head,

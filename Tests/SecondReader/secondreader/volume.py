@@ -63,14 +63,15 @@ class Volume:
         self.late_newer = False
 
     @classmethod
-    def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None, recipient=None):
+    def unlock(cls, root, passphrase=None, recovery_code=None, device_key=None, state=None, recipient=None,
+               security_key=None, tpm2=None):
         """Opens the keybag of `root`; `state` is the state file's bytes."""
         with open(os.path.join(root, ".protectfs.keybag"), "rb") as file:
             bag = Keybag(file.read(LARGEST + 1))
-        if passphrase is None and recovery_code is None and recipient is None:
+        if all(one is None for one in (passphrase, recovery_code, recipient, security_key, tpm2)):
             keys = bag.open(device_key)
         else:
-            keys = bag.unlock(passphrase, recovery_code, device_key, recipient)
+            keys = bag.unlock(passphrase, recovery_code, device_key, recipient, security_key, tpm2)
         state = State(state) if state is not None else None
         if state and (state.uuid != bag.uuid or state.pinned and (state.serial > bag.serial or state.pk != bag.pk)):
             raise Refused("the keybag is not the one that was seen last")
@@ -221,7 +222,7 @@ class Volume:
         if not equal(mac(self.keys.record, data[:-16], 16), data[-16:]):
             raise Refused("record: MAC")
         for known, what in (
-                (data[:4] == b"PFD" + VERSION, "version"), (data[4] <= 4, "default class"), (not data[5] & 0x0F, "flags"),
+                (data[:4] == b"PFD" + VERSION, "version"), (data[4] in (0, *CLASS_NAMES), "default class"), (not data[5] & 0x0F, "flags"),
                 (not u16(data, 6), "generation"), (not u32(data, 8), "freshness"), (len(data) == 44, "length")):
             if not known:
                 return Record(data[12:28], None, what)

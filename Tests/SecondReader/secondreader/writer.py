@@ -27,7 +27,8 @@ def make_keybag(suite):
     generations = {M: 0, U: 0, SPARE: 0, A: 1, B: 2, C: 3, D: 4, INACTIVE: 5}
     full = [BundleEntry.make(number, generations[number], keys[number]) for number in ALL_KEYS]
     # Older keys, which files may still have; and one of a later feature.
-    full += [BundleEntry.make(number, 9, rnd("older key %d" % number, 32), int(number == D)) for number in (A, B, C, D)]
+    full += [BundleEntry.make(number, 9, rnd("older key %d" % number, 32), int(number == D))
+             for number in (A, B, C, D, INACTIVE)]
     full += [BundleEntry.make(40, 3, rnd("key 40", 32), 0x80, b"kept")]
     device = [entry for entry in full if entry.flags & 1]
     label = p.make_tlvs([(1, "a label \u00fc".encode()), (2, p.le(1_700_000_000, 8))])

@@ -1,8 +1,8 @@
 # bash completion for protectfs; made by mount-scripts/packaging/make-command-docs, and installed by mount-scripts/install.
 
 _protectfs_words="init info erase mount unmount status unlock lock wait watch agent class secret slot recipient passphrase recovery keys keybag import fsck inspect path speed config doctor help version"
-_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
-_protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeUntilFirstUserAuthentication default_class=none"
+_protectfs_mount_options="ro rw allow_other allow_dev allow_suid remount default_class= shared strict recover no_family_class no_complete_cache idle= inactive= uid= gid= umask= noatime relatime atime strictatime nodiratime nodev dev nosuid suid noexec exec sync dirsync"
+_protectfs_mount_values="default_class=complete default_class=completeUnlessOpen default_class=completeWhenUserInactive default_class=completeUntilFirstUserAuthentication default_class=none"
 
 # Sets what may follow the word $1.
 _protectfs_subcommands() {
@@ -22,12 +22,12 @@ _protectfs_subcommands() {
 _protectfs_option() {
     case $1 in
     --cipher) kind=words:aes-256-gcm,xchacha20-poly1305 ;;
-    --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --recipient-key | --file | --recipient | --accept-names-from) kind=path ;;
-    --label | --grace | --timeout | --attribute | -a | --slot | --rate | --into | --accept-name) kind=text ;;
-    --passphrase-command | --new-passphrase-command) kind=command ;;
+    --device-key | --passphrase-file | --new-passphrase-file | --recovery-file | --recipient-key | --fido2-key | --tpm2-pin-file | --fido2-pin-file | --file | --recipient | --fido2-device | --new-fido2-pin-file | --accept-names-from) kind=path ;;
+    --label | --passphrase-credential | --new-passphrase-credential | --tpm2-device | --grace | --timeout | --attribute | -a | --pcrs | --slot | --rate | --into | --accept-name) kind=text ;;
+    --passphrase-command | --new-passphrase-command | --tpm2-pin-command | --fido2-pin-command | --new-fido2-pin-command) kind=command ;;
     --option | -o) kind=mountOptions ;;
     --reason) kind=words:command,sleep ;;
-    --class) kind=words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none ;;
+    --class) kind=words:complete,completeUnlessOpen,completeWhenUserInactive,completeUntilFirstUserAuthentication,none ;;
     --volume) kind=directory ;;
     esac
 }
@@ -35,43 +35,43 @@ _protectfs_option() {
 # Sets the options and the kinds of operands of command $1.
 _protectfs_command() {
     case $1 in
-    "init") options="--cipher --device-key --portable --label --json --passphrase-file --passphrase-command --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
+    "init") options="--cipher --device-key --portable --label --json --passphrase-file --passphrase-command --passphrase-credential --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
     "info") options="--json --device-key --previous-keybag" operands="directory" ;;
     "erase") options="--json --yes --device-key" operands="directory" ;;
-    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
+    "mount") options="--option --foreground --log-names --trace --no-unlock --read-only --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag --accept-copy" operands="directory directory" ;;
     "unmount") options="--force --grace" operands="mountPoint" ;;
     "status") options="--all --json" operands="mountPoint" ;;
-    "unlock") options="--passphrase-file --passphrase-command --recovery-file --recipient-key" operands="mountPoint" ;;
+    "unlock") options="--passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command" operands="mountPoint" ;;
     "lock") options="--grace --all --reason --json" operands="mountPoint" ;;
     "wait") options="--unlocked --locked --first-unlock --timeout" operands="mountPoint" ;;
     "watch") options="--json" operands="mountPoint" ;;
     "agent") options="" operands="" ;;
     "class get") options="--json" operands="path…" ;;
-    "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeUntilFirstUserAuthentication,none,inherit path…" ;;
+    "class set") options="--recursive --reencrypt --wrap-only" operands="words:complete,completeUnlessOpen,completeWhenUserInactive,completeUntilFirstUserAuthentication,none,inherit path…" ;;
     "class list") options="--recursive --json" operands="path…" ;;
     "secret set") options="--class --attribute --internet --file --line --new" operands="mountPoint text" ;;
     "secret get") options="--attribute --internet" operands="mountPoint text" ;;
     "secret list") options="--attribute --internet --json" operands="mountPoint text" ;;
     "secret delete") options="--attribute --internet --all" operands="mountPoint text" ;;
     "secret service") options="--class --passphrase-command" operands="mountPoint" ;;
-    "slot add") options="--portable --recovery --recipient --label --json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "slot remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "slot add") options="--portable --recovery --recipient --tpm2 --pcrs --pin --fido2 --fido2-device --no-pin --new-fido2-pin-file --new-fido2-pin-command --label --json --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
+    "slot remove") options="--slot --newer --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "slot list") options="--json" operands="directory" ;;
-    "slot test") options="--json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "slot test") options="--json --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "recipient new") options="--json" operands="path" ;;
     "recipient show") options="--json" operands="path" ;;
-    "passphrase change") options="--slot --label --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "passphrase add") options="--portable --label --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "passphrase change") options="--slot --label --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
+    "passphrase add") options="--portable --label --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
+    "passphrase remove") options="--slot --newer --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
     "passphrase list") options="--json" operands="directory" ;;
-    "recovery new") options="--label --json --passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --previous-keybag --accept-keybag" operands="directory" ;;
-    "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --weak-passphrase" operands="directory" ;;
-    "keys rotate") options="--class --rate --drop-slots --passphrase-file --passphrase-command --device-key --accept-keybag" operands="directory" ;;
+    "recovery new") options="--label --json --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --previous-keybag --accept-keybag" operands="directory" ;;
+    "recovery use") options="--portable --recovery-file --device-key --label --previous-keybag --accept-keybag --json --new-passphrase-file --new-passphrase-command --new-passphrase-credential --weak-passphrase" operands="directory" ;;
+    "keys rotate") options="--class --rate --ask-others --drop-slots --passphrase-file --passphrase-command --passphrase-credential --ask-password --device-key --accept-keybag" operands="directory" ;;
     "keybag export") options="--device-key --previous-keybag --accept-keybag" operands="directory path" ;;
-    "keybag import") options="--passphrase-file --passphrase-command --recovery-file --recipient-key --device-key --accept-keybag" operands="directory path" ;;
-    "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag" operands="directory directory" ;;
-    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag --previous-keybag" operands="directory" ;;
-    "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --recovery-file --recipient-key --accept-keybag --previous-keybag" operands="path" ;;
+    "keybag import") options="--passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --device-key --accept-keybag" operands="directory path" ;;
+    "import") options="--class --into --replace --verify-only --json --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag" operands="directory directory" ;;
+    "fsck") options="--json --no-unlock --read-only --quick --repair --quarantine --resume --forget-state --device-key --accept-name --accept-names-from --accept-names --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag" operands="directory" ;;
+    "inspect") options="--json --pages --volume --no-unlock --device-key --passphrase-file --passphrase-command --passphrase-credential --ask-password --recovery-file --recipient-key --tpm2 --fido2-key --tpm2-pin-file --tpm2-pin-command --tpm2-device --fido2-pin-file --fido2-pin-command --accept-keybag --previous-keybag" operands="path" ;;
     "path") options="--json --reverse --missing" operands="path" ;;
     "speed") options="--json" operands="" ;;
     "config") options="--json" operands="" ;;

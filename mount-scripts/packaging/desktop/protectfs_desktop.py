@@ -143,7 +143,14 @@ class Mount:
             self._child.wait_async(None, lambda child, end: child.wait_finish(end))
             self._lost()
             return
-        answer = json.loads(bytes(line))
+        try:
+            answer = json.loads(bytes(line))
+        except ValueError:
+            # It is not the program that this was written for. It is asked again later.
+            self._child.send_signal(15)
+            self._child.wait_async(None, lambda child, end: child.wait_finish(end))
+            self._lost()
+            return
         self._retry = FIRST_RETRY
         self._set(answer.get("state") or EVENTS.get(answer.get("event"), self.state))
         lines.read_line_async(GLib.PRIORITY_DEFAULT, None, self._line)
@@ -237,7 +244,7 @@ def lock(mount):
     """Locks a mount, and tells the user if that fails or has cut off open files."""
     def done(code, output, complaints):
         if code not in (0, 10):
-            said = [json.loads(line) for line in complaints.splitlines() if line.startswith("{")]
+            said = [json.loads(line) for line in complaints.split("\n") if line.startswith("{")]
             texts = [line["error"]["message"] for line in said if "error" in line]
             notify(f"{mount.name} is not locked", texts[0] if texts else message(complaints))
         elif output and json.loads(output)["cutOff"]:

@@ -29,6 +29,8 @@ LOCKED, BEFORE = {"locked", "sweeping", "before-first-unlock"}, {"before-first-u
 CLASSES = {
     "complete": ("Complete: closed while locked", LOCKED),
     "completeUnlessOpen": ("Complete unless open: stays open, opens only while unlocked", LOCKED),
+    # It is closed, too, some time after a lock; the mount does not tell the window when.
+    "completeWhenUserInactive": ("When inactive: closed some time after a lock", BEFORE),
     "completeUntilFirstUserAuthentication": ("Until first unlock: closed until the first unlock", BEFORE),
     "none": ("None: open while mounted", set()),
 }
@@ -69,7 +71,9 @@ class ProtectfsProvider(GObject.GObject, Nautilus.InfoProvider, Nautilus.MenuPro
         while len(self.known) > KNOWN:
             self.known.popitem(last=False)
         if path == mount.path:
-            file.add_emblem("protectfs-unlocked" if mount.state == "unlocked" else "protectfs-locked")
+            # No emblem says that a volume is locked before its daemon has said so.
+            if mount.state is not None:
+                file.add_emblem("protectfs-locked" if mount.is_locked else "protectfs-unlocked")
         else:
             self.show(file, known.answer, mount)
             if time.monotonic() - known.asked > FRESH:
@@ -132,7 +136,8 @@ class ProtectfsProvider(GObject.GObject, Nautilus.InfoProvider, Nautilus.MenuPro
 
     def answered(self, paths, output):
         answers = {}
-        for line in output.splitlines():
+        # A name may have separators of lines that str.splitlines knows.
+        for line in filter(None, output.split("\n")):
             answer = json.loads(line)
             answers[desktop.path_of(answer, "path")] = answer
         for path in paths:

@@ -1,0 +1,69 @@
+// Foundation's functions that name a program's standard directories. They name those of its container if it uses one.
+
+import PlainFoundation
+
+extension Foundation.FileManager {
+    /// The URL of a common directory (`FileManager.url(for:in:appropriateFor:create:)`): that of the program's container
+    /// if it uses one, else Foundation's.
+    ///
+    /// For `.itemReplacementDirectory` in `.userDomainMask` this is a new, empty directory that only this user can
+    /// enter, on the file system of `reference`, whatever `create` says. On a protected mount its default is the class
+    /// of `reference`: of the file, or, of a directory, the class of new files in it. If `reference` does not exist
+    /// yet, it is the class of a new file there. The program removes the directory after use.
+    ///
+    /// - Throws: `CocoaError` 513 if no directory can be made there, and Foundation's errors for other directories.
+    public func url(
+        for directory: SearchPathDirectory, in domain: SearchPathDomainMask, appropriateFor reference: URL?,
+        create shouldCreate: Bool
+    ) throws -> URL {
+        if directory == .itemReplacementDirectory { return try ItemReplacement.directory(for: reference, in: domain) }
+        guard domain == .userDomainMask, let container = ProtectedContainer.current,
+            let place = container.place(of: directory)
+        else {
+            return try Plain.url(self, for: directory, in: domain, appropriateFor: reference, create: shouldCreate)
+        }
+        if shouldCreate { try container.make(place) }
+        return place
+    }
+}
+
+/// The program's home directory: its container if it uses one, else Foundation's answer.
+public func NSHomeDirectory() -> String { ProtectedContainer.current?.url.path ?? Plain.homeDirectory() }
+
+/// The directory for temporary files, with a slash at the end: that of the program's container if it uses one, else
+/// Foundation's answer.
+public func NSTemporaryDirectory() -> String {
+    ProtectedContainer.current.map { $0.temporaryDirectory.path + "/" } ?? Plain.temporaryDirectory()
+}
+
+/// The paths of a standard directory: those of the program's container if it uses one, else Foundation's answer.
+public func NSSearchPathForDirectoriesInDomains(
+    _ directory: FileManager.SearchPathDirectory, _ domain: FileManager.SearchPathDomainMask, _ expandTilde: Bool
+) -> [String] {
+    guard domain.contains(.userDomainMask), ProtectedContainer.current?.place(of: directory) != nil else {
+        return Plain.searchPaths(directory, domain, expandTilde)
+    }
+    return ProtectedFileManager.default.urls(for: directory, in: domain).map(\.path)
+}
+
+// Foundation on Linux lacks these names.
+extension URL {
+    /// The directory for the user's documents.
+    public static var documentsDirectory: URL { standard(.documentDirectory) }
+    /// The directory for files that the program needs and the user does not see.
+    public static var applicationSupportDirectory: URL { standard(.applicationSupportDirectory) }
+    /// The directory for files that can be made again.
+    public static var cachesDirectory: URL { standard(.cachesDirectory) }
+    /// The directory that holds the last two.
+    public static var libraryDirectory: URL { standard(.libraryDirectory) }
+    /// The directory for downloads.
+    public static var downloadsDirectory: URL { standard(.downloadsDirectory) }
+    /// The directory for temporary files.
+    public static var temporaryDirectory: URL { ProtectedFileManager.default.temporaryDirectory }
+    /// The program's home directory.
+    public static var homeDirectory: URL { ProtectedFileManager.default.homeDirectoryForCurrentUser }
+
+    private static func standard(_ directory: FileManager.SearchPathDirectory) -> URL {
+        ProtectedFileManager.default.urls(for: directory, in: .userDomainMask).first ?? homeDirectory
+    }
+}

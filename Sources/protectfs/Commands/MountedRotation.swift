@@ -1,0 +1,274 @@
+// `protectfs keys rotate` of a mounted volume: has the daemon write file after file anew, and waits while the volume is locked.
+
+import BackingStore
+import CLibrary
+import Control
+import HostSystem
+import Keybag
+import ProtectedVolume
+import SodiumKit
+import VolumeFormat
+
+/// The files of a mounted volume that get new keys.
+final class MountedRotation {
+    /// What the end of the rotation needs. It is wiped when the volume is locked.
+    private struct Secrets: ~Copyable {
+        let passphrase: SecretBytes
+        let code: SecretBytes?
+        let others: AskedSlots
+    }
+    private enum Outcome {
+        case renewed(UInt64)
+        /// Nothing was to be done, or the file has gone.
+        case none
+        case busy
+        case failed
+    }
+    /// The rounds without progress, for files that programs have open, before the command ends.
+    private static let patience = 5
+
+    private let mount: RotatingMount
+    private let arguments: Arguments
+    private let access: CheckedVolume
+    private let policy: Policy
+    private let choice: FoundVolume.DeviceKeyChoice
+    private let metadata: MetadataKeys
+    private let former: Set<FormerKey>
+    private let effect: String
+    private let secrets: Lock<Secrets?>
+    private let rate: UInt64?
+    private let interrupted: Interruption
+    private let progress = Progress()
+
+    private var files: UInt64 = 0
+    private var bytes: UInt64 = 0
+    /// Files that could not be written anew, each reported once.
+    private var failed: Set<[UInt8]> = []
+    private var hasToldLock = false
+
+    private var path: HostPath { access.path }
+
+    /// Has the daemon take the new keys in. Of the class keys nothing stays in this process. Other commands may change the keybag
+    /// from now on until the end.
+    init(
+        _ mount: RotatingMount, _ arguments: Arguments, _ prepared: consuming KeysRotate.Prepared, _ rate: UInt64?,
+        _ interrupted: Interruption
+    ) throws(CommandFailure) {
+        do throws(CommandFailure) { try mount.takeIn(prepared.passphrase) } catch {
+            throw .init(
+                error.code,
+                "\(error.message); the new keybag is in place, and a recovery code that was shown is valid, but no file was written anew yet. Run protectfs keys rotate again to go on"
+            )
+        }
+        self.mount = mount
+        self.arguments = arguments
+        self.rate = rate
+        self.interrupted = interrupted
+        access = prepared.access
+        policy = prepared.policy
+        choice = prepared.choice
+        effect = prepared.effect
+        former = prepared.keys.formerKeys
+        do throws(SodiumError) { metadata = try prepared.keys.metadataKeys() } catch {
+            throw ErrorMessages.memory(error)
+        }
+        secrets = Lock(Secrets(passphrase: prepared.passphrase, code: prepared.code, others: prepared.others))
+        let secrets = secrets
+        mount.beforeLock { secrets.withLock { $0 = nil } }
+    }
+
+    /// Writes the files anew, and takes the keys out of the keybag that nothing needs.
+    func run() throws(CommandFailure) -> ExitCode {
+        let needed: NeededKeys
+        do {
+            defer { progress.end() }
+            needed = try writeAll()
+        }
+        if !needed.unneeded(of: former).isEmpty {
+            let code = try drop(needed)
+            guard code == .success else { return code }
+        }
+        return try KeysRotate.finished(path, needed, former, files, effect)
+    }
+
+    // MARK: writing
+
+    /// Writes files anew until a look through the store finds none that could be.
+    ///
+    /// - Returns: what that look has found. It has missed nothing (`KeyRing.quietMoves`).
+    private func writeAll() throws(CommandFailure) -> NeededKeys {
+        var attempts: UInt32 = 0
+        while true {
+            let before = try mount.formerKeys()
+            let (found, renewed, busy) = try look()
+            let after = try mount.formerKeys()
+            var needed = found
+            needed.keys.formUnion(before.keys.union(after.keys))
+            needed.hasLateRecords = before.hasLateRecords || after.hasLateRecords
+            if renewed { attempts = 0 }
+            let isQuiet = before.moves != nil && before.moves == after.moves
+            let isOpen = busy || needed.hasLateRecords || !before.keys.union(after.keys).isEmpty
+            if !renewed, isQuiet, !isOpen { return try synced(needed) }
+            if !renewed, try mount.state() != .unlocked {
+                // While locked, files that are left can be neither judged nor written.
+                try waitForUnlock()
+                attempts = 0
+                continue
+            }
+            attempts += renewed ? 0 : 1
+            if attempts == Self.patience {
+                guard isQuiet else {
+                    throw .init(
+                        .busy,
+                        "\(path): \(files) files were written under new keys, but directories were moved whenever the store was looked through; the former keys are still in the keybag. Run protectfs keys rotate again"
+                    )
+                }
+                return try synced(needed)
+            }
+            if attempts > 0 { try pause(1 << (attempts - 1)) }
+        }
+    }
+
+    /// After a power cut no file may come back that needs a former key. The look has synced directories, but on some file systems
+    /// that does not cover a rename of just before. Where syncfs(2) does nothing, the daemon has synced what it changed.
+    private func synced(_ needed: NeededKeys) throws(CommandFailure) -> NeededKeys {
+        do throws(Errno) { try access.directory.synchronizeStore() } catch {
+            throw .init(
+                .failure,
+                "\(path): \(files) files were written under new keys, but the file system could not be synced (\(error)); the former keys are still in the keybag. Run protectfs keys rotate again"
+            )
+        }
+        return needed
+    }
+
+    /// Looks through the store once, and writes the files anew that need it.
+    private func look() throws(CommandFailure) -> (NeededKeys, renewed: Bool, busy: Bool) {
+        var renewed = false
+        var busy = false
+        var failure: CommandFailure?
+        let needed: NeededKeys
+        do throws(VolumeError) {
+            needed = try NeededKeys.find(in: access.directory, metadata, isMounted: true) { file, key in
+                guard former.contains(key), failure == nil, !failed.contains(file) else { return }
+                do throws(CommandFailure) {
+                    switch try renew(file) {
+                    case .renewed(let count):
+                        renewed = true
+                        files += 1
+                        bytes &+= count
+                    // Nothing to be done: it is another file by now, or elsewhere. Another look tells.
+                    case .none, .busy: busy = true
+                    case .failed: failed.insert(file)
+                    }
+                } catch { failure = error }
+            } goesOn: {
+                failure == nil && !interrupted.isAsked
+            }
+        } catch .store(.EINTR) {
+            throw failure ?? KeysRotate.interrupted(path, files)
+        } catch {
+            throw failure ?? ErrorMessages.volume(error, path)
+        }
+        if let failure { throw failure }
+        return (needed, renewed, busy)
+    }
+
+    /// Has one file written anew. Waits while the volume is locked.
+    private func renew(_ file: [UInt8]) throws(CommandFailure) -> Outcome {
+        while true {
+            do throws(CommandFailure) {
+                let report = try mount.renew(file, rate) { done in
+                    progress.show("\(files) files, \((bytes &+ done) >> 20) MiB")
+                    return !interrupted.isAsked
+                }
+                return report.isRenewed ? .renewed(report.bytes) : .none
+            } catch {
+                if interrupted.isAsked { throw KeysRotate.interrupted(path, files) }
+                switch error.code {
+                case .busy: return .busy
+                case .locked: try waitForUnlock()
+                case .notMounted:
+                    throw .init(
+                        .notMounted,
+                        "\(path): the mount has ended after \(files) files; the volume can be used, and protectfs keys rotate goes on with the rest"
+                    )
+                default:
+                    Output.error(error.message)
+                    return .failed
+                }
+            }
+        }
+    }
+
+    private func waitForUnlock() throws(CommandFailure) {
+        if !hasToldLock { Output.note("The volume is locked. The rotation goes on when it is unlocked.") }
+        hasToldLock = true
+        while try mount.state() != .unlocked { try pause(1) }
+    }
+
+    private func pause(_ seconds: UInt32) throws(CommandFailure) {
+        for _ in 0..<(seconds * 10) {
+            if interrupted.isAsked { throw KeysRotate.interrupted(path, files) }
+            usleep(100_000)
+        }
+    }
+
+    // MARK: the end
+
+    /// Takes the keys out of the keybag that nothing needs. If the volume was locked meanwhile, or the passphrase changed,
+    /// it is asked for again.
+    private func drop(_ needed: NeededKeys) throws(CommandFailure) -> ExitCode {
+        if let secrets = secrets.withLock({ $0.take() }) {
+            do throws(CommandFailure) {
+                return try drop(needed, secrets.passphrase, secrets.others, code: secrets.code)
+            } catch {
+                // It may have been changed meanwhile.
+                guard error.code == .authentication else { throw error }
+            }
+        }
+        return try CredentialInput.retrying(arguments) { () throws(CommandFailure) in
+            let prompt = "Passphrase of \(path), once more: "
+            switch try CredentialInput.credential(arguments, prompt: prompt, access.bag) {
+            case .passphrase(let passphrase): return try drop(needed, passphrase, nil, code: nil)
+            case .recoveryCode: preconditionFailure("the credential is a passphrase")
+            case .recipientKey: preconditionFailure("the credential is a passphrase")
+            case .tpm2: preconditionFailure("the credential is a passphrase")
+            case .securityKey: preconditionFailure("the credential is a passphrase")
+            }
+        }
+    }
+
+    private func drop(
+        _ needed: NeededKeys, _ passphrase: borrowing SecretBytes, _ given: AskedSlots?, code: borrowing SecretBytes?
+    ) throws(CommandFailure) -> ExitCode {
+        let lock = try KeybagLock(access.bag.volumeID)
+        defer { withExtendedLifetime(lock) {} }
+        let now = try access.readAgain()
+        let deviceKey = try now.found.deviceKey(choice)
+        let copy: SecretBytes
+        do throws(SodiumError) { copy = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }
+        let keys = try now.unlock(.passphrase(copy), deviceKey)
+        // A passphrase or recovery code that was made meanwhile must not give way to the one before it.
+        let isUnchanged = now.bag.bytes == access.bag.bytes
+        let others: AskedSlots
+        if let given, isUnchanged { others = given } else { others = try AskedSlots(arguments, now, deviceKey, keys) }
+        try others.requireAll(arguments, now, keys, "The former keys are still in the keybag")
+        let shown: SecretBytes?
+        do throws(SodiumError) {
+            shown = try KeysRotate.copy(of: code, if: isUnchanged)
+        } catch {
+            throw ErrorMessages.memory(error)
+        }
+        // Not those of a rotation that has begun meanwhile.
+        let unneeded = needed.unneeded(of: former.intersection(keys.formerKeys))
+        let end = try KeysRotate.drop(unneeded, now, policy, choice, keys, passphrase, others, code: shown)
+        guard end == .success else { return end }
+        do throws(CommandFailure) { try mount.takeIn(passphrase) } catch {
+            // The next unlock takes the keys in that are left.
+            Output.note(
+                "The former keys have left the keybag. The mount keeps them in memory until the next unlock (\(error.message))."
+            )
+        }
+        return end
+    }
+}

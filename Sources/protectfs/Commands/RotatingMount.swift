@@ -1,0 +1,116 @@
+// The mount of a volume whose class keys change, as the command reaches it.
+
+import Control
+import HostSystem
+import Keybag
+import SodiumKit
+import VolumeFormat
+
+/// A connection to the daemon of a mounted volume, made again if the daemon closes it because it was idle.
+final class RotatingMount {
+    private let entry: MountEntry
+    private var client: ControlClient?
+
+    /// The mount of the volume at `path`. Nil if it is not mounted.
+    ///
+    /// - Throws: if its class keys cannot be changed now, because it is shared, read-only, or not unlocked.
+    init?(_ path: HostPath) throws(CommandFailure) {
+        guard let entry = MountLookup.of(volume: path).first else { return nil }
+        self.entry = entry
+        _ = try formerKeys()
+        guard try state() == .unlocked else {
+            throw .init(
+                .locked,
+                "\(path): the volume is mounted and not unlocked; unlock it (protectfs unlock \(entry.mountPoint.word)), or unmount it"
+            )
+        }
+    }
+
+    /// Runs a call on the daemon, a second time if the connection had ended.
+    private func call<Result>(
+        _ body: (borrowing ControlClient) throws(ControlError) -> Result
+    ) throws(CommandFailure) -> Result {
+        do throws(ControlError) {
+            switch client {
+            case .some(let client): return try body(client)
+            case .none: break
+            }
+        } catch .closed {
+            // The daemon closes connections that were idle.
+        } catch {
+            throw DaemonConnection.explain(error, entry.mountPoint)
+        }
+        client = try DaemonConnection.connect(entry, entry.mountPoint)
+        return try DaemonConnection.call(entry.mountPoint) { () throws(ControlError) in
+            switch client {
+            case .some(let client): try body(client)
+            case .none: throw ControlError.closed
+            }
+        }
+    }
+
+    /// What needs former keys beyond the store.
+    func formerKeys() throws(CommandFailure) -> FormerKeysReport {
+        try call { (client) throws(ControlError) in try client.formerKeys() }
+    }
+
+    /// The state of the volume.
+    func state() throws(CommandFailure) -> VolumeState {
+        try call { (client) throws(ControlError) in try client.status().state }
+    }
+
+    /// Has the daemon use the keys of the keybag as it is now. The volume must be unlocked.
+    func takeIn(_ passphrase: borrowing SecretBytes) throws(CommandFailure) {
+        let copy: SecretBytes
+        do throws(SodiumError) { copy = try passphrase.copy() } catch { throw ErrorMessages.memory(error) }
+        let credential = Credential.passphrase(copy)
+        client = try DaemonConnection.connect(entry, entry.mountPoint)
+        do throws(ControlError) {
+            switch client {
+            case .some(let client): _ = try client.unlock(credential, when: .ifUnlocked)
+            case .none: break
+            }
+        } catch {
+            throw DaemonConnection.explain(error, entry.mountPoint)
+        }
+    }
+
+    /// Gives the file at a path of the store a new key if it needs one.
+    ///
+    /// - Parameter progress: gets the bytes done, and says whether to go on.
+    func renew(
+        _ path: [UInt8], _ rate: UInt64?, progress: (UInt64) -> Bool
+    ) throws(CommandFailure) -> RenewalReport {
+        var goesOn = true
+        return try call { (client) throws(ControlError) in
+            guard goesOn else { throw ControlError.closed }
+            return try client.renewKey(RenewalRequest(path: path, rate: rate)) { step in
+                goesOn = progress(step.done)
+                return goesOn
+            }
+        }
+    }
+
+    /// Calls `wipe` before the volume is locked, and when the mount ends, from another thread. Calls it at once if the mount cannot
+    /// be watched.
+    func beforeLock(_ wipe: @escaping @Sendable () -> Void) {
+        let entry = entry
+        let thread = BackgroundThread(name: "lock watch") {
+            defer { wipe() }
+            guard let client = try? DaemonConnection.connect(entry, entry.mountPoint),
+                let state = try? client.subscribe(wait: true)
+            else { return }
+            if state != .unlocked { wipe() }
+            while let event = try? client.nextEvent() {
+                switch event {
+                case .willLock(let id, _):
+                    wipe()
+                    try? client.done(id)
+                case .locked, .sweeping: wipe()
+                case .willUnlock, .unlocked, .firstUnlock, .inactive: break
+                }
+            }
+        }
+        if thread == nil { wipe() }
+    }
+}

@@ -1,0 +1,92 @@
+// The daemon's part of a change of class keys: it gives files new keys, and says what needs former keys.
+
+import BackingStore
+import CLibrary
+import Control
+import FuseFrontend
+import HostSystem
+import Keybag
+import ProtectedVolume
+import VolumeFormat
+
+extension RunningMount {
+    /// What needs former class keys beyond the store.
+    func formerKeys() throws(CommandFailure) -> FormerKeysReport {
+        try requireRotatable()
+        // Where syncfs(2) syncs nothing, only this mount knows what it has changed.
+        do throws(VolumeError) { try volume.synchronizeChanges() } catch {
+            throw ErrorMessages.volume(error, entry.source)
+        }
+        let use = volume.formerKeyUse
+        return FormerKeysReport(moves: use.moves, keys: use.keys, hasLateRecords: use.hasLateRecords)
+    }
+
+    private func requireRotatable() throws(CommandFailure) {
+        if volume.options.isShared {
+            throw .init(
+                .unsupported,
+                "\(request.mountPoint): the volume is mounted with -o shared, so other machines may write with the former keys; unmount it everywhere, and run protectfs keys rotate then"
+            )
+        }
+        if volume.options.isReadOnly {
+            throw .init(
+                .unsupported,
+                "\(request.mountPoint): the volume is mounted read-only; mount it for writing, or unmount it")
+        }
+    }
+
+    /// Gives the file at a path of the store a new key, if a former class key wraps its key.
+    func renewKey(
+        _ request: RenewalRequest, progress: (ClassProgress) -> Bool
+    ) throws(CommandFailure) -> RenewalReport {
+        try requireRotatable()
+        let shown = entry.source.appending(bytes: request.path)
+        let entries = HostPath(bytes: request.path).components.compactMap { EntryName($0) }
+        let pace = Pace(request.rate)
+        var size: UInt64 = 0
+        do throws(VolumeError) {
+            guard case .success(let place) = try volume.place(ofBacking: entries) else {
+                throw .notSupported
+            }
+            let isRenewed = try frontend.renewKey(place.visible) { copy, total in
+                size = copy.done
+                var goesOn = progress(ClassProgress(done: copy.done, total: total))
+                pace.wait(at: copy.written) {
+                    goesOn = progress(ClassProgress(done: copy.done, total: total))
+                    // After a lock the copy has nothing to wait for: it ends itself.
+                    return goesOn && copy.hasKey
+                }
+                return goesOn
+            }
+            return RenewalReport(isRenewed: isRenewed, bytes: isRenewed ? size : 0)
+        } catch .refused(.ENOENT), .store(.ENOENT), .noEntry, .stale {
+            return RenewalReport(isRenewed: false, bytes: 0)
+        } catch .refused(.EBUSY) {
+            throw .init(.busy, "\(shown): the file is open for writing")
+        } catch .refused(.EMLINK) {
+            throw .init(.failure, "\(shown): the file has several names (hard links), and is not written anew")
+        } catch .refused(.EINTR) {
+            throw .init(.notMounted, "\(shown): the mount is ending")
+        } catch {
+            throw ErrorMessages.volume(error, shown)
+        }
+    }
+}
+
+/// Bounds the bytes written each second.
+final class Pace {
+    private let rate: UInt64?
+    private let start = monotonicNanoseconds()
+
+    /// - Parameter rate: bytes each second; nil for no bound.
+    init(_ rate: UInt64?) { self.rate = rate }
+
+    /// Waits until `bytes` since the start are within the rate, or `goesOn` says no.
+    func wait(at bytes: UInt64, goesOn: () -> Bool) {
+        guard let rate else { return }
+        // At a low rate a long file may take more nanoseconds than a number has room for.
+        let pause = UInt64(exactly: (Double(bytes) / Double(rate) * 1e9).rounded()) ?? .max
+        let due = start.addingReportingOverflow(pause)
+        while due.overflow || monotonicNanoseconds() < due.partialValue, goesOn() { usleep(10_000) }
+    }
+}

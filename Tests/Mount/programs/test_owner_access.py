@@ -1,0 +1,91 @@
+"""An ordinary user's files and directories of any mode: the daemon has that user's rights only, and raises modes for a moment."""
+
+import os
+
+from harness import binary, write_file
+from users import OrdinaryUser
+
+GROUP = 4242
+
+SHOWN_MODES = """
+import os, sys, threading, time
+path, end = sys.argv[1], time.monotonic() + float(sys.argv[2])
+def opening():
+    while time.monotonic() < end:
+        os.close(os.open(path, os.O_RDONLY))
+threads = [threading.Thread(target=opening) for _ in range(2)]
+for thread in threads:
+    thread.start()
+seen, lost, number = set(), 0, 0
+while time.monotonic() < end:
+    number += 1
+    seen.add(os.stat(path).st_mode & 0o777)
+    if number % 20 == 0:
+        for mode in (0o600, 0o444):
+            os.chmod(path, mode)
+            time.sleep(0.002)
+            lost += os.stat(path).st_mode & 0o777 != mode
+for thread in threads:
+    thread.join()
+print(sorted(map(oct, seen)), lost)
+"""
+
+
+def mount(user):
+    user.run(binary(), "mount", "--recovery-file", user.code_file, user.volume, user.path)
+
+
+def test_listing_without_search(environment):
+    """A directory that may be read but not searched is listed, as on ext4."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    script = ("import os, sys; os.mkdir(sys.argv[1]); open(sys.argv[1] + '/a', 'w').close(); os.mkdir(sys.argv[1] + '/b');"
+              "os.chmod(sys.argv[1], 0o600); print(sorted(os.listdir(sys.argv[1])))")
+    plain = os.path.join(os.path.dirname(user.path), "plain")
+    listed = [user.run("/usr/bin/python3", "-c", script, place, ok=False) for place in (plain, os.path.join(user.path, "d"))]
+    environment.cell("as below", (listed[0].returncode, listed[0].stdout), (listed[1].returncode, listed[1].stdout))
+    environment.cell("both names", "['a', 'b']\n", listed[1].stdout)
+    user.run(binary(), "unmount", user.path)
+
+
+def test_modes_that_are_raised(environment):
+    """Opening a file that its owner may not write raises its mode below. Nobody sees that, and no chmod(2) is lost by it."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    path = os.path.join(user.path, "file")
+    user.run("sh", "-c", f"echo x > {path}; chmod 444 {path}")
+    done = user.run("/usr/bin/python3", "-c", SHOWN_MODES, path, "3" if environment.mode == "quick" else "20")
+    environment.cell("modes seen, and changes that were lost", "['0o444'] 0", done.stdout.strip())
+    below = user.run(binary(), "path", path).stdout.strip()
+    environment.cell("below", 0o444, os.stat(below).st_mode & 0o777)
+    user.run(binary(), "unmount", user.path)
+
+
+def test_directories_without_rights(environment):
+    """A directory without rights in another one: what walks a volume raises both modes, one within the other."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    user.run("sh", "-c", f"mkdir -p {user.path}/p/c; echo x > {user.path}/p/c/f; ln -s f {user.path}/p/c/l; chmod 0 {user.path}/p/c {user.path}/p")
+    user.run(binary(), "unmount", user.path)
+    # The new class keys are proven by every file, so all directories are opened.
+    secret = os.path.join(os.path.dirname(user.path), "passphrase")
+    done = user.run("timeout", "60", binary(), "keys", "rotate", "--passphrase-file", secret, user.volume, ok=False)
+    environment.cell("keys rotate ends", 0, done.returncode)
+    code, = (line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
+    write_file(user.code_file, code.encode())
+    done = user.run("timeout", "60", binary(), "fsck", "--recovery-file", user.code_file, user.volume, ok=False)
+    environment.cell("fsck finds nothing wrong", 0, done.returncode)
+
+
+def test_group_of_a_copy(environment):
+    """A file that is encrypted anew keeps a group that its owner has given it."""
+    user = OrdinaryUser(environment)
+    user.become[user.become.index("--clear-groups")] = f"--groups={GROUP}"
+    mount(user)
+    path = os.path.join(user.path, "file")
+    user.run("sh", "-c", f"echo x > {path}; chgrp {GROUP} {path}; chmod 640 {path}")
+    before = user.run("stat", "-c", "%i", path).stdout
+    user.run(binary(), "class", "set", "complete", path)
+    environment.cell("a new inode", True, user.run("stat", "-c", "%i", path).stdout != before)
+    environment.cell("group and mode", f"{GROUP} 640\n", user.run("stat", "-c", "%g %a", path).stdout)
+    user.run(binary(), "unmount", user.path)

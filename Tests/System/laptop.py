@@ -1,0 +1,42 @@
+"""What the README tells a laptop user to type."""
+
+import os
+import re
+
+from sleeping import can_sleep, suspend
+from terminal import Terminal
+
+USER = "berta"
+
+
+def commands_of_the_readme():
+    """The commands of the README for a laptop, without what it says about them."""
+    with open(os.path.join(os.path.dirname(__file__), "../../README.md"), encoding="utf-8") as file:
+        block = re.search(r"\nOn a laptop.*?\n```\n(.*?)```\n", file.read().replace("[On a laptop]", "On a laptop"), re.DOTALL).group(1)
+    return [line.partition(" #")[0].strip() for line in block.splitlines()]
+
+
+def typed(bed, passphrase):
+    """A new user types them."""
+    can_sleep(bed)
+    commands = commands_of_the_readme()
+    assert len(commands) == 5, commands
+    bed.run(f"useradd --create-home --shell /bin/bash {USER} && loginctl enable-linger {USER}")
+    bed.wait("systemctl --user is-active default.target", "the user's manager", USER)
+    with Terminal(bed, "sh", USER) as terminal:
+        terminal.read_until(r"\$ $")
+        for command in commands:
+            terminal.type(f"{command}; echo code-$?-''end")
+            while "-end" not in (said := terminal.read_until(r"code-\d+-end|(assphrase|more)[^\n]*: $")).rpartition("code-")[2]:
+                terminal.type(passphrase)
+            assert said.endswith("code-0-end"), f"{command}: {said}"
+        assert terminal.run("echo secret >~/documents/letter && cat ~/documents/letter") == 0
+        said = suspend(bed)
+        assert '"state":"locked"' in said and '"state":"unlocked"' not in said, said
+        assert terminal.run("! cat ~/documents/letter && ls ~/documents/letter") == 0
+        terminal.type("protectfs unlock ~/documents; echo code-$?-''end")
+        terminal.type(passphrase, after=r"assphrase[^\n]*: $")
+        assert terminal.read_until(r"code-\d+-end").endswith("code-0-end")
+        assert terminal.run("grep -q secret ~/documents/letter") == 0
+    bed.run("systemctl --user disable --now protectfs-agent; protectfs unmount ~/documents", USER)
+    bed.run(f"loginctl disable-linger {USER}")
