@@ -3,7 +3,8 @@
 Every function test_* in a file FOLDER/test_*.py is a test. It gets an Environment, a process and a directory of its own.
 NAME is any part of "file.function", without the folder: "locking" runs all tests of lock/test_locking.py, "late.many_locks"
 one of them. --except leaves out tests in the same way. --lanes runs files of tests beside each other, where root may make
-namespaces (support/lanes.py). The last line is "N passed, N failed, N skipped".
+namespaces (support/lanes.py). --again runs tests that have failed once more, with nothing beside them, and names those that pass
+then. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
@@ -31,10 +32,16 @@ from workplace import workplace  # noqa: E402
 TIME_LIMIT = 900
 LEAVING = 60  # seconds in which a test's daemons are to end after it
 
+# With --again. More failures than this are no accident.
+UNSTEADY = 3
+# These look for what happens rarely, such as a lost byte, and do something else each time: one failure is a finding.
+BY_CHANCE = ("churn.", "crash.", "differential.", "killed.", "late.many", "lock_stress.", "locking.hammer", "losing_store.",
+             "model.", "races.", "real_crashes.", "soak.")
+
 
 class Totals:
     def __init__(self):
-        self.passed, self.failed, self.skipped = 0, [], []
+        self.passed, self.failed, self.skipped, self.unsteady = 0, [], [], []
 
     def add(self, name, problem=None, skipped=False):
         if skipped:
@@ -185,6 +192,24 @@ def run_lanes(count, groups, mode, totals):
         totals.skipped += skipped
 
 
+def run_again(chosen, mode, totals):
+    """Runs each test that has failed once more. One that passes is unsteady, which is a defect of the test or of the program that
+    is to be mended; but what changed last need not be its cause."""
+    def of(name):
+        return [failure for failure in totals.failed if failure.split(" ")[0] == name]
+
+    failed = [test for test in chosen if of(test[0])]
+    if len(failed) > UNSTEADY or any(test[0].startswith(BY_CHANCE) for test in failed):
+        return
+    for test in failed:
+        print(f"once more, alone: {test[0]}", flush=True)
+        second = Totals()
+        run_tests([[test]], mode, second)
+        if not second.failed:
+            totals.failed = [failure for failure in totals.failed if failure not in of(test[0])]
+            totals.unsteady.append(test[0])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 2)[2],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -193,6 +218,7 @@ def main():
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted", help="tests to leave out")
     parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full", help="how long the tests take (default: full)")
     parser.add_argument("--lanes", metavar="N", type=int, default=1, help="how many tests run at a time (default: 1)")
+    parser.add_argument("--again", action="store_true", help="run tests that have failed once more, alone")
     arguments = parser.parse_args()
     # Started in the background or under nohup(1), this process has inherited that signals are ignored; programs would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -215,6 +241,10 @@ def main():
             if several:
                 print("one test at a time: only root runs several, in namespaces that this machine must allow")
             run_tests(groups, arguments.mode, totals)
+        if arguments.again:
+            run_again(chosen, arguments.mode, totals)
+    for name in totals.unsteady:
+        print(f"unsteady: {name} failed, and passed alone")
     for name in totals.skipped:
         print(f"skipped: {name}")
     for name in totals.failed:

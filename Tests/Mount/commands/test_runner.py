@@ -44,6 +44,41 @@ def test_what_is_left_is_noticed(environment):
                          any(row[1].startswith(base) for row in harness.mount_table()))
 
 
+def test_unsteady_tests(environment):
+    """With --again, a test that passes alone is unsteady and no failure; but not one that works by chance, and not many at once."""
+    runs = environment.new_path("runs")
+
+    def steady(_):
+        pass
+
+    def unsteady(inner):
+        with open(runs, "a+", encoding="utf-8") as file:
+            file.seek(0)
+            first = not file.read()
+            file.write("x")
+        inner.cell("[a cell, with words]", first, False)
+
+    def failing(inner):
+        inner.cell("", 1, 2)
+
+    table = [("once.twice", unsteady, 60), ("once.passes", steady, 60), ("once.fails", failing, 60), ("soak.chance", failing, 60)]
+    for label, names, wanted in (
+            ("one of two passes", ["once.twice", "once.passes", "once.fails"], (["once.twice"], ["once.fails"])),
+            ("by chance", ["once.twice", "soak.chance"], ([], ["once.twice [a cell, with words]", "soak.chance"])),
+            ("too many", ["once.twice"] + ["once.fails"] * run.UNSTEADY, None)):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(runs)
+        chosen = [test for name in names for test in table if test[0] == name]
+        if wanted is None:
+            chosen = [(f"{name}{number}", *rest) for number, (name, *rest) in enumerate(chosen)]
+            wanted = ([], ["once.twice0 [a cell, with words]"] + [f"once.fails{number}" for number in range(1, run.UNSTEADY + 1)])
+        totals = run.Totals()
+        with contextlib.redirect_stdout(io.StringIO()):
+            run.run_tests([chosen], "quick", totals)
+            run.run_again(chosen, "quick", totals)
+        environment.cell(f"{label}: unsteady, failed", wanted, (totals.unsteady, totals.failed))
+
+
 def test_others_are_left_alone(environment):
     """A mount of another copy of the program, in another place, stays when a run of tests ends."""
     place, program = environment.new_path("inner"), os.path.join(environment.new_path("elsewhere"), "protectfs")
