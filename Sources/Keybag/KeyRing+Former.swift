@@ -9,8 +9,9 @@ struct StoringOperations {
     var turn: UInt64 = 0
     /// The running operations, by the turn in which they began.
     var running: [UInt64: Int] = [:]
-    /// Raised when headers that may name former keys begin to move in the store, or have come to a place.
-    var moves: UInt64 = 0
+    /// Raised when headers that may name former keys begin to move in the store, or have come to a place. It begins at a random
+    /// number, so that two mounts, one after the other, do not seem to have the same number of moves.
+    var moves = UInt64.random(in: 0..<1 << 60)
     /// The number of moves that have not ended.
     var moving = 0
 }
@@ -60,12 +61,17 @@ extension KeyRing {
         return try body()
     }
 
-    /// The number of such moves so far. Nil while one runs, or an operation that began before the present keys were taken in.
+    /// The number of such moves so far, from a start of its own in each mount. Nil while one runs, or an operation that began before
+    /// the present keys were taken in, and before the first unlock, when nobody knows which headers name former keys.
     ///
     /// If it is the same before and after a look through the store, the look has missed no header that names a former key, except
     /// of files that were open when it began.
     package var quietMoves: UInt64? {
-        storing.withLock { state in
+        let isKnown = withState { held in
+            ProtectionClass.allCases.allSatisfy { held.seenGenerations[Int($0.rawValue)] != nil }
+        }
+        guard isKnown else { return nil }
+        return storing.withLock { state in
             let isQuiet = state.moving == 0 && !state.running.keys.contains { $0 < state.turn }
             return isQuiet ? state.moves : nil
         }

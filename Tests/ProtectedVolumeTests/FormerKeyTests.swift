@@ -48,7 +48,55 @@ import VolumeFormat
             left = left.filter { $0.number != ProtectionClass(name: before)?.rawValue }
             #expect(try needed(it).intersection(former) == left)
         }
-        #expect(it.volume.formerKeyUse == FormerKeyUse(moves: 0, keys: [], hasLateRecords: false))
+        #expect(it.volume.formerKeyUse.keys.isEmpty && !it.volume.formerKeyUse.hasLateRecords)
+    }
+
+    /// A killed rewriting leaves its copy, which nothing needs. One that is being made is left alone, and so is everything else.
+    @Test func leftCopiesAreRemoved() throws {
+        let store = MemoryStore()
+        let it = try TestVolume(store.root)
+        try it.mkdir("d")
+        try it.write("d/f", String(repeating: "x", count: 600_000))
+        let (directory, _) = try it.backing("d/f")
+        func temporaries() throws -> [EntryName] {
+            try directory.entries().map(\.name).filter { ReservedName.kind(of: $0.bytes.span) == .temporary }
+        }
+        func path(_ name: EntryName) throws -> [EntryName] {
+            try it.backingPath("d") + [name]
+        }
+        // The copy as a kill would leave it: the call that removes it after the error fails as well.
+        store.inject(.init(calls: [.unlink], countdown: 1, error: .EIO))
+        var isRemoved: Bool?
+        #expect(throws: VolumeError.refused(.EINTR)) {
+            try it.volume.reencrypt(it.node("d/f"), to: .none) { now in
+                guard now.done > 100_000 else { return true }
+                if let name = try? temporaries().first {
+                    isRemoved = try? Leftovers.remove(path(name), from: it.volume)
+                }
+                return false
+            }
+        }
+        #expect(isRemoved == false)
+        let left = try #require(try temporaries().first)
+        var bytes = [UInt8](repeating: 0, count: 8192)
+        var room = bytes.mutableSpan
+        _ = try directory.openFile(left, .readOnly).read(into: &room, at: 0)
+        try directory.createSymlink(try #require(EntryName(".protectfs.tmp.link")), target: Array("target".utf8))
+        _ = try directory.createFile(try #require(EntryName(".protectfs.tmp.file")), mode: 0o600)
+        for name in try temporaries() {
+            #expect(try Leftovers.remove(path(name), from: it.volume) == (name == left))
+        }
+        #expect(try temporaries().count == 2)
+        // The same for a store without a mount, if the copy needs a former key.
+        try directory.createFile(left, mode: 0o600).write(bytes.span, at: 0)
+        let key = FormerKey(number: ProtectionClass.none.rawValue, generation: 0)
+        func find(_ removed: Set<FormerKey>) throws -> Set<FormerKey> {
+            try NeededKeys.find(in: it.directory, it.volume.keys.metadata, removing: removed).keys
+        }
+        let former = try rotate(it)
+        #expect(try find([]).contains(key) && temporaries().contains(left))
+        #expect(try !find(former).contains(key) && !temporaries().contains(left))
+        #expect(try it.volume.attributes(of: it.node("d/f")).size == 600_000)
     }
 
     /// A class that a program sets while a file gets a new key counts: the renewal gives way and undoes nothing.

@@ -3,7 +3,7 @@
 import BackingStore
 import Dispatch
 import HostSystem
-import MemoryStore
+@testable import MemoryStore
 import TestSupport
 import Testing
 import VolumeFormat
@@ -124,6 +124,42 @@ struct ReencryptionTests {
         }
         #expect(try it.volume.reencrypt(node, to: .none))
         #expect(try it.read("f") == "content")
+    }
+
+    /// A class that a program asks for stays, also if the file has it at that moment only because of a change that then fails.
+    @Test func anUndoneChangeTakesNoChosenClassAway() throws {
+        let store = MemoryStore()
+        let it = try TestVolume(store.root)
+        try it.write("f", "content")
+        let node = try it.node("f")
+        store.stopClock()
+        try it.volume.changeClass(of: node, to: .none)
+        // The file has got the stronger class by then.
+        store.beforeSetTimes.withLock { $0 = { _ = try? it.volume.changeClass(of: node, to: .complete) } }
+        #expect(throws: VolumeError.refused(.EBUSY)) { try it.volume.reencrypt(node, to: .complete) }
+        #expect(try it.volume.protectionClass(of: node) == .complete)
+        try it.volume.changeClass(of: node, to: .none)
+        store.fail(.rename, with: .EIO)
+        #expect(throws: VolumeError.store(.EIO)) { try it.volume.reencrypt(node, to: .complete) }
+        #expect(try it.volume.protectionClass(of: node) == ProtectionClass.none)
+    }
+
+    /// A network store may lose the reply to a rename that it has done. The copy is the file then.
+    @Test func aLostReplyToTheRename() throws {
+        let store = MemoryStore()
+        let it = try TestVolume(store.root)
+        try it.write("f", "content")
+        let node = try it.node("f")
+        _ = try it.volume.open(node, writable: false)
+        store.inject(.init(calls: [.rename], countdown: 1, error: .EIO, bytes: 0))
+        #expect(try it.volume.reencrypt(node, to: .complete))
+        let now = try it.node("f")
+        #expect(now !== node)
+        let content = try it.volume.open(now, writable: true)
+        try content.write(Array("later".utf8).span, at: 0, access: .write)
+        it.volume.release(now, writable: true)
+        it.volume.release(node, writable: false)
+        #expect(try it.read("f") == "laternt")
     }
 
     /// A node that was left because of a change from outside still is the same inode: nothing of it is lost.

@@ -132,6 +132,8 @@ struct NodeState: Sendable {
     var isReplaced = false
     /// The number of changes of mode, owner, times, flags and attributes. Not every store's change time tells two of them apart.
     var metadataChanges: UInt64 = 0
+    /// The number of times that someone has asked for a class of the file, also for the one that it had.
+    var classChoices: UInt64 = 0
     /// The backing name does not decrypt: status and unlink work, opening does not.
     var isUndecryptable = false
     /// Whether the file may have set-ID bits or capabilities that a write must clear; nil if not known.

@@ -165,6 +165,8 @@ extension Volume {
                 throw .locked(current.isStronger(than: wanted) ? current : wanted)
             }
         }
+        // Comes first, so that an undo that runs meanwhile learns of it.
+        node.state.withLock { $0.classChoices += 1 }
         do throws(VolumeError) {
             try withContent(node, writable: true) { (content) throws(VolumeError) in
                 let isNameless = node.state.withLock { $0.isUnlinked }
@@ -262,7 +264,9 @@ extension Volume {
         guard node.kind == .file else { throw .notSupported }
         return try withContent(node, writable: false) { (content) throws(VolumeError) in
             // Comes first: a class that is set from here on counts as an open for writing, and ends this.
-            let (writers, opens) = node.state.withLock { ($0.writableHandles, $0.writableOpens) }
+            let (writers, opens, choices) = node.state.withLock {
+                ($0.writableHandles, $0.writableOpens, $0.classChoices)
+            }
             let former = content.header
             let wanted = target ?? former.protectionClass
             // Only what this call has changed is undone: another program may have tightened the class meanwhile.
@@ -275,6 +279,8 @@ extension Volume {
             try reach(node) { (directory, name, status) throws(VolumeError) in
                 guard status.links == 1 else { throw .refused(.EMLINK) }
                 let temporary = BackingName.temporary()
+                unfinishedCopies.withLock { _ = $0.insert(temporary) }
+                defer { unfinishedCopies.withLock { _ = $0.remove(temporary) } }
                 let made = try below { () throws(Errno) in try directory.createFile(temporary, mode: 0o600) }
                 do throws(VolumeError) {
                     var moment = try content.reencrypt(into: made, class: wanted, explicit: explicit) { now in
@@ -311,7 +317,7 @@ extension Volume {
                                 } rename: { () throws(VolumeError) in
                                     defer { givenNames.add(1, ordering: .releasing) }
                                     try below { () throws(Errno) in
-                                        try directory.rename(temporary, to: directory, name)
+                                        try put(made, temporary, in: directory, over: name)
                                     }
                                 }
                             }
@@ -331,10 +337,7 @@ extension Volume {
                     let isChosenMeanwhile =
                         content.header.flags.contains(.explicit) && !former.flags.contains(.explicit)
                     if isTightened, !isChosenMeanwhile, content.protectionClass == wanted {
-                        try? content.changeClass(
-                            to: former.protectionClass, explicit: false,
-                            clearingExposure: !former.flags.contains(.keyExposed))
-                        node.remember(class: content.protectionClass)
+                        undoTightening(of: node, content, from: former, unless: choices)
                     }
                     let isWritten = node.state.withLock { $0.writableOpens } != opens
                     throw error == .refused(.EINTR) && isWritten ? .refused(.EBUSY) : error
@@ -345,11 +348,39 @@ extension Volume {
         }
     }
 
-    /// - Returns: the status of `old` before its attributes were read.
+    /// Renames a new file over another one. A network store may lose the reply to a rename that it has done.
+    private func put(
+        _ file: BackingFile, _ temporary: EntryName, in directory: BackingDirectory, over name: EntryName
+    ) throws(Errno) {
+        do throws(Errno) {
+            try directory.rename(temporary, to: directory, name)
+        } catch {
+            guard let there = try? directory.status(of: name), let own = try? file.status(),
+                InodeKey(there) == InodeKey(own)
+            else { throw error }
+        }
+    }
+
+    /// Gives a file its class of before back. A class that someone has chosen since `choices` were counted stays.
+    private func undoTightening(
+        of node: Node, _ content: FileContent, from former: FileHeader, unless choices: UInt64
+    ) {
+        func isChosen() -> Bool { node.state.withLock { $0.classChoices } != choices }
+        guard !isChosen() else { return }
+        let wanted = content.protectionClass
+        try? content.changeClass(
+            to: former.protectionClass, explicit: false, clearingExposure: !former.flags.contains(.keyExposed))
+        if isChosen(), content.protectionClass == former.protectionClass {
+            try? content.changeClass(to: wanted, explicit: false)
+        }
+        node.remember(class: content.protectionClass)
+    }
+
+    /// - Returns: the status of `old` that its attributes belong to.
     private func copyMetadata(from old: BackingFile, to new: BackingFile) throws(VolumeError) -> Status {
         try below { () throws(Errno) in
             // Reads them now, because they may have changed while the content was encrypted.
-            let status = try old.status()
+            let before = try old.status()
             // An attribute that comes from the directory does not belong to the file.
             try? new.removeAttribute(NameCipher.bytes(of: AttributeName.accessACL))
             for name in try old.attributeNames() {
@@ -359,6 +390,8 @@ extension Volume {
                 }
                 try new.setAttribute(name, try old.attribute(name))
             }
+            // Without root, the store lets the owner's attributes be read after a change of such a mode only.
+            let status = before.mode & 0o400 == 0 ? try old.status() : before
             try new.setMode(giveOwner(of: status, to: new))
             try new.setTimes(accessed: .set(status.accessed), modified: .set(status.modified))
             // Stores without flags have nothing to copy. An immutable file is not replaced.

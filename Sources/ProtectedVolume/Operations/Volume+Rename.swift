@@ -136,12 +136,13 @@ extension Volume {
         rememberFreed(move.source.name.entry, move.status, in: move.parent, move.directory)
         let undo = try carryClass(move, over: target)
         do throws(VolumeError) {
-            let pin = nodes.known(InodeKey(target)).flatMap { _ in
+            // Before the rename: afterwards the store may give another file the same inode number.
+            let node = nodes.known(InodeKey(target))
+            let pin = node.flatMap { _ in
                 pins.pin { () throws(Errno) in try move.newDirectory.node(move.name.entry) }
             }
             let owner = overflowOwner(move.name.entry, target, in: move.newDirectory)
             try holdingStructure(move) { () throws(VolumeError) in try place(move, mode: mode) }
-            let node = nodes.known(InodeKey(target))
             removeOverflow(of: owner, node, in: move.newDirectory)
             if let node {
                 nodes.unlinked(node, at: move.newPlace, pin: pin, isLast: target.links <= 1)
@@ -251,10 +252,12 @@ extension Volume {
             guard let node = try? entry(move.status, in: move.parent, move.source.name.entry).node else { return }
             defer { forget(node, count: 1) }
             try? withContent(node, writable: true) { (content) throws(VolumeError) in
+                // Then someone has chosen the class meanwhile.
+                guard !content.header.flags.contains(.explicit) else { return }
                 try content.changeClass(
                     to: new.protectionClass, explicit: false, clearingExposure: !new.flags.contains(.keyExposed))
+                node.remember(class: new.protectionClass)
             }
-            node.remember(class: new.protectionClass)
         }
     }
 

@@ -70,11 +70,12 @@ extension Volume {
     }
 
     /// Opens an empty file of a closed class under a new key, if it can have one. A header that differs from the one that this
-    /// mount has proven is no proof of the class.
+    /// mount has proven is no proof of the class. One that late records may wait for is not certainly empty.
     func openEmpty(_ node: Node, _ backing: BackingFile, _ status: Status) throws(VolumeError) -> FileContent? {
         let (known, id) = node.state.withLock { ($0.verified, $0.fileID) }
         return try FileContent.openEmpty(in: content, backing: backing, status) { header in
             (known?.agrees(with: header) ?? true) && (id ?? header.fileID) == header.fileID
+                && !late.mayOwe(header.fileID)
         }
     }
 }

@@ -65,6 +65,8 @@ package final class Volume: Sendable {
     let moving = RWLock(())
     /// How many files have got a new copy. Held exclusively while a copy takes its name, and shared while a name changes.
     let copies = RWLock<UInt64>(0)
+    /// The temporary names of copies that are being made.
+    let unfinishedCopies = Lock<Set<EntryName>>([])
     /// Locks for opening and finally closing a file's content, chosen by node number.
     let stripes: [Lock<Void>]
     /// Locks for changes of encrypted attributes, chosen by node number.
@@ -77,6 +79,8 @@ package final class Volume: Sendable {
     let inodeIndex = Lock<InodeIndex?>(nil)
     /// Counts the names that this mount gives or moves: after the call to the store, and also before one that moves.
     let givenNames = Atomic<UInt64>(0)
+    /// The opens that wait for the handles of others (`waitForOtherWriters`).
+    let waitingOpens = Atomic<Int>(0)
     /// The undecryptable entries that were reported.
     let reportedNames = Lock<Set<ReportedName>>([])
     /// The entries that were looked for last among names of the store that do not decrypt, or cannot be verified.

@@ -216,7 +216,9 @@ enum KeysRotate {
             done = summary.files
             if summary.isInterrupted { throw .refused(.EINTR) }
             progress.show("looking for files that need a former key")
-            needed = try NeededKeys.find(in: access.directory, ring.metadata, goesOn: { !interrupted.isAsked })
+            needed = try NeededKeys.find(
+                in: access.directory, ring.metadata, removing: prepared.keys.formerKeys,
+                goesOn: { !interrupted.isAsked })
         } catch .refused(.EINTR), .store(.EINTR) {
             throw Self.interrupted(path, done)
         } catch {

@@ -154,7 +154,7 @@ final class MountedRotation {
                     switch try renew(file) {
                     case .renewed(let count):
                         renewed = true
-                        files += 1
+                        if !Self.isCopy(file) { files += 1 }
                         bytes &+= count
                     // Nothing to be done: it is another file by now, or elsewhere. Another look tells.
                     case .none, .busy: busy = true
@@ -171,6 +171,12 @@ final class MountedRotation {
         }
         if let failure { throw failure }
         return (needed, renewed, busy)
+    }
+
+    /// Whether a path of the store is that of a copy that was left, and not of a file.
+    private static func isCopy(_ path: [UInt8]) -> Bool {
+        guard let name = HostPath(bytes: path).components.last else { return false }
+        return ReservedName.kind(of: Array(name).span) == .temporary
     }
 
     /// Has one file written anew. Waits while the volume is locked.

@@ -35,7 +35,8 @@ extension RunningMount {
         }
     }
 
-    /// Gives the file at a path of the store a new key, if a former class key wraps its key.
+    /// Gives the file at a path of the store a new key, if a former class key wraps its key. Removes a copy that a killed rewriting
+    /// has left.
     func renewKey(
         _ request: RenewalRequest, progress: (ClassProgress) -> Bool
     ) throws(CommandFailure) -> RenewalReport {
@@ -45,6 +46,9 @@ extension RunningMount {
         let pace = Pace(request.rate)
         var size: UInt64 = 0
         do throws(VolumeError) {
+            if let name = entries.last, ReservedName.kind(of: name.bytes.span) == .temporary {
+                return RenewalReport(isRenewed: try Leftovers.remove(entries, from: volume), bytes: 0)
+            }
             guard case .success(let place) = try volume.place(ofBacking: entries) else {
                 throw .notSupported
             }
