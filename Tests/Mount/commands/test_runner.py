@@ -22,6 +22,8 @@ def leave_a_daemon(environment):
     """A process named as the daemon, in a session of its own, with nothing of the test in its arguments."""
     shutil.copy(shutil.which("sleep"), os.path.join(environment.base, "protectfs"))
     subprocess.Popen(["./protectfs", "600"], cwd=environment.base, start_new_session=True, stdin=subprocess.DEVNULL)
+    # Popen returns a moment before the process has its new name and environment.
+    harness.wait_until(lambda: harness.daemons(environment.base, inherited=True), what="the daemon")
 
 
 def leave_nothing(environment):
