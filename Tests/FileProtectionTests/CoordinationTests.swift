@@ -48,7 +48,7 @@ private func ends(_ body: @escaping @Sendable () -> Void) -> Bool {
         body()
         done.signal()
     }
-    return done.wait(timeout: .now() + 20) == .success
+    return done.wait(timeout: .now() + 120) == .success
 }
 
 private func write(_ url: URL, _ options: NSFileCoordinator.WritingOptions = [], _ body: @escaping (URL) -> Void) {

@@ -73,6 +73,9 @@ def child(function, base, template, control, mode, pipe):
     def report(name, problem=None, skipped=False):
         os.write(pipe, (json.dumps([name, problem, skipped]) + "\n").encode())
 
+    # Tests serve files over HTTP themselves, and nothing of theirs is for a proxy.
+    for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
+        del os.environ[name]
     # By this a daemon that the test leaves behind is known for its own, whatever its arguments are.
     os.environ["PROTECTFS_TEST"] = base
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -164,7 +167,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
 
 def run_tests(groups, mode, totals):
     """Runs groups of tests, one after the other, with a directory of their own."""
-    with workplace("protectfs-mount-tests.") as place:
+    with workplace("pfs.") as place:
         for name, function, limit in (one for group in groups for one in group):
             run_test(name, function, limit, totals, place.path, place.template, place.control, mode)
         before = len(totals.failed)

@@ -216,7 +216,7 @@ struct SharedTests {
                 _ = try? one.read(free) == "content" ? results.withLock { $0.append("free") } : ()
                 isOpened.signal()
             default:
-                _ = isOpened.wait(timeout: .now() + 10)
+                _ = isOpened.wait(timeout: .now() + 120)
                 results.withLock { $0.append("end") }
                 try? theirs.setLock(.none, LockRange.content, waits: false)
             }

@@ -19,7 +19,7 @@ final class Agent {
     /// How long the mounts may take to lock when the agent ends.
     private static let longestEnd: UInt64 = 10_000_000_000
     /// How long the agent waits for both buses before it says that it is ready.
-    private static let longestStart: UInt64 = 2_000_000_000
+    private static let longestStart: UInt64 = 10_000_000_000
 
     /// Blocks the signals that end it, before any thread starts.
     /// - Parameter mistake: what is wrong in the configuration files, if nothing of them could be taken.

@@ -64,8 +64,8 @@ def test_unmount_after_umount(environment):
     try:
         done = mount.command("unmount", mount.path, ok=False)
         environment.cell("busy", (6, True), (done.returncode, f"(process {daemon})" in done.stderr))
-        threading.Timer(1, lambda: os.close(held)).start()
         began = time.monotonic()
+        threading.Timer(1, lambda: os.close(held)).start()
         done = after_waiting(lambda: mount.command("unmount", mount.path, ok=False))
         environment.cell("waits", (0, ""), (done.returncode, done.stderr))
         environment.cell("as long as the daemon takes", True, time.monotonic() - began > 0.5)

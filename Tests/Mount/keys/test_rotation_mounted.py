@@ -101,7 +101,7 @@ def test_locked_meanwhile(environment):
     """A lock stops it and loses nothing, an unlock lets it go on, and then it asks for the passphrase once more."""
     volume = environment.volume()
     mount = environment.mount(volume)
-    contents = fill(mount, 400_000)
+    contents = fill(mount, 800_000)
     with rotating(volume, "--rate", "1") as running:
         harness.wait_until(lambda: 1 in generations(volume.path), what="the first file")
         mount.lock()

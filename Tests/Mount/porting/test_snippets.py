@@ -90,7 +90,7 @@ def compiled(environment, sources):
     words = [word for path in maps for word in ("-Xcc", f"-fmodule-map-file={path}")]
     done = run("nice", "swiftc", "-typecheck", "-parse-as-library", "-swift-version", "6", "-module-name", "Snippets",
                "-module-cache-path", os.path.join(environment.base, "cache"), "-I", os.path.join(built, "Modules"), *words, *paths,
-               ok=False)
+               ok=False, timeout=800)
     return done.returncode == 0, done.stderr
 
 

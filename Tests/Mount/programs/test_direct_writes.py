@@ -117,7 +117,7 @@ def ends(mount, action):
         return found
 
     try:
-        wait_until(has_ended, what="the end")
+        wait_until(has_ended, 600, what="the end")
     except AssertionError:
         mount.crash()
         os.waitpid(pid, 0)

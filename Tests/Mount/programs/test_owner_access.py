@@ -69,12 +69,34 @@ def test_directories_without_rights(environment):
     user.run(binary(), "unmount", user.path)
     # The new class keys are proven by every file, so all directories are opened.
     secret = os.path.join(os.path.dirname(user.path), "passphrase")
-    done = user.run("timeout", "60", binary(), "keys", "rotate", "--passphrase-file", secret, user.volume, ok=False)
+    done = user.run(binary(), "keys", "rotate", "--passphrase-file", secret, user.volume, ok=False)
     environment.cell("keys rotate ends", 0, done.returncode)
     code, = (line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
     write_file(user.code_file, code.encode())
-    done = user.run("timeout", "60", binary(), "fsck", "--recovery-file", user.code_file, user.volume, ok=False)
+    done = user.run(binary(), "fsck", "--recovery-file", user.code_file, user.volume, ok=False)
     environment.cell("fsck finds nothing wrong", 0, done.returncode)
+
+
+def test_files_without_rights(environment):
+    """A file that its owner may not read, with an attribute of its own, is encrypted anew as well."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    path = f"{user.path}/file"
+    user.run("/usr/bin/python3", "-c", "import os, sys; path, = sys.argv[1:]; open(path, 'w').write('content'); "
+             "os.setxattr(path, 'user.note', b'kept'); os.chmod(path, 0o200)", path)
+    user.run(binary(), "unmount", user.path)
+    secret = os.path.join(os.path.dirname(user.path), "passphrase")
+    done = user.run(binary(), "keys", "rotate", "--passphrase-file", secret, user.volume, ok=False)
+    environment.cell("keys rotate", (0, True), (done.returncode, "no former key is left" in done.stdout))
+    code, = (line.strip() for line in done.stdout.splitlines() if line.startswith("    "))
+    write_file(user.code_file, code.encode())
+    mount(user)
+    environment.cell("mode", "200", user.run("stat", "-c", "%a", path).stdout.strip())
+    user.run("chmod", "600", path)
+    done = user.run("/usr/bin/python3", "-c", "import os, sys; path, = sys.argv[1:]; "
+                    "print(os.getxattr(path, 'user.note'), open(path).read())", path)
+    environment.cell("all of it", "b'kept' content", done.stdout.strip())
+    user.run(binary(), "unmount", user.path)
 
 
 def test_group_of_a_copy(environment):

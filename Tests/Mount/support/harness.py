@@ -7,6 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import time
 
 import states
 # Tests find these here as well.
@@ -202,8 +203,15 @@ class Mount:
 
     def unmount(self, may_stay_open=False):
         """may_stay_open: after the store was full, the session may stay open; the command says so then, and ends with 1."""
-        done = self.command("unmount", self.path, ok=not may_stay_open)
+        end = time.monotonic() + PATIENCE
+        done = self.command("unmount", self.path, ok=False)
+        # The command waits some seconds for the daemon, and says how to wait for longer.
+        while done.returncode == 6 and "has not ended" in done.stderr and time.monotonic() < end:
+            done = self.command("unmount", self.path, ok=False)
+            if done.returncode == 7:
+                return
         if done.returncode != 0:
+            assert may_stay_open, done
             assert done.returncode == 1 and "the session could not be closed" in done.stderr, done
 
     def crash(self):

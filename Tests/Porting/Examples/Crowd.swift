@@ -9,11 +9,11 @@ func crowd(in directory: URL, _ words: [String]) {
     }
 }
 
-/// Replaces eighty files of class B, which can be written while the volume is locked, from the number that is given on. The
+/// Replaces twenty files of class B, which can be written while the volume is locked, from the number that is given on. The
 /// content of each is its number.
 func crowdWhileLocked(in directory: URL, _ words: [String]) {
     let first = Int(words[0]) ?? 0
-    crowd(80, .completeFileProtectionUnlessOpen) { number in
+    crowd(20, .completeFileProtectionUnlessOpen) { number in
         (directory / "file\(first + number)", UInt8(first + number))
     }
 }
