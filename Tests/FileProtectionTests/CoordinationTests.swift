@@ -41,7 +41,7 @@ private final class Presenter: NSFilePresenter, @unchecked Sendable {
     func presentedItemDidChange() { said.say("\(name) changed") }
 }
 
-/// Runs a body in another thread. False if it has not ended after some seconds, as in a deadlock.
+/// Runs a body in another thread. False if it has not ended after two minutes, as in a deadlock.
 private func ends(_ body: @escaping @Sendable () -> Void) -> Bool {
     let done = DispatchSemaphore(value: 0)
     Thread.detachNewThread {

@@ -18,6 +18,7 @@ import select
 import shutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 
@@ -30,6 +31,7 @@ import lanes  # noqa: E402
 from workplace import workplace  # noqa: E402
 
 TIME_LIMIT = 900
+SHORT = 20  # bytes of a directory for temporary files
 LEAVING = 60  # seconds in which a test's daemons are to end after it
 
 # With --again. More failures than this are no accident.
@@ -73,11 +75,12 @@ def child(function, base, template, control, mode, pipe):
     def report(name, problem=None, skipped=False):
         os.write(pipe, (json.dumps([name, problem, skipped]) + "\n").encode())
 
-    # Tests serve files over HTTP themselves, and nothing of theirs is for a proxy.
-    for name in [name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")]:
-        del os.environ[name]
     # By this a daemon that the test leaves behind is known for its own, whatever its arguments are.
     os.environ["PROTECTFS_TEST"] = base
+    # Servers of tests are on this machine.
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        os.environ.pop(name, None)
+        os.environ.pop(name.upper(), None)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     environment = harness.Environment(base, template, control, report, mode)
@@ -213,6 +216,13 @@ def run_again(chosen, mode, totals):
             totals.unsteady.append(test[0])
 
 
+def shorten_temporary_paths():
+    """A Unix socket's path has at most 107 bytes, and names of tests are long. /tmp is no substitute for another file system."""
+    place = tempfile.gettempdir()
+    if len(place) > SHORT and os.access("/tmp", os.W_OK | os.X_OK) and os.stat("/tmp").st_dev == os.stat(place).st_dev:
+        tempfile.tempdir = "/tmp"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 2)[2],
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -229,6 +239,7 @@ def main():
         signal.signal(number, signal.SIG_DFL)
     if arguments.binary:
         os.environ["PROTECTFS"] = arguments.binary
+    shorten_temporary_paths()
     totals = Totals()
     chosen = list(tests(arguments.names, arguments.unwanted))
     if not os.path.exists("/dev/fuse"):

@@ -10,14 +10,16 @@ import VolumeFormat
 
 @Suite struct SecretStoreTests {
     private func withStore(_ body: (SecretStore) throws -> Void) throws {
-        var name = Array("/tmp/secrets-XXXXXX".utf8CString)
+        let base = SystemPaths.environment("TMPDIR") ?? HostPath("/tmp")
+        var name = base.appending("secrets-XXXXXX").bytes.map { CChar(bitPattern: $0) } + [0]
         guard unsafe mkdtemp(&name) != nil else { throw SystemError.last("mkdtemp") }
         let path = String(decoding: name.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         defer { remove(HostPath(path)) }
         let device = UInt64(try FileStatus.read(HostPath(path)).st_dev)
         let entry = MountEntry(
-            major: UInt32(device >> 8 & 0xFFF), minor: UInt32(device & 0xFF), root: HostPath("/"),
-            mountPoint: HostPath(path), options: "", type: "fuse.protectfs", source: HostPath("/"), superOptions: "")
+            major: UInt32(device >> 8 & 0xFFF), minor: UInt32(device & 0xFF | device >> 12 & 0xFFFF_FF00),
+            root: HostPath("/"), mountPoint: HostPath(path), options: "", type: "fuse.protectfs", source: HostPath("/"),
+            superOptions: "")
         try body(SecretStore(entry))
     }
 

@@ -161,7 +161,7 @@ class Bed:
             file.write(text)
         os.chmod(place, mode)
 
-    def wait(self, script, what, user=None, limit=60):
+    def wait(self, script, what, user=None, limit=180):
         """Waits until a script succeeds."""
         end = time.monotonic() + limit
         while self.run(script, user=user, ok=False)[0] != 0:

@@ -177,7 +177,7 @@ def test_user_unit_stops(bed):
     assert bed.run("cat ~/documents/open", USER)[1] == "before\nafter\n"
     # After a kill of the daemon nothing hangs, and the unit starts again.
     bed.run("kill -KILL $(systemctl --user show --property=MainPID --value protectfs@documents)", USER)
-    bed.wait("test \"$(systemctl --user is-active protectfs@documents)\" = failed", "the failed unit", USER, limit=LONG)
+    bed.wait("test \"$(systemctl --user is-active protectfs@documents)\" = failed", "the failed unit", USER)
     bed.run("! findmnt ~/documents && systemctl --user start protectfs@documents && cat ~/documents/open", USER)
     bed.run("systemctl --user stop protectfs@documents; systemctl --user disable protectfs@documents", USER)
 
@@ -273,7 +273,7 @@ def test_other_environments(bed):
     # A manager of a user may take two minutes to end.
     bed.run(f"timeout 20 sh -c 'until {gone}; do sleep 0.2; done' || "
             f"systemctl kill --signal=KILL user@$(id -u {USER}).service; true")
-    bed.wait(gone, "the end of the user's runtime directory", limit=LONG)
+    bed.wait(gone, "the end of the user's runtime directory")
     service = f"systemd-run --wait --quiet --uid={USER} --property=Type=oneshot "
     bed.run(f"systemd-run --quiet --uid={USER} --unit=holds --property=Type=forking protectfs mount "
             f"--passphrase-file {HOME}/passphrase {HOME}/.documents {HOME}/documents")
@@ -354,7 +354,7 @@ def test_login(bed):
             second.leave()
         wait_for_lock(bed)
     # The user's manager ends after the last session, and with it the mount.
-    bed.wait(f"! findmnt {HOME}/documents", "the end of the mount", limit=LONG)
+    bed.wait(f"! findmnt {HOME}/documents", "the end of the mount")
     assert is_gone(bed, process)
     with log_in(bed, SSH, NEW_PASSWORD) as terminal:
         assert is_unlocked() and terminal.run("grep content ~/documents/by-login") == 0

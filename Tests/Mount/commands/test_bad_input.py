@@ -266,5 +266,8 @@ def test_no_table_of_mounts(environment):
     """A table of mounts that cannot be read is not an empty one."""
     if os.geteuid() != 0:
         raise harness.Skip("needs root")
-    words = f"mount --bind /proc/$$/mem /proc/$$/mountinfo && exec '{harness.binary()}' lock --all"
-    environment.cell("lock --all", FAILURE, harness.run("unshare", "--mount", "sh", "-c", words, ok=False).returncode)
+    words = f"mount --bind /proc/$$/mem /proc/$$/mountinfo || exit 77; exec '{harness.binary()}' lock --all"
+    done = harness.run("unshare", "--mount", "sh", "-c", words, ok=False)
+    if done.returncode == 77 or "unshare:" in done.stderr:
+        raise harness.Skip("nothing can be mounted over the table of mounts here")
+    environment.cell("lock --all", FAILURE, done.returncode)

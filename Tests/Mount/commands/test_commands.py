@@ -192,19 +192,19 @@ def test_one_mount_at_a_time(environment):
     assert read_file(four / "file") == b"from one"
 
 
-def opened(mount, name, mode):
-    """An open file of a mount that may lock itself at any moment."""
+def unlocked(mount, action):
+    """What an action gives on the unlocked mount, however often it is idle before: this process may be held up."""
     while True:
         mount.unlock()
         with contextlib.suppress(PermissionError):
-            return open(mount / name, mode)
+            return action()
 
 
 def test_idle(environment):
     mount = environment.mount(options=("idle=2s",))
     began = last = time.monotonic()
     write_file(mount / "a", b"content")
-    set_class(mount / "a", "A")
+    unlocked(mount, lambda: set_class(mount / "a", "A"))
     # In use it never locks, for twice the limit at a stretch; that begins anew where this process itself was held up.
     while time.monotonic() - began < 4:
         time.sleep(0.5)
@@ -226,13 +226,14 @@ def test_idle(environment):
         return outcome(read_file, mount / "a") == "works"
     wait_until(opens, what="a look before it is idle again")
     # A copy within the mount makes no reads and writes, and an allocation neither.
-    size = 2 << 20
-    write_file(mount / "a", bytes(size))
-    make_file(mount / "b", "A", b"")
+    size = 8 << 20
+    unlocked(mount, lambda: write_file(mount / "a", bytes(size)))
+    unlocked(mount, lambda: make_file(mount / "b", "A", b""))
     for name, use in (("copies", lambda a, b: os.copy_file_range(a, b, size, 0, 0)),
                       ("allocations", lambda a, b: os.posix_fallocate(b, 0, size))):
-        with opened(mount, "a", "rb") as source, opened(mount, "b", "r+b") as target:
-            began = last = time.monotonic()
+        began = last = time.monotonic()
+        with unlocked(mount, lambda: open(mount / "a", "rb")) as source, \
+                unlocked(mount, lambda: open(mount / "b", "r+b")) as target:
             while time.monotonic() - began < 4:
                 time.sleep(0.3)
                 before, last = last, time.monotonic()
@@ -305,7 +306,7 @@ def test_aborted_connection(environment):
 def test_dead_daemon(environment):
     mount = environment.mount()
     write_file(mount / "file", b"synced")
-    os.sync()
+    mount.sync()
     os.kill(mount.pid, signal.SIGKILL)
     wait_until(lambda: outcome(os.listdir, mount.path) == "ENOTCONN", what="the death of the daemon")
     code_of(environment, "status of a dead mount", 7, "status", mount.path)

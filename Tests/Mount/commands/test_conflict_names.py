@@ -115,7 +115,7 @@ def test_older_versions_of_single_files(environment):
             write_file(mount / f"letters/{number}", b"", os.O_TRUNC)
             write_file(mount / f"letters/{number}", pattern(5000 + 4000 * turn, seed=10 * turn + number), os.O_TRUNC)
         os.setxattr(mount / "letters/0", "user.turn", b"%d" % turn)
-        os.sync()
+        mount.sync()
         keep = environment.new_path("backup")
         run("cp", "-a", volume.path, keep)
         versions[turn] = keep

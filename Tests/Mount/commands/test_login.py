@@ -194,8 +194,10 @@ def test_one_hangs(environment):
         # The next login unlocks the others, and leaves that one out: its lock comes as soon as it no longer hangs.
         environment.cell("the next login", (0, 0), session.log_in())
         wait_until(lambda: ada.state == "unlocked", what="the next unlock")
+        said = []
+        wait_until(lambda: said.extend(ada.said()) or [line for line in said if "left out" in line], what="what the log says")
         environment.cell("left out", ["unlock of stuck: left out, because those before it have not ended"],
-                         [line for line in ada.said() if "left out" in line])
+                         [line for line in said if "left out" in line])
         end_all(ada, 3)
 
 
@@ -230,7 +232,7 @@ def test_settings_hang(environment):
                 environment.cell(f"{turn} logout", 0, session.call("close"))
                 begin = time.monotonic()
                 wait_until(lambda: ada.state == "locked", what="the lock")
-                environment.cell(f"{turn} lock is soon", True, time.monotonic() - begin < 15)
+                environment.cell(f"{turn} lock is soon", True, time.monotonic() - begin < 60)
 
 
 def test_next_waits(environment):

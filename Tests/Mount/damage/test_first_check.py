@@ -6,7 +6,7 @@ import os
 import shutil
 
 import harness
-from harness import protectfs, read_file, sync, write_file
+from harness import protectfs, read_file, write_file
 
 FILES = 300
 
@@ -103,8 +103,7 @@ def test_after_a_crash(environment):
     os.mkdir(mount / "new")
     for number in range(FILES):
         write_file(mount / f"new/{number}", harness.pattern(20_000, seed=number))
-    sync(mount / "new")
-    os.sync()
+    mount.sync()
     mount.crash()
     before = bytes_of(volume.path)
     for words in (("-n",), ()):
@@ -116,7 +115,7 @@ def test_after_a_crash(environment):
     os.mkdir(mount / "more")
     for number in range(20):
         write_file(mount / f"more/{number}", harness.pattern(20_000, seed=number))
-    os.sync()
+    mount.sync()
     mount.crash()
     new = sorted(set(bytes_of(volume.path)) - set(before))
     long = [name for name in new if os.path.isfile(volume.path + name) and os.path.getsize(volume.path + name) > 20_000]

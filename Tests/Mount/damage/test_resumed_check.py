@@ -234,8 +234,7 @@ def test_after_a_crash(environment):
         os.mkdir(mount / f"{number}")
         for index in range(FILES):
             write_file(mount / f"{number}/{index}", harness.pattern(20_000, seed=number * FILES + index))
-    harness.sync(mount.path)
-    os.sync()
+    mount.sync()
     mount.crash()
     volume = mount.volume
     for files in files_of(volume):

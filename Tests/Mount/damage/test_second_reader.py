@@ -155,7 +155,7 @@ def read_again(volume):
 def compare(environment, mount, label):
     make_tree(mount)
     # Twice, as the first look may be served from what the kernel remembers.
-    os.sync()
+    mount.sync()
     expected = snapshot(mount.path)
     mount.unmount()
     volume = reader.unlock(mount.volume, with_passphrase=True)

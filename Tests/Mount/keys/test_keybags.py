@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import reader
-from harness import PASSPHRASE, Volume, binary, outcome, protectfs, read_file, set_class, write_file
+from harness import PASSPHRASE, PATIENCE, Volume, binary, outcome, protectfs, read_file, set_class, write_file
 from keybags import change, mount, refused, secret_file, slots
 
 USAGE, AUTHENTICATION, DAMAGED = 2, 3, 4
@@ -339,7 +339,7 @@ def test_changed_while_an_attempt_waits(environment):
     time.sleep(0.5)
     change(volume, "passphrase", "change", "--passphrase-file", volume.passphrase_file, "--new-passphrase-file", new)
     environment.cell("the attempt waited", None, waiting.poll())
-    environment.cell("the former passphrase", AUTHENTICATION, waiting.wait())
+    environment.cell("the former passphrase", AUTHENTICATION, waiting.wait(PATIENCE))
     environment.cell("state", "before-first-unlock", one.state())
     one.unmount()
 

@@ -69,7 +69,7 @@ def test_interrupted(environment):
     for name in (signal.SIGKILL, signal.SIGINT):
         volume = environment.volume()
         mount = environment.mount(volume)
-        contents = fill(mount, 800_000)
+        contents = fill(mount, 1_000_000)
         mount.unmount()
         words = ["keys", "rotate", "--rate", "1", "--passphrase-file", volume.passphrase_file, volume.path]
         with subprocess.Popen([harness.binary(), *words], env=volume.environment, stdout=subprocess.PIPE,

@@ -83,7 +83,7 @@ def test_recovery_of_a_copy_beside_a_mount(environment):
     mounted = environment.mount(volume)
     write_file(mounted / "kept", b"kept")
     set_class(mounted / "kept", "A")
-    os.sync()
+    mounted.sync()
     copy = copy_of(environment, volume)
     mounted.lock()
     new = secret_file(volume, "new", "the copy's own passphrase")

@@ -380,7 +380,7 @@ def test_logind_hangs(environment):
         logind.add(SESSION + "c1", LOGIND[0] + ".Session", {"LockedHint": True})
         os.kill(logind.process.pid, signal.SIGSTOP)
         try:
-            agent = place.agent()
+            agent = place.agent(logind_answers=False)
             wait_until(lambda: "logind: " in agent.said(), what="a call without an answer")
         finally:
             os.kill(logind.process.pid, signal.SIGCONT)

@@ -121,7 +121,8 @@ def test_no_table_of_mounts(environment):
                            "notification_daemon")
         agent = place.agent()
         table = f"/proc/{agent.process.pid}/mountinfo"
-        run("mount", "--bind", f"/proc/{agent.process.pid}/mem", table)
+        if run("mount", "--bind", f"/proc/{agent.process.pid}/mem", table, ok=False).returncode != 0:
+            raise Skip("nothing can be mounted over the table of mounts here")
         try:
             logind.signal(LOGIND[0] + ".Manager", "PrepareForSleep", "b", [True])
             wait_until(lambda: notes.calls("Notify"), what="the notification")

@@ -94,8 +94,10 @@ class Copy:
     def __init__(self, environment):
         base = environment.new_path("template")
         repository = os.path.join(base, "protectfs")
-        listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "Package.swift", "Sources", "Tests/MemoryStore",
-                     "Tests/TestSupport", cwd=REPOSITORY).stdout.splitlines()
+        # Without the settings of anybody. The checkout may be another user's.
+        settings = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+        listed = run("git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "Package.swift",
+                     "Sources", "Tests/MemoryStore", "Tests/TestSupport", cwd=REPOSITORY, env=settings).stdout.splitlines()
         for path in listed:
             if os.path.exists(os.path.join(REPOSITORY, path)):
                 os.makedirs(os.path.join(repository, os.path.dirname(path)), exist_ok=True)
@@ -110,7 +112,7 @@ class Copy:
         write(manifest, text.replace("https://example.org/protectfs.git", "file://" + repository))
         who = ("-c", "user.name=Test", "-c", "user.email=test@example.org", "-c", "commit.gpgsign=false")
         for words in (["init", "-q"], ["add", "-A"], [*who, "commit", "-q", "-m", "A release"], ["tag", self.version]):
-            run("git", *words, cwd=repository)
+            run("git", *words, cwd=repository, env=settings)
 
     def swift(self, *words, **more):
         return run("nice", "swift", *words, cwd=self.path, timeout=1800, **more)

@@ -9,6 +9,8 @@ from porting_table import A, C, writing
 from users import OrdinaryUser
 
 NOT_PERMITTED = "CocoaError 513 errno 1"
+# Seconds for hundreds of writes that take turns.
+CROWDED = 800
 
 
 def said(*words):
@@ -218,7 +220,7 @@ def test_many_at_the_same_time(environment):
     mount = environment.mount()
     program = harness.program("porting-examples")
     running = [subprocess.Popen([program, "crowd", mount.path], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    ends = [(process.communicate(timeout=800)[0], process.returncode) for process in running]
+    ends = [(process.communicate(timeout=CROWDED)[0], process.returncode) for process in running]
     environment.cell("no write fails", [("failed: []\n", 0)] * 3, ends)
     environment.cell("only the files", ["file0", "file1", "file2"], sorted(os.listdir(mount.path)))
     for name in sorted(os.listdir(mount.path)):
@@ -236,7 +238,7 @@ def test_many_while_locked(environment):
     program = harness.program("porting-examples")
     running = [subprocess.Popen([program, "crowdWhileLocked", mount.path, str(first)], stdout=subprocess.PIPE, text=True)
                for first in (0, 20, 40)]
-    ends = [(process.communicate(timeout=800)[0], process.returncode) for process in running]
+    ends = [(process.communicate(timeout=CROWDED)[0], process.returncode) for process in running]
     environment.cell("no write fails", [("failed: []\n", 0)] * 3, ends)
     environment.cell("only the files", sorted(names), sorted(os.listdir(mount.path)))
     mount.unlock()

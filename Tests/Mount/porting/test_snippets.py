@@ -90,7 +90,7 @@ def compiled(environment, sources):
     words = [word for path in maps for word in ("-Xcc", f"-fmodule-map-file={path}")]
     done = run("nice", "swiftc", "-typecheck", "-parse-as-library", "-swift-version", "6", "-module-name", "Snippets",
                "-module-cache-path", os.path.join(environment.base, "cache"), "-I", os.path.join(built, "Modules"), *words, *paths,
-               ok=False, timeout=800)
+               ok=False, timeout=1800)
     return done.returncode == 0, done.stderr
 
 
@@ -156,3 +156,7 @@ def test_none_of_an_optional(environment):
     environment.cell("[.none]", (True, True), (works, "assuming you mean 'Optional<FileProtectionType>.none'" in said))
     works, said = compiled(environment, ["import FileProtection\nlet type: FileProtectionType? = FileProtectionType.none\n"])
     environment.cell("[FileProtectionType.none]", (True, ""), (works, said))
+
+
+test_snippets.time_limit = test_broken_snippets.time_limit = test_rule_of_import.time_limit = 7200
+test_none_of_an_optional.time_limit = 7200

@@ -153,7 +153,7 @@ def test_many_seeks(environment):
         ours, below = (slowest[path] for path in paths)
         environment.cell(f"[{letter}: all of them]", ([], {(0, amount)}), (problems, set(answers.values())))
         # By itself it takes milliseconds; behind parked seeks it would take the ten seconds that they may wait.
-        environment.cell(f"[{letter}: other files go on]", True, ours - below < 5)
+        environment.cell(f"[{letter}: other files go on]", True, ours - below < 8)
         print(f"        class {letter}: 32 seeks at once; another file waited {ours:.2f} s at most, below {below:.2f} s", flush=True)
         for handle in handles:
             os.close(handle)

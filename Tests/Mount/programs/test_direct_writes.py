@@ -117,7 +117,7 @@ def ends(mount, action):
         return found
 
     try:
-        wait_until(has_ended, 600, what="the end")
+        wait_until(has_ended, 600, "the end")
     except AssertionError:
         mount.crash()
         os.waitpid(pid, 0)
@@ -167,3 +167,6 @@ def test_more_in_flight_than_the_kernel_has_places(environment):
             os.waitpid(pid, 0)
     wait_until(lambda: read_file(path) == content(40), what="the last content")
     environment.cell("[reads before a byte that is not written back]", "works", ends(mount, read))
+
+
+test_more_in_flight_than_the_kernel_has_places.time_limit = 1800

@@ -103,7 +103,7 @@ def test_one_event_per_change(environment):
         os.mkdir(directory)
         set_class(directory, letter)
         # The daemon may be late to tell of times.
-        ours = results(directory, 2 if letter == "A" else 0.3)
+        ours = results(directory, 4 if letter == "A" else 0.3)
         for name, events in theirs.items():
             told = [event for event in ours[name] if letter != "A" or name == "chmod" or event[0] != "attrib"]
             # The kernel joins equal events that follow each other and are not read yet.

@@ -33,12 +33,12 @@ def test_what_is_free_can_be_had(environment):
         mount = disk.mount()
         run("tune2fs", "-m", "0", disk.disk.loop)
         for name, place in (("below", disk.backing), ("mount", mount.path)):
-            os.sync()
+            mount.sync()
             before = free(place)
             environment.cell(f"[{name}] fallocate of what is free", "works",
                              outcome(allocate, os.path.join(place, "file"), before))
             # The kernel tells a daemon of a last close(2) without waiting for it, and ext4 frees blocks with its journal.
-            wait_until(lambda: os.sync() or free(disk.backing) >= before - (1 << 20), what="the space to be free again")
+            wait_until(lambda: mount.sync() or free(disk.backing) >= before - (1 << 20), what="the space to be free again")
         length = free(mount.path)
         with open(mount / "written", "wb", buffering=0) as file:
             piece = os.urandom(1 << 20)

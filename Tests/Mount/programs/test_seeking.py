@@ -105,7 +105,7 @@ def test_aligned(environment):
             path, plain = os.path.join(directory, name), os.path.join(below, name)
             write_at(path, places)
             write_at(plain, places)
-            os.sync()
+            mount.sync()
             if name != TOO_SMALL:
                 environment.cell(f"[{letter}, {name}] borders", shape(plain), shape(path))
             environment.cell(f"[{letter}, {name}] problems", [], problems(path, read_file(plain)))

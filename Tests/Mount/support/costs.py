@@ -8,6 +8,7 @@ import struct
 import subprocess
 import tempfile
 
+import handles
 import harness
 from harness import Skip
 
@@ -49,7 +50,7 @@ class Counter:
 
     def cost(self, run, arguments):
         """What each call of run(argument) costs, and the calls by name."""
-        with tempfile.NamedTemporaryFile() as log:
+        with handles.nothing_forgotten(), tempfile.NamedTemporaryFile() as log:
             tracer = subprocess.Popen(
                 ["strace", "-f", "-c", "-U", "calls,name", "-e", "trace=!" + NOT_BELOW, "-o", log.name, "-p",
                  str(self.mount.status()["pid"])], stderr=subprocess.PIPE, text=True)

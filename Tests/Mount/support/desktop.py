@@ -106,7 +106,7 @@ class Workplace:
         os.makedirs(os.environ["XDG_CONFIG_HOME"] + "/protectfs")
         self.user = Bus(environment, "user-bus")
         self.system = Bus(environment, "system-bus")
-        self.agents, self.mocks = [], []
+        self.agents, self.mocks, self.manager = [], [], None
 
     def configure(self, text):
         path = os.environ["XDG_CONFIG_HOME"] + "/protectfs/config"
@@ -118,7 +118,7 @@ class Workplace:
         return self.mocks[-1]
 
     def logind(self):
-        mock = self.mock(self.system, *LOGIND, "-t", "logind", system=True)
+        mock = self.manager = self.mock(self.system, *LOGIND, "-t", "logind", system=True)
         # The template's method takes a text for the number.
         mock.call(MOCK, "AddMethod", LOGIND[0] + ".Manager", "GetUser", "u", "o", f"ret = '{LOGIND[1]}/user/%d' % args[0]")
         return mock
@@ -137,11 +137,17 @@ class Workplace:
             harness.write_file("/run/systemd/" + name + ".new", text.encode())
             os.rename(f"/run/systemd/{name}.new", "/run/systemd/" + name)
 
-    def agent(self, ready=True):
+    def agent(self, ready=True, logind_answers=True):
+        """An agent. Once it delays sleep, it has asked logind for everything, and misses no signal: see LogindWatch.swift."""
         self.agents.append(Agent(self))
         if ready:
             self.agents[-1].wait()
+            if self.manager and logind_answers:
+                harness.wait_until(self.delays_sleep, what="the delay of sleep")
         return self.agents[-1]
+
+    def delays_sleep(self):
+        return any(str(row[1]) == "protectfs" for row in self.manager.call(LOGIND[0] + ".Manager", "ListInhibitors"))
 
     def __enter__(self):
         return self

@@ -1,7 +1,9 @@
 """File handles (name_to_handle_at(2), open_by_handle_at(2)), which Python does not have."""
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 
@@ -52,5 +54,18 @@ def result(mount, handle, flags=os.O_RDONLY):
 
 def forget():
     """Makes the kernel forget every object that nobody uses."""
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
+    with for_the_machine(fcntl.LOCK_EX), open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
         drop.write("2\n")
+
+
+def nothing_forgotten():
+    """Keeps other lanes of tests from making the kernel forget, as they do it for the whole machine."""
+    return for_the_machine(fcntl.LOCK_SH)
+
+
+@contextlib.contextmanager
+def for_the_machine(kind):
+    # All lanes have this file in common.
+    with open(__file__, "rb") as file:
+        fcntl.flock(file, kind)
+        yield

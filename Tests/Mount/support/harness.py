@@ -24,6 +24,8 @@ CLASSES = {
     "D": "none",
     "7": "completeWhenUserInactive",
 }
+# Exit codes of commands.
+BUSY, NOT_MOUNTED = 6, 7
 PASSPHRASE = "correct horse battery staple"
 # A lock's grace in which nobody lets it run out: a lock that ends within PATIENCE has not waited for its end.
 GRACE = "240"
@@ -203,16 +205,22 @@ class Mount:
 
     def unmount(self, may_stay_open=False):
         """may_stay_open: after the store was full, the session may stay open; the command says so then, and ends with 1."""
-        end = time.monotonic() + PATIENCE
-        done = self.command("unmount", self.path, ok=False)
-        # The command waits some seconds for the daemon, and says how to wait for longer.
-        while done.returncode == 6 and "has not ended" in done.stderr and time.monotonic() < end:
+        end, waits = time.monotonic() + PATIENCE, False
+        while True:
             done = self.command("unmount", self.path, ok=False)
-            if done.returncode == 7:
+            if done.returncode == 0 or waits and done.returncode == NOT_MOUNTED:
                 return
-        if done.returncode != 0:
-            assert may_stay_open, done
-            assert done.returncode == 1 and "the session could not be closed" in done.stderr, done
+            # It waits a few seconds for a daemon whose mount somebody else has removed.
+            waits = done.returncode == BUSY and "has not ended" in done.stderr and time.monotonic() < end
+            if not waits:
+                break
+        if not (may_stay_open and done.returncode == 1 and "the session could not be closed" in done.stderr):
+            raise CommandFailed(done.args, f"exit code {done.returncode}", done.stdout, done.stderr)
+
+    def sync(self):
+        """Has what was written to the mount in the store, and the store on its disk; without waiting for other file systems."""
+        sync(self.path)
+        sync(self.volume.path)
 
     def crash(self):
         """Ends the daemon as a power cut would end the machine: nothing is closed, and the mount is gone."""
