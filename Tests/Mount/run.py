@@ -211,7 +211,7 @@ def run_again(chosen, mode, totals):
         print(f"once more, alone: {test[0]}", flush=True)
         second = Totals()
         run_tests([[test]], mode, second)
-        if not second.failed:
+        if not second.failed and not second.skipped:
             totals.failed = [failure for failure in totals.failed if failure not in of(test[0])]
             totals.unsteady.append(test[0])
 

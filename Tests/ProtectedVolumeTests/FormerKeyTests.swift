@@ -95,6 +95,11 @@ import VolumeFormat
         }
         let former = try rotate(it)
         #expect(try find([]).contains(key) && temporaries().contains(left))
+        // Without its file beside it, a copy may be all that there is.
+        try it.rename("d/f", "f")
+        #expect(try find(former).contains(key) && !Leftovers.remove(path(left), from: it.volume))
+        #expect(try temporaries().contains(left))
+        try it.rename("f", "d/f")
         #expect(try !find(former).contains(key) && !temporaries().contains(left))
         #expect(try it.volume.attributes(of: it.node("d/f")).size == 600_000)
     }

@@ -1,4 +1,4 @@
-// Removes what a killed rewriting of a file has left: a copy under a temporary name. The file itself is whole under its own name.
+// Removes what a killed rewriting of a file has left: a copy under a temporary name, beside the file itself.
 
 package import BackingStore
 internal import HostSystem

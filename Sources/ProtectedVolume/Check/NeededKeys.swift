@@ -36,7 +36,7 @@ package struct NeededKeys: Sendable {
     /// - Parameters:
     ///   - isMounted: whether the store changes meanwhile. An entry that has gone is passed over then: `KeyRing.quietMoves` says
     ///     whether it may be elsewhere now.
-    ///   - leftovers: former keys. The copies that a killed rewriting has left, which nothing needs, are removed if they need one of
+    ///   - leftovers: former keys. The copies that a killed rewriting has left beside their files are removed if they need one of
     ///     them. Only for a store that does not change meanwhile.
     ///   - file: gets the backing path of each file that a mount shows, and of each such copy, and the key that its header names.
     ///   - goesOn: asked often; false ends it with EINTR.
@@ -66,29 +66,51 @@ package struct NeededKeys: Sendable {
         _ found: ([UInt8], FormerKey) -> Void, _ goesOn: () -> Bool
     ) throws(Errno) {
         try directory.synchronize()
-        var isChanged = false
+        var files: Set<ObjectID> = []
+        var copies: [(name: EntryName, path: [UInt8], header: FileHeader)] = []
         for entry in try directory.entries() {
             guard goesOn() else { throw .EINTR }
             do throws(Errno) {
-                if try self.look(at: entry, in: directory, path, isOrdinary, look, found, goesOn) { isChanged = true }
+                guard let seen = try self.look(at: entry, in: directory, path, isOrdinary, look, found, goesOn) else {
+                    continue
+                }
+                if seen.isFile {
+                    files.insert(seen.header.fileID)
+                } else {
+                    copies.append((entry.name, seen.path, seen.header))
+                }
             } catch {
                 guard look.isMounted, error == .ENOENT else { throw error }
             }
         }
+        var isChanged = false
+        for copy in copies {
+            let key = FormerKey(copy.header)
+            let isLeftover = files.contains(copy.header.fileID)
+            if isLeftover, look.leftovers.contains(key), (try? directory.unlink(copy.name)) != nil {
+                isChanged = true
+                continue
+            }
+            need(key, copy.path)
+            if isLeftover { found(copy.path, key) }
+        }
         if isChanged { try directory.synchronize() }
     }
 
-    /// - Returns: whether the entry was removed.
+    private mutating func need(_ key: FormerKey, _ path: [UInt8]) {
+        if keys.insert(key).inserted { examples[key] = path }
+    }
+
+    /// - Returns: the header of a file of the mount, or of what may be a copy of one under a temporary name.
     private mutating func look(
         at entry: DirectoryEntry, in directory: BackingDirectory, _ path: [UInt8], _ isOrdinary: Bool,
         _ look: Look, _ found: ([UInt8], FormerKey) -> Void, _ goesOn: () -> Bool
-    ) throws(Errno) -> Bool {
+    ) throws(Errno) -> (path: [UInt8], header: FileHeader, isFile: Bool)? {
         let name = Array(entry.name.bytes)
         let below = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
         let form = ReservedName.kind(of: name.span)
         if form == .unknownReserved { hasNewer = true }
-        let isFile = isOrdinary && (form == .encoded || form == .long)
-        let isLeftover = isOrdinary && form == .temporary
+        let isFile = isOrdinary && Self.isFile(form)
         var kind = entry.kind
         if kind == .unknown { kind = try directory.status(of: entry.name).kind }
         switch kind {
@@ -101,29 +123,39 @@ package struct NeededKeys: Sendable {
             case .none: break
             case .newer: hasNewer = true
             case .damaged: if isFile { damaged = damaged ?? below }
-            case .names(let key):
-                if isLeftover, look.leftovers.contains(key) {
-                    try directory.unlink(entry.name)
-                    return true
+            case .names(let header):
+                if isOrdinary, form == .temporary { return (below, header, false) }
+                need(FormerKey(header), below)
+                if isFile {
+                    found(below, FormerKey(header))
+                    return (below, header, true)
                 }
-                if keys.insert(key).inserted { examples[key] = below }
-                if isFile || isLeftover { found(below, key) }
             }
         default: break
         }
-        return false
+        return nil
     }
 
-    /// Whether an entry is a copy that a killed rewriting of a file has left: a temporary name with the header of a file.
+    private static func isFile(_ form: ReservedName.Kind) -> Bool { form == .encoded || form == .long }
+
+    /// Whether an entry is a copy that a killed rewriting of a file has left: a temporary name with the header of a file, beside the
+    /// file of the same ID, whose header verifies.
     static func isLeftover(
         _ name: EntryName, in directory: BackingDirectory, _ metadata: MetadataKeys
     ) throws(Errno) -> Bool {
-        guard ReservedName.kind(of: name.bytes.span) == .temporary, try directory.status(of: name).kind == .regular
-        else {
-            return false
-        }
         let look = Look(metadata: metadata, isMounted: true, leftovers: [])
-        if case .names = try header(of: directory.openFile(name, .readOnly), look) { return true }
+        func id(of name: EntryName, _ kind: FileKind) throws(Errno) -> ObjectID? {
+            guard kind == .regular, case .names(let header) = try header(of: directory.openFile(name, .readOnly), look)
+            else { return nil }
+            return header.fileID
+        }
+        guard ReservedName.kind(of: name.bytes.span) == .temporary,
+            let wanted = try id(of: name, directory.status(of: name).kind)
+        else { return false }
+        for entry in try directory.entries() where isFile(ReservedName.kind(of: entry.name.bytes.span)) {
+            // Another one may be moved or removed meanwhile.
+            if (try? id(of: entry.name, directory.status(of: entry.name).kind)) == wanted { return true }
+        }
         return false
     }
 
@@ -132,7 +164,7 @@ package struct NeededKeys: Sendable {
         case none
         case newer
         case damaged
-        case names(FormerKey)
+        case names(FileHeader)
     }
 
     private static func header(of file: BackingFile, _ look: Look) throws(Errno) -> Header {
@@ -147,8 +179,15 @@ package struct NeededKeys: Sendable {
             let expected = look.metadata.headerMAC(over: bytes.span.extracting(FileHeader.authenticated))
             guard constantTimeEqual(expected.span, bytes.span.extracting(FileHeader.macRange)) else { continue }
             guard let header = try? FileHeader(parsing: bytes.span) else { return .newer }
-            return .names(FormerKey(number: header.protectionClass.rawValue, generation: header.keyGeneration))
+            return .names(header)
         }
         return .damaged
+    }
+}
+
+extension FormerKey {
+    /// The class key that a header names.
+    fileprivate init(_ header: FileHeader) {
+        self.init(number: header.protectionClass.rawValue, generation: header.keyGeneration)
     }
 }

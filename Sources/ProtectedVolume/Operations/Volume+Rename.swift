@@ -104,6 +104,7 @@ extension Volume {
     private func placeFree(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
         var undo: (() -> Void)?
         if move.status.kind == .regular {
+            countAsChoice(move)
             rememberFreed(move.source.name.entry, move.status, in: move.parent, move.directory)
             if let (wanted, own) = try classToTakeOver(move) { undo = try strengthen(move, own, to: wanted) }
         }
@@ -115,8 +116,14 @@ extension Volume {
         }
     }
 
+    /// A rename relies on the class that the file has now. A change of it that fails later must not take it back.
+    private func countAsChoice(_ move: ResolvedRename) {
+        nodes.known(InodeKey(move.status))?.state.withLock { $0.classChoices += 1 }
+    }
+
     private func replace(_ move: ResolvedRename, mode: RenameMode) throws(VolumeError) {
         guard let target = move.target else { return try placeFree(move, mode: mode) }
+        countAsChoice(move)
         if target.kind == .directory {
             guard move.isDirectory else { throw .refused(.EISDIR) }
             let child = try below { () throws(Errno) in try move.newDirectory.openDirectory(move.name.entry) }

@@ -54,8 +54,8 @@ class Counter:
             tracer = subprocess.Popen(
                 ["strace", "-f", "-c", "-U", "calls,name", "-e", "trace=!" + NOT_BELOW, "-o", log.name, "-p",
                  str(self.mount.status()["pid"])], stderr=subprocess.PIPE, text=True)
-            while "attached" not in tracer.stderr.readline():
-                pass
+            while "attached" not in (line := tracer.stderr.readline()):
+                assert line, "strace has ended"
             before = self.allocations()
             for argument in arguments:
                 run(argument)
