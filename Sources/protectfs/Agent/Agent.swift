@@ -41,18 +41,27 @@ final class Agent {
         desktop.start { [locker] in locker.lock(for: .screensaver) }
         logind.start()
         readSessions()
-        let end = monotonicNanoseconds() + Self.longestStart
-        desktop.hasTried.wait(until: end)
-        logind.hasTried.wait(until: end)
+        guard waitForBuses() else { return end() }
         ServiceManager.notify(.ready)
         while true {
             var entries = [PollEntry(signalDescriptor.number)]
             if let sessions { entries.append(sessions.pollEntry) }
             let again = sessions == nil ? monotonicNanoseconds() + LogindWatch.betweenAttempts : nil
             PollEntry.wait(&entries, until: again)
-            if signals.wait(timeout: 0) != nil { return self.end() }
+            if signals.wait(timeout: 0) != nil { return end() }
             readSessions()
         }
+    }
+
+    /// Waits until both buses were tried, and not for ever: one may hang. False if a signal ends the agent meanwhile.
+    private func waitForBuses() -> Bool {
+        let end = monotonicNanoseconds() + Self.longestStart
+        while monotonicNanoseconds() < end {
+            let slice = min(end, monotonicNanoseconds() + 100_000_000)
+            if desktop.hasTried.wait(until: slice), logind.hasTried.wait(until: slice) { return true }
+            if signals.wait(timeout: 0) != nil { return false }
+        }
+        return true
     }
 
     private func end() -> ExitCode {
