@@ -18,9 +18,11 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
-func module(_ name: String, uses dependencies: [String] = [], tests support: [String] = []) -> [Target] {
+func module(
+    _ name: String, uses dependencies: [String] = [], tests support: [String] = [], with settings: [SwiftSetting] = []
+) -> [Target] {
     [
-        .target(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict),
+        .target(name: name, dependencies: dependencies.map { .byName(name: $0) }, swiftSettings: strict + settings),
         .testTarget(
             name: name + "Tests",
             dependencies: ([name] + dependencies + support).map { .byName(name: $0) },
@@ -63,7 +65,8 @@ let testSupport: [Target] = [
 ]
 
 let modules: [[Target]] = [
-    module("HostSystem", uses: ["CLibrary", "CLinuxShim"]),
+    // Raw layout is what the standard library's own locks are made of (SE-0433).
+    module("HostSystem", uses: ["CLibrary", "CLinuxShim"], with: [.enableExperimentalFeature("RawLayout")]),
     module("VolumeFormat"),
     module(
         "SodiumKit",

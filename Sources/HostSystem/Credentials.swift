@@ -12,6 +12,9 @@ package struct Credentials {
         case administrate = 21
     }
 
+    /// Whether this process was started as root.
+    package static let isRoot = geteuid() == 0
+
     /// The user by whom file systems judge it. Nil if it is not shown.
     package let user: UInt32?
     private let capabilities: UInt64

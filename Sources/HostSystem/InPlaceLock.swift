@@ -3,25 +3,18 @@
 internal import CLinuxShim
 public import Synchronization
 
-#if THREAD_SANITIZER
-    /// `Synchronization.Mutex` raises false alarms under the thread sanitizer. So builds for it use pthread's mutex.
-    @usableFromInline package typealias InPlaceStorage<Value: ~Copyable> = Lock<Value>
-#else
-    @usableFromInline package typealias InPlaceStorage<Value: ~Copyable> = Mutex<Value>
-#endif
-
 /// A mutual-exclusion lock around the value that it guards, for objects that are made with each request: it takes no
 /// allocation, as it is a part of its owner. Nothing can wait for a change of the value; see `Gate`.
 ///
-/// The lock is not recursive. `Synchronization.Mutex` owns the value. Alone it would be too slow under contention: it is handed to
-/// the thread that has waited longest (FUTEX_LOCK_PI), so each request of a busy file would wait for several switches of
-/// threads. So a barrier in front of it lets one thread through, whichever comes first.
+/// The lock is not recursive. It lets one thread through, whichever comes first. `Synchronization.Mutex` would hand it to the thread
+/// that has waited longest (FUTEX_LOCK_PI), so each request of a busy file would wait for several switches of threads; and it
+/// asks the kernel for the thread's number each time.
 @usableFromInline package struct InPlaceLock<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
     @usableFromInline let barrier = Barrier()
-    @usableFromInline let storage: InPlaceStorage<Sent<Value>>
+    @usableFromInline let storage: InPlaceStorage<Value>
 
     /// Makes an unlocked lock around `value`.
-    package init(_ value: consuming sending Value) { storage = InPlaceStorage(Sent(value)) }
+    package init(_ value: consuming sending Value) { storage = InPlaceStorage(value) }
 
     /// Runs `body` with the value while the lock is held.
     @inlinable package func withLock<Result: ~Copyable, Failure: Error>(
@@ -29,9 +22,41 @@ public import Synchronization
     ) throws(Failure) -> Result {
         barrier.enter()
         defer { barrier.leave() }
-        return try storage.withLock { sent throws(Failure) in Sent(try body(&sent.value)) }.value
+        return try storage.withValue(body)
     }
 }
+
+#if THREAD_SANITIZER
+    /// The thread sanitizer does not understand the barrier, so under it pthread's mutex guards the value.
+    @usableFromInline package struct InPlaceStorage<Value: ~Copyable>: ~Copyable, Sendable {
+        @usableFromInline let lock: Lock<Value>
+
+        init(_ value: consuming sending Value) { lock = Lock(value) }
+
+        @inlinable func withValue<Result: ~Copyable, Failure: Error>(
+            _ body: (inout Value) throws(Failure) -> Result
+        ) throws(Failure) -> Result { try lock.withLock(body) }
+    }
+#else
+    /// Room for a value inside its owner, at an address that does not change. Only the holder of the barrier may touch it.
+    @_rawLayout(like: Value, movesAsLike)
+    @usableFromInline package struct InPlaceStorage<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
+        init(_ value: consuming sending Value) { unsafe address.initialize(to: value) }
+
+        deinit { unsafe address.deinitialize(count: 1) }
+
+        /// Raw storage is never copied or kept in registers, so the borrowed value is where the owner has it.
+        @unsafe @inlinable var address: UnsafeMutablePointer<Value> {
+            unsafe withUnsafePointer(to: self) {
+                unsafe UnsafeMutableRawPointer(mutating: $0).assumingMemoryBound(to: Value.self)
+            }
+        }
+
+        @inlinable func withValue<Result: ~Copyable, Failure: Error>(
+            _ body: (inout Value) throws(Failure) -> Result
+        ) throws(Failure) -> Result { try body(&(unsafe address.pointee)) }
+    }
+#endif
 
 /// Lets one thread at a time through, in no order. The word is 0 if it is free, 1 if a thread is inside, and 2 if others may wait
 /// (U. Drepper, "Futexes Are Tricky", 2011, the second mutex).
@@ -59,15 +84,6 @@ public import Synchronization
     @usableFromInline func wakeOne() {
         unsafe withUnsafePointer(to: word) { unsafe pfs_barrier_wake(UnsafeMutableRawPointer(mutating: $0)) }
     }
-}
-
-/// A value that only the holder of the lock reaches, which the compiler cannot see.
-///
-/// Not private, and neither are the types of guarded values: Swift 6.3.1 cannot link their metadata in debug builds.
-@usableFromInline package struct Sent<Value: ~Copyable>: ~Copyable, @unchecked Sendable {
-    @usableFromInline var value: Value
-
-    @inlinable init(_ value: consuming Value) { self.value = value }
 }
 
 /// A gate that opens once, for threads that wait for it.

@@ -156,6 +156,8 @@ package enum AttributeName {
     package static let flags: StaticString = "user.protectfs.flags"
     /// File capabilities (capabilities(7)).
     package static let capability: StaticString = "security.capability"
+    /// The label of SELinux, which `ls -l` asks of each file.
+    package static let label: StaticString = "security.selinux"
     /// No object has this attribute. Removing it is refused with ENODATA, but for that the kernel takes the object's inode lock
     /// and so waits for running writers.
     package static let touch: StaticString = "user.protectfs.touch"

@@ -15,7 +15,7 @@ from harness import Skip
 SOURCE = os.path.join(harness.SUPPORT, "counted_allocations.c")
 # What is not a call to the store: reading requests, waiting, memory, random numbers. Each request is answered by a writev.
 NOT_BELOW = ("read,readv,write,futex,poll,ppoll,epoll_wait,clock_nanosleep,restart_syscall,rt_sigtimedwait,madvise,mmap,"
-             "munmap,mprotect,brk,sched_yield,getpid,gettid,getrandom,rt_sigprocmask,mlock2")
+             "munmap,mprotect,brk,sched_yield,getpid,getrandom,rt_sigprocmask,mlock2")
 
 Cost = collections.namedtuple("Cost", "requests calls allocations")
 

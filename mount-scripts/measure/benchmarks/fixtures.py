@@ -19,6 +19,7 @@ class Fixtures:
         # The same in every run.
         self.random = random.Random(2026)
         os.mkdir(directory)
+        options.identity.own(directory)
 
     def once(self, name, make):
         """The path of a fixture; a half-made one is made again."""

@@ -35,8 +35,10 @@ class Peer:
         self.secret = os.path.join(scratch, self.name + ".passphrase")
         self.started = None
         self.daemons = []
-        os.mkdir(self.below)
-        os.mkdir(self.point)
+        self.user = options.identity
+        for directory in (self.below, self.point):
+            os.mkdir(directory)
+            self.user.own(directory)
         with open(self.secret, "w", encoding="utf-8") as file:
             file.write(PASSPHRASE + "\n")
 
@@ -58,6 +60,10 @@ class Peer:
                 return match[0]
         return "unknown"
 
+    def run(self, *command):
+        """Runs a command as the user of the file system."""
+        return run(*command, **self.user.words())
+
     def make(self):
         """Makes an empty file system."""
 
@@ -76,7 +82,7 @@ class Peer:
         """Starts a daemon that stays a child of the benchmark."""
         with open(self.log(), "w", encoding="utf-8") as log:
             self.started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True,
-                                            start_new_session=True)
+                                            start_new_session=True, **self.user.words())
         try:
             self.started.stdin.write(text)
             self.started.stdin.close()
@@ -170,13 +176,13 @@ class Protectfs(Peer):
         self.program = options.binary
 
     def make(self):
-        run(self.program, "init", "--cipher", self.options.cipher, "--new-passphrase-file", self.secret, self.below)
+        self.run(self.program, "init", "--cipher", self.options.cipher, "--new-passphrase-file", self.secret, self.below)
 
     def start(self):
         end = time.monotonic() + ENDING
         while True:
             done = subprocess.run([self.program, "mount", "--passphrase-file", self.secret, self.below, self.point],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, **self.user.words())
             if done.returncode == 0:
                 return
             # 6: in use. A daemon that is still ending has the volume; any other reason is final.
@@ -194,7 +200,7 @@ class ClassA(Protectfs):
     def make(self):
         super().make()
         self.mount()
-        run(self.program, "class", "set", "complete", self.point)
+        self.run(self.program, "class", "set", "complete", self.point)
         self.unmount()
 
 
@@ -214,7 +220,7 @@ class Gocryptfs(Peer):
     needs = ("gocryptfs",)
 
     def make(self):
-        run("gocryptfs", "-q", "-init", "-scryptn", "10", "-passfile", self.secret, self.below)
+        self.run("gocryptfs", "-q", "-init", "-scryptn", "10", "-passfile", self.secret, self.below)
 
     def start(self):
         self.foreground("gocryptfs", "-q", "-fg", "-passfile", self.secret, self.below, self.point)
@@ -225,7 +231,7 @@ class Securefs(Peer):
     needs = ("securefs",)
 
     def make(self):
-        run("securefs", "create", "--pass", PASSPHRASE, self.below)
+        self.run("securefs", "create", "--pass", PASSPHRASE, self.below)
 
     def start(self):
         self.foreground("securefs", "mount", "--pass", PASSPHRASE, self.below, self.point)
@@ -263,7 +269,7 @@ class Loopback(Peer):
     def make(self):
         self.program = os.path.join(self.scratch, "passthrough_ll")
         flags = run("pkg-config", "--cflags", "--libs", "fuse3").split()
-        run("cc", "-O2", "-o", self.program, LOOPBACK_SOURCE, "-I" + os.path.dirname(LOOPBACK_SOURCE), *flags)
+        self.run("cc", "-O2", "-o", self.program, LOOPBACK_SOURCE, "-I" + os.path.dirname(LOOPBACK_SOURCE), *flags)
 
     def start(self):
         # With extended attributes, as protectfs has them: without, the kernel is told once and never asks again.
@@ -277,7 +283,9 @@ class Loopback(Peer):
 
     def mount(self):
         super().mount()
-        # What protectfs gives its own mount where it may.
+        if self.options.user:
+            return
+        # What protectfs gives its own mount where it may, which is as root.
         number = os.stat(self.point).st_dev
         for name, value in (("max_ratio", "100"), ("read_ahead_kb", "1024")):
             try:

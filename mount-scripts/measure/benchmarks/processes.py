@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import pwd
 import re
 import select
 import signal
@@ -14,6 +15,51 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 class Failed(Exception):
     """Something did not work; the text is the reason that the results keep."""
+
+
+class OrdinaryUser:
+    """Whom root measures as. Daemons, commands and rows have this user's rights; root only empties the kernel's caches."""
+
+    def __init__(self, name):
+        entry = pwd.getpwnam(name)
+        self.user, self.group = entry.pw_uid, entry.pw_gid
+        # Started before anything else, so that it holds nothing of the measurement.
+        self.caches = subprocess.Popen(
+            ["sh", "-c", "while read -r line; do echo 3 >/proc/sys/vm/drop_caches; echo done; done"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+
+    def own(self, path):
+        os.chown(path, self.user, self.group)
+
+    def become(self):
+        os.setgroups([])
+        os.setresgid(self.group, self.group, self.group)
+        os.setresuid(self.user, self.user, self.user)
+
+    def words(self):
+        """For subprocess."""
+        return {"user": self.user, "group": self.group, "extra_groups": []}
+
+    def drop_caches(self):
+        self.caches.stdin.write(b"\n")
+        self.caches.stdout.read(len("done\n"))
+
+
+class Oneself:
+    """Measures as whoever has started the benchmark."""
+
+    def own(self, path):
+        pass
+
+    def become(self):
+        pass
+
+    def words(self):
+        return {}
+
+    def drop_caches(self):
+        with open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as file:
+            file.write("3")
 
 
 def run(*command, **options):
@@ -91,8 +137,8 @@ def kill(process, group=False):
         pass
 
 
-def in_child(act, limit, release):
-    """What `act` gives, from a child that is killed after `limit` seconds; then `release` ends what it may wait for."""
+def in_child(act, limit, release, user):
+    """What `act` gives, from a child of this user that is killed after `limit` seconds; then `release` ends what it may wait for."""
     receive, send = os.pipe()
     child = os.fork()
     if child == 0:
@@ -102,6 +148,7 @@ def in_child(act, limit, release):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.close(receive)
             try:
+                user.become()
                 answer = {"value": act()}
             except (Failed, OSError, ValueError) as error:
                 answer = {"failed": str(error)}

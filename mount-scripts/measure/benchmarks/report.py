@@ -65,7 +65,7 @@ def title(results, peer):
 def description(results):
     about = results.about
     sizes = ", ".join(f"{name} {value}" for name, value in about["sizes"].items())
-    return f"{about['machine']}; store on {about['store']}; {about['cipher']}; rounds: {results.rounds()}; {sizes}"
+    return f"{about['machine']}; user: {about.get('user', 'root')}; store on {about['store']}; {about['cipher']}; rounds: {results.rounds()}; {sizes}"
 
 
 def text(results):

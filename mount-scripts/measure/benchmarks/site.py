@@ -40,8 +40,7 @@ class Site:
         self.write_out()
         write_out(self.peer.below)
         try:
-            with open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as file:
-                file.write("3")
+            self.options.identity.drop_caches()
         except OSError:
             # Without root only the contents can go.
             for base, _, names in os.walk(self.path(name)):
