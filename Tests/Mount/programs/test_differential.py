@@ -11,7 +11,7 @@ sys.path.append(os.path.join(harness.REPOSITORY, "Tests/Differential"))
 from differential.session import Session  # noqa: E402
 
 # How many sequences, or how long. A fixed number finds the same on each machine; new ones are looked for in hours.
-SEQUENCES = {"quick": 80, "full": 150, "soak": None}
+SEQUENCES = {"quick": 80, "full": 110, "soak": None}
 MINUTES = 60
 
 
