@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import harness
+from namespaces import open_fuse_to_everyone
 
 SCRIPT = os.path.join(harness.REPOSITORY, "mount-scripts/measure/benchmark")
 PUBLISHED = os.path.join(harness.REPOSITORY, "docs/benchmarks")
@@ -116,10 +117,23 @@ def test_interrupted(environment):
     environment.cell("[interrupted] kept", ["write"], [one["row"] for one in kept(path)["samples"]])
 
 
+def test_as_an_ordinary_user(environment):
+    """Everything belongs to that user; root only empties the caches."""
+    if os.geteuid() != 0 or not shutil.which("fusermount3"):
+        raise harness.Skip("needs root and fusermount3(1)")
+    open_fuse_to_everyone(environment)
+    done, results = measure(environment, "--peers", "protectfs", "--only", "read-cold,list-warm,remove", "--user", "nobody")
+    environment.cell("[user] exit code", 0, done.returncode)
+    environment.cell("[user] as whom", "ordinary", results["about"]["user"])
+    environment.cell("[user] rows", {row: "measured" for row in results["about"]["rows"]}, outcomes(results, "protectfs"))
+    refused = subprocess.run([SCRIPT, "--user", "no-such-user", "--binary", harness.binary()], capture_output=True, text=True)
+    environment.cell("[user] one that does not exist", (1, "benchmark: no user no-such-user\n"), (refused.returncode, refused.stderr))
+
+
 def test_published(environment):
     """The tables of the documents are those of the published results."""
-    results = os.path.join(PUBLISHED, "results.json")
-    for kind, document in (("readme", "README.md"), ("document", "docs/benchmarks/README.md")):
-        table = harness.run(SCRIPT, "--show", results, "--markdown", kind).stdout.strip()
+    for kind, results, document in (("readme", "results.json", "README.md"), ("document", "results.json", "docs/benchmarks/README.md"),
+                                    ("document", "root/results.json", "docs/benchmarks/root/README.md")):
+        table = harness.run(SCRIPT, "--show", os.path.join(PUBLISHED, results), "--markdown", kind).stdout.strip()
         with open(os.path.join(harness.REPOSITORY, document), encoding="utf-8") as file:
             environment.cell(f"[{document}] its tables", True, table in file.read())
