@@ -79,7 +79,7 @@ open class BackingObject: @unchecked Sendable {
 /// A handle on an object of any kind. It stays valid after renames and unlinking. Thread-safe.
 open class BackingNode: @unchecked Sendable {
     /// The object of the handle.
-    private let object: BackingObject
+    let object: BackingObject
 
     /// A handle on `object`.
     public init(_ object: BackingObject) { self.object = object }

@@ -178,7 +178,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
         let number = try host.counting(use) { () throws(Errno) in
             try openBeneath(name, flags, mode: mode, permission: permission)
         }
-        return HostObject(taking: number, isPath: isPath, quota: host.quota)
+        return HostObject(taking: number, isPath: isPath, quota: host.quota, access: host.access)
     }
 
     private func openBeneath(
@@ -216,7 +216,7 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
 
     public override func status(of name: EntryName) throws(Errno) -> Status {
         try host.withOwnerAccess(0o100) { () throws(Errno) in
-            try HostObject.status(name.terminated, in: host.number)
+            try host.status(of: name.terminated)
         }
     }
 

@@ -13,10 +13,12 @@ extension HostFile {
 }
 
 extension HostDirectory {
-    /// The directory at `path`, following symlinks, only to look at what is below. inotify(7) does not tell of it (O_PATH).
+    /// The directory at `path` of the daemon's own mount, following symlinks, only to look at what is below. inotify(7) does not
+    /// tell of it (O_PATH).
     public static func find(path: String) throws(Errno) -> HostDirectory {
         let flags = pfs_O_PATH | pfs_O_DIRECTORY | O_CLOEXEC
-        return HostDirectory(HostObject(taking: try retrying { unsafe CLibrary.open(path, flags) }, isPath: true))
+        return HostDirectory(
+            HostObject(taking: try retrying { unsafe CLibrary.open(path, flags) }, isPath: true, access: .ownMount))
     }
 
     /// The object at `path`, relative to this directory. Does not follow symlinks, and inotify(7) does not tell of it.
@@ -34,7 +36,8 @@ extension HostDirectory {
         try checkIsFile(status.kind)
         guard status.inode == inode else { throw .ESTALE }
         return HostFile(
-            HostObject(taking: try retrying { unsafe CLibrary.open(found.magicPath, FileAccess.readOnly.flags) }))
+            HostObject(
+                taking: try retrying { unsafe CLibrary.open(found.magicPath, FileAccess.readOnly.flags) }, access: found.access))
     }
 
     private func object(at path: [[UInt8]]) throws(Errno) -> HostObject {
@@ -49,6 +52,14 @@ extension HostDirectory {
                     host.number, start.assumingMemoryBound(to: CChar.self), flags, 0)
             }
         }
-        return HostObject(taking: number, isPath: true)
+        return HostObject(taking: number, isPath: true, access: host.access)
+    }
+}
+
+extension BackingNode {
+    /// Tries to remove an attribute that the object does not have, for the inode's lock, which the kernel takes before it looks at
+    /// the object's permissions (removexattr(2)).
+    public func touch(_ name: [UInt8]) {
+        try? (object as? HostObject)?.removeAttributeNow(name)
     }
 }

@@ -32,14 +32,17 @@ final class HostObject: BackingObject, @unchecked Sendable {
     let isPath: Bool
     /// The quota that counts this descriptor and those opened through it.
     let quota: DescriptorQuota?
+    /// Under which raised modes of this object and of those opened through it are kept.
+    let access: OwnerAccess
     /// The owned descriptor; nil only in `deinit`.
     private var descriptor: Descriptor?
 
     /// Takes over an open descriptor.
-    init(taking number: Int32, isPath: Bool = false, quota: DescriptorQuota? = nil) {
+    init(taking number: Int32, isPath: Bool = false, quota: DescriptorQuota? = nil, access: OwnerAccess = .store) {
         self.number = number
         self.isPath = isPath
         self.quota = quota
+        self.access = access
         descriptor = Descriptor(taking: number)
         super.init()
     }
@@ -61,20 +64,20 @@ final class HostObject: BackingObject, @unchecked Sendable {
     var magicPath: String { "/proc/self/fd/\(number)" }
 
     override func status() throws(Errno) -> Status {
-        try Self.status([0], in: number)
+        try status(of: [0])
     }
 
-    /// The status of an entry of `directory`; of `directory` itself if the name is empty. `name` ends in a zero byte.
-    static func status(_ name: [UInt8], in directory: Int32) throws(Errno) -> Status {
-        try OwnerAccess.reading { () throws(Errno) in
+    /// The status of an entry of this directory; of the object itself if the name is empty. `name` ends in a zero byte.
+    func status(of name: [UInt8]) throws(Errno) -> Status {
+        try access.reading { () throws(Errno) in
             var result = pfs_status()
-            _ = try retryingShim { unsafe withCString(name) { unsafe pfs_status(directory, $0, &result) } }
+            _ = try retryingShim { unsafe withCString(name) { unsafe pfs_status(number, $0, &result) } }
             return Status(result)
         }
     }
 
     override func setMode(_ mode: UInt32) throws(Errno) {
-        try OwnerAccess.changing { () throws(Errno) in try setModeNow(mode) }
+        try access.changing { () throws(Errno) in try setModeNow(mode) }
     }
 
     private func setModeNow(_ mode: UInt32) throws(Errno) {
@@ -106,7 +109,7 @@ final class HostObject: BackingObject, @unchecked Sendable {
     override func attribute(_ name: [UInt8]) throws(Errno) -> [UInt8] {
         // An ACL is a part of the mode.
         guard name.starts(with: "system.".utf8) else { return try attributeNow(name) }
-        return try OwnerAccess.reading { () throws(Errno) in try attributeNow(name) }
+        return try access.reading { () throws(Errno) in try attributeNow(name) }
     }
 
     private func attributeNow(_ name: [UInt8]) throws(Errno) -> [UInt8] {
@@ -160,7 +163,7 @@ final class HostObject: BackingObject, @unchecked Sendable {
             case .replace: Int32(XATTR_REPLACE)
             }
         // An ACL is a part of the mode.
-        try OwnerAccess.changing(if: name.starts(with: "system.".utf8)) { () throws(Errno) in
+        try access.changing(if: name.starts(with: "system.".utf8)) { () throws(Errno) in
             try setAttributeNow(name, value, flags)
         }
     }
@@ -178,26 +181,29 @@ final class HostObject: BackingObject, @unchecked Sendable {
     }
 
     override func removeAttribute(_ name: [UInt8]) throws(Errno) {
-        try withOwnerAccess(0o200) { () throws(Errno) in
-            _ = try retrying {
-                unsafe withName(name) { name in
-                    unsafe isPath ? removexattr(magicPath, name) : fremovexattr(number, name)
-                }
+        try withOwnerAccess(0o200) { () throws(Errno) in try removeAttributeNow(name) }
+    }
+
+    /// The same, without permission that the object's owner lacks.
+    func removeAttributeNow(_ name: [UInt8]) throws(Errno) {
+        _ = try retrying {
+            unsafe withName(name) { name in
+                unsafe isPath ? removexattr(magicPath, name) : fremovexattr(number, name)
             }
         }
     }
 
     /// Opens the object again as a file, also if it no longer has a name.
-    override func openFile(_ access: FileAccess) throws(Errno) -> BackingFile {
+    override func openFile(_ kind: FileAccess) throws(Errno) -> BackingFile {
         // The kind is checked first, because opening a FIFO or device through the link would have side effects.
         try checkIsFile(status().kind)
-        return try withOwnerAccess(access.permission) { () throws(Errno) in
+        return try withOwnerAccess(kind.permission) { () throws(Errno) in
             let number = try counting(.file) { () throws(Errno) in
                 try leavingAccessTime { (noTime) throws(Errno) in
-                    try retrying { unsafe open(magicPath, access.flags | noTime) }
+                    try retrying { unsafe open(magicPath, kind.flags | noTime) }
                 }
             }
-            return HostFile(HostObject(taking: number, quota: quota))
+            return HostFile(HostObject(taking: number, quota: quota, access: access))
         }
     }
 
@@ -212,11 +218,11 @@ final class HostObject: BackingObject, @unchecked Sendable {
             guard error == .EACCES, OwnerAccess.isNeeded else { throw error }
             let status = try self.status()
             guard status.owner == geteuid(), status.kind == .regular || status.kind == .directory else { throw error }
-            return try OwnerAccess.changing { () throws(Errno) in
+            return try access.changing { () throws(Errno) in
                 // The mode is read again, because another thread may have changed it in the meantime.
                 let mode = try self.status().mode & 0o7777
                 guard mode & permission != permission else { return try body() }
-                return try OwnerAccess.raising { () throws(Errno) in
+                return try access.raising { () throws(Errno) in
                     try setModeNow(mode | permission)
                     defer { try? setModeNow(mode) }
                     return try body()

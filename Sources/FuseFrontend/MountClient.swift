@@ -44,7 +44,7 @@ struct MountClient: Sendable {
     /// Waits behind the writers of the file at `path`.
     func touch(_ path: [[UInt8]]) {
         // ENODATA is the expected answer. Any other is as good, because the lock has been taken.
-        try? node(at: path).removeAttribute(Self.touchName)
+        try? node(at: path).touch(Self.touchName)
     }
 
     /// Opens the file at `path` for reading, and closes it. False if it cannot be opened.

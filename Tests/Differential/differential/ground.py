@@ -82,9 +82,10 @@ class Ground:
 
 
 def remove(path):
-    """Removes a tree, whatever flags its files have."""
+    """Removes a tree, whatever flags and permissions its files have."""
     try:
         shutil.rmtree(os.fsencode(path))
     except OSError:
-        subprocess.run(["chattr", "-R", "-ia", path], stderr=subprocess.DEVNULL, check=False)
+        for words in (["chattr", "-R", "-ia"], ["chmod", "-R", "u+rwx"]):
+            subprocess.run([*words, path], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", path], stderr=subprocess.PIPE, check=True)

@@ -77,6 +77,48 @@ def test_directories_without_rights(environment):
     environment.cell("fsck finds nothing wrong", 0, done.returncode)
 
 
+LOCKED_WITHOUT_RIGHTS = """
+import os, subprocess, sys
+binary, mount, code = sys.argv[1:]
+top = mount + "/A"
+os.makedirs(top + "/below")
+subprocess.run([binary, "class", "set", "A", top], check=True, stdout=subprocess.DEVNULL)
+paths = {f"{top}/{mode:o}": mode for mode in (0o444, 0o400, 0o200, 0)}
+paths[top + "/below/file"] = 0o444
+held = []
+for path, mode in paths.items():
+    file = open(path, "wb")
+    file.write(b"before")
+    file.flush()
+    os.fchmod(file.fileno(), mode)
+    held.append(file)
+os.chmod(top + "/below", 0)
+for number in range(3):
+    for file in held:
+        file.write(b"%d" % number)
+        file.flush()
+    for words in (["lock"], ["unlock", "--recovery-file", code]):
+        subprocess.run([binary, *words, mount], check=True, timeout=60, stdout=subprocess.DEVNULL)
+os.chmod(top + "/below", 0o700)
+for file in held:
+    file.close()
+for path, mode in paths.items():
+    kept = os.stat(path).st_mode & 0o777 == mode
+    os.chmod(path, 0o600)
+    print(os.path.basename(path), kept, open(path).read())
+"""
+
+
+def test_locked_without_rights(environment):
+    """A lock reaches open files that their owner may not read, write or find; the daemon looks at them through its own mount."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    done = user.run("/usr/bin/python3", "-c", LOCKED_WITHOUT_RIGHTS, binary(), user.path, user.code_file, ok=False)
+    environment.cell("modes and contents", ("".join(
+        f"{name} True before012\n" for name in ("444", "400", "200", "0", "file")), ""), (done.stdout, done.stderr))
+    user.run(binary(), "unmount", user.path)
+
+
 def test_files_without_rights(environment):
     """A file that its owner may not read, with an attribute of its own, is encrypted anew as well."""
     user = OrdinaryUser(environment)
