@@ -84,7 +84,8 @@ let modules: [[Target]] = [
     module(
         "FuseFrontend",
         uses: [
-            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem", "CLibrary",
+            "FuseBridge", "ProtectedVolume", "Keybag", "VolumeFormat", "BackingStore", "SodiumKit", "HostSystem",
+            "CLibrary",
         ],
         tests: ["MemoryStore"]),
     module("Control", uses: ["CLibrary", "Keybag", "SodiumKit", "VolumeFormat", "HostSystem", "CLinuxShim"]),
@@ -135,7 +136,8 @@ let programLibraries: [[Target]] = [
 let importCheck: [Target] =
     module("ImportCheck") + [
         .executableTarget(
-            name: "check-imports", dependencies: ["ImportCheck", "CLibrary", "HostSystem"], path: "Sources/CheckImports",
+            name: "check-imports", dependencies: ["ImportCheck", "CLibrary", "HostSystem"],
+            path: "Sources/CheckImports",
             swiftSettings: strict),
         .plugin(
             name: "CheckImports",
@@ -147,7 +149,8 @@ let importCheck: [Target] =
 
 // The application object of UIKit, examples, and what drives the library's view of a mount's state in the mount tests.
 let stateLibraries: [Target] = [
-    .target(name: "UIKitCompat", dependencies: ["FileProtection", "HostSystem", "PlainFoundation"], swiftSettings: strict)
+    .target(
+        name: "UIKitCompat", dependencies: ["FileProtection", "HostSystem", "PlainFoundation"], swiftSettings: strict)
 ]
 let statePrograms: [Target] = [
     .executableTarget(

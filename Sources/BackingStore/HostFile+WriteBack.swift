@@ -37,7 +37,8 @@ extension HostDirectory {
         guard status.inode == inode else { throw .ESTALE }
         return HostFile(
             HostObject(
-                taking: try retrying { unsafe CLibrary.open(found.magicPath, FileAccess.readOnly.flags) }, access: found.access))
+                taking: try retrying { unsafe CLibrary.open(found.magicPath, FileAccess.readOnly.flags) },
+                access: found.access))
     }
 
     private func object(at path: [[UInt8]]) throws(Errno) -> HostObject {
