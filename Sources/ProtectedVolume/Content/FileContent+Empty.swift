@@ -35,7 +35,7 @@ extension FileContent {
         do throws(VolumeError) {
             try content.prepareToModify(.other)
             try content.holding(0..<1, exclusive: true) { () throws(VolumeError) in
-                try content.preservingTime(status.modified) { () throws(VolumeError) in
+                try content.preservingTime { () throws(VolumeError) in
                     try content.rewriteHeader(.other) { (_, _) in }
                 }
                 try content.synchronizeBacking(dataOnly: true)

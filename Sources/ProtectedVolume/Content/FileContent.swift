@@ -163,14 +163,16 @@ package final class FileContent: Sendable {
         state.withLock { $0.keptTime.set(time) }
     }
 
-    /// Runs `body` and puts the modification time back: for writes that no program requested.
-    /// - Parameter time: the time, if it is known.
+    /// Runs `body`, and puts back the modification time, and set-ID bits that a write without privileges takes away (write(2)): for
+    /// writes that no program requested.
+    /// - Parameter time: the time, if it is known. The set-ID bits are not put back then.
     /// - Returns: whether the file has the time again.
     @discardableResult
     func preservingTime(_ time: Timestamp? = nil, _ body: () throws(VolumeError) -> Void) throws(VolumeError) -> Bool {
-        let before = time ?? (try? backing.status())?.modified
+        let status = time == nil ? try? backing.status() : nil
         func putBack() -> Bool {
-            guard let before else { return false }
+            if let mode = status?.mode, mode & 0o6000 != 0, !Credentials.isRoot { try? backing.setMode(mode & 0o7777) }
+            guard let before = time ?? status?.modified else { return false }
             return (try? backing.setTimes(accessed: .keep, modified: .set(before))) != nil
         }
         do throws(VolumeError) {

@@ -44,7 +44,8 @@ extension Volume {
             let new = try FileContent.prepare(in: content, class: protectionClass, explicit: false)
             let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
             let (made, seen) = try FileContent.create(new, in: content, backing: file)
-            let status = try own(file, seen, mode: bits, isDirectory: false, caller: caller, in: directory)
+            let owned = try own(file, seen, mode: bits, isDirectory: false, caller: caller, in: directory)
+            let status = try restoreSetID(file, made, owned, mode: bits)
             let node = nodes.rememberNameless(status)
             node.remember(class: protectionClass)
             attachNew(made, to: node, mode: status.mode, in: parent)
@@ -75,7 +76,8 @@ extension Volume {
         let file = try below { () throws(Errno) in try directory.createFile(first, mode: mode) }
         do throws(VolumeError) {
             let (made, seen) = try FileContent.create(new, in: content, backing: file)
-            let status = try own(file, seen, mode: mode, isDirectory: false, caller: caller, in: directory)
+            let owned = try own(file, seen, mode: mode, isDirectory: false, caller: caller, in: directory)
+            let status = try restoreSetID(file, made, owned, mode: mode)
             if options.isShared {
                 try made.flushHeader()
                 try below { () throws(Errno) in try directory.rename(first, to: directory, name, mode: .noReplace) }

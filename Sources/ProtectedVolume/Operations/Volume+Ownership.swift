@@ -46,6 +46,20 @@ extension Volume {
         }
     }
 
+    /// Gives a new file the set-ID bits of `mode` again. A write by a process without privileges has taken them away (write(2)), as
+    /// that of a waiting header would.
+    /// - Returns: its status now.
+    func restoreSetID(
+        _ file: BackingFile, _ content: FileContent, _ status: Status, mode: UInt32
+    ) throws(VolumeError) -> Status {
+        guard !givesOwnership, mode & 0o6000 != 0 else { return status }
+        try content.flushHeader()
+        return try below { () throws(Errno) in
+            try file.setMode(status.mode & 0o777 | mode & 0o7000)
+            return try file.status()
+        }
+    }
+
     /// Gives a copy the owner and group of its original. Without privileges the owner is this process's user, as of every file
     /// that it made, and it may give files to its own groups only.
     ///

@@ -24,6 +24,8 @@ extension Volume {
         let changesOwner = change.owner != nil || change.group != nil
         guard changesOwner || change.mode != nil else { return }
         let object = try backing(node)
+        // Without privileges a write takes set-ID bits away, so none may wait.
+        if !givesOwnership, let mode = change.mode, mode & 0o6000 != 0 { try content(of: node)?.flushHeader() }
         try below { () throws(Errno) in
             if changesOwner { try object.setOwner(change.owner, group: change.group) }
             if let mode = change.mode { try object.setMode(mode & 0o7777) }

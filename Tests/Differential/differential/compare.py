@@ -75,7 +75,11 @@ def snapshot(tree):
 def walk(tree, directory, place, found, first):
     for name in sorted(os.fsencode(name) for name in os.listdir(directory)):
         path = place + name
-        status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        status = guarded(lambda: os.stat(name, dir_fd=directory, follow_symlinks=False))
+        if isinstance(status, str):
+            # An ordinary user may list the directory, but not search it.
+            found[path] = {"status": status}
+            continue
         found[path] = fields = dict(status_fields(tree, status))
         fields["same file as"] = first.setdefault(status.st_ino, path)
         below = f"/proc/self/fd/{directory}/".encode() + name
@@ -87,7 +91,10 @@ def walk(tree, directory, place, found, first):
         elif stat.S_ISREG(status.st_mode):
             fields["content"] = guarded(lambda: records(below) if name == RECORDS else content(below))
         elif stat.S_ISDIR(status.st_mode):
-            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+            handle = guarded(lambda: os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory))
+            if isinstance(handle, str):
+                fields["listing"] = handle
+                continue
             try:
                 walk(tree, handle, path + b"/", found, first)
             finally:

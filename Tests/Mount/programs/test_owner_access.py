@@ -119,6 +119,54 @@ def test_locked_without_rights(environment):
     user.run(binary(), "unmount", user.path)
 
 
+SET_ID = """
+import os, subprocess, sys
+top, binary = sys.argv[1:]
+os.umask(0)
+os.makedirs(top)
+os.chdir(top)
+def mode(path):
+    return oct(os.stat(path).st_mode & 0o7777)
+for bits in (0o4755, 0o2711, 0o6755, 0o2644):
+    file = os.open("made", os.O_CREAT | os.O_WRONLY, bits)
+    found = [mode("made")]
+    os.close(file)
+    file = os.open("changed", os.O_CREAT | os.O_WRONLY, 0o644)
+    os.fchmod(file, bits)
+    os.close(file)
+    os.mknod("node", 0o100000 | bits)
+    file = os.open(".", os.O_TMPFILE | os.O_RDWR, bits)
+    found.append(oct(os.fstat(file).st_mode & 0o7777))
+    os.close(file)
+    file = os.open("written", os.O_CREAT | os.O_WRONLY, 0o644)
+    os.write(file, b"x" * 9000)
+    os.fchmod(file, bits)
+    os.close(file)
+    found += map(mode, ("made", "changed", "node", "written"))
+    if binary:
+        for letter in "AC":
+            subprocess.run([binary, "class", "set", letter, "written"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            assert mode("written") == found[-1], mode("written")
+    with open("written", "ab") as file:
+        file.write(b"x")
+    print(oct(bits), *found, mode("written"))
+    for name in ("made", "changed", "node", "written"):
+        os.unlink(name)
+"""
+
+
+def test_set_id_bits(environment):
+    """Set-ID bits go with a program's write, as on ext4, and not with what the daemon writes for itself."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    plain = os.path.join(os.path.dirname(user.path), "plain")
+    seen = [user.run("/usr/bin/python3", "-c", SET_ID, top, program, ok=False)
+            for top, program in ((plain, ""), (user.path + "/d", binary()))]
+    environment.cell("no error", ("", ""), tuple(one.stderr for one in seen))
+    environment.cell("as below", seen[0].stdout, seen[1].stdout)
+    user.run(binary(), "unmount", user.path)
+
+
 def test_files_without_rights(environment):
     """A file that its owner may not read, with an attribute of its own, is encrypted anew as well."""
     user = OrdinaryUser(environment)
