@@ -281,9 +281,11 @@ public final class HostDirectory: BackingDirectory, @unchecked Sendable {
     ) throws(Errno) {
         guard let directory = directory as? HostDirectory else { throw .EXDEV }
         let (from, to) = (host.number, directory.host.number)
-        try directory.writing { () throws(Errno) in
-            try unsafe withCString(name.terminated, newName.terminated) { (name, newName) throws(Errno) in
-                _ = try retrying { unsafe linkat(from, name, to, newName, 0) }
+        try host.withOwnerAccess(0o100) { () throws(Errno) in
+            try directory.writing { () throws(Errno) in
+                try unsafe withCString(name.terminated, newName.terminated) { (name, newName) throws(Errno) in
+                    _ = try retrying { unsafe linkat(from, name, to, newName, 0) }
+                }
             }
         }
     }

@@ -48,6 +48,20 @@ def test_listing_without_search(environment):
     user.run(binary(), "unmount", user.path)
 
 
+def test_link_without_search(environment):
+    """An open file gets another name although its directory may no longer be searched, as on ext4."""
+    user = OrdinaryUser(environment)
+    mount(user)
+    script = ("import os, sys; os.makedirs(sys.argv[1] + '/d'); os.chdir(sys.argv[1]); file = open('d/f', 'w'); file.write('x');"
+              "file.flush(); os.chmod('d', 0); top = os.open('.', os.O_RDONLY);"
+              "os.link(f'/proc/self/fd/{file.fileno()}', 'new', src_dir_fd=top); print(os.stat('new').st_nlink, open('new').read())")
+    plain = os.path.join(os.path.dirname(user.path), "plain")
+    linked = [user.run("/usr/bin/python3", "-c", script, place, ok=False) for place in (plain, os.path.join(user.path, "top"))]
+    environment.cell("below", (0, "2 x\n"), (linked[0].returncode, linked[0].stdout))
+    environment.cell("on the mount", (0, "2 x\n"), (linked[1].returncode, linked[1].stdout))
+    user.run(binary(), "unmount", user.path)
+
+
 def test_modes_that_are_raised(environment):
     """Opening a file that its owner may not write raises its mode below. Nobody sees that, and no chmod(2) is lost by it."""
     user = OrdinaryUser(environment)
