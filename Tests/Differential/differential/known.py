@@ -122,6 +122,11 @@ KNOWN = (
            act("reopen", 1, 0, 0), act("close", 1), act("tick"), act("map_put", 0, 9, 1, 1), act("status_open", 0)),
           lambda difference: difference.is_after_close and difference.there != difference.here == "new" and
           (field("modification time")(difference) or field("change time")(difference))),
+    Entry("device nodes of an ordinary user", "fusermount3 mounts with nodev",
+          (act("make_node", b"a", 0o20644, 0), act("open_file", 0, b"a", os.O_RDONLY, 0)),
+          lambda difference: os.geteuid() != 0 and (answers("open_file", "EACCES", "ENXIO")(difference)
+                                                    or answers("lock_seen", str(errno.EACCES), str(errno.ENXIO))(difference)),
+          always=False),
     Entry("times of a removed file after a direct write", "the kernel owns the modification time under the write-back cache and does "
           "not move it with such a write; the daemon sets it through the mount, where such a file has no path",
           (DIRECT, act("unlink", b"a"), act("tick"), act("write_aligned", 0, 0, 1, 4096), act("status_open", 0)),

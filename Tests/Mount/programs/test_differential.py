@@ -2,9 +2,11 @@
 
 import os
 import sys
+import tempfile
 import types
 
 import harness
+from users import OrdinaryUser
 
 sys.path.append(os.path.join(harness.REPOSITORY, "Tests/Differential"))
 
@@ -38,6 +40,24 @@ def test_class_a(environment):
 
 def test_class_b_across_locks(environment):
     environment.cell("", [], session(environment, "B").run())
+
+
+def test_as_an_ordinary_user(environment):
+    """The daemon has this user's rights only. What it reaches all the same, and what the kernel refuses it, is as on ext4."""
+    if harness.run("stat", "-f", "-c", "%T", tempfile.gettempdir()).stdout.strip() != "ext2/ext3":
+        raise harness.Skip("the directory for temporary files is not on ext4")
+    user = OrdinaryUser(environment)
+    last = 40 if SEQUENCES[environment.mode] else 1000
+    for letter in "AC":
+        # Modes of files and directories are the point; a lock comes in other tests.
+        done = user.run("/usr/bin/python3", os.path.join(harness.REPOSITORY, "Tests/Differential/differ"), "--class", letter,
+                        "--minutes", str(MINUTES), "--last", str(last), "--binary", harness.binary(), "--keep",
+                        os.path.dirname(user.path), ok=False, timeout=3600)
+        environment.cell(f"class {letter}", (0, True), (done.returncode, " 0 differences" in done.stdout) if done.returncode == 0
+                         else (done.returncode, done.stdout + done.stderr))
+
+
+test_as_an_ordinary_user.time_limit = 3600
 
 
 def test_several_processes(environment):
