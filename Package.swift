@@ -65,7 +65,7 @@ let testSupport: [Target] = [
 ]
 
 let modules: [[Target]] = [
-    // Raw layout is what the standard library's own locks are made of (SE-0433).
+    // Raw layout is what the standard library's own locks are made of.
     module("HostSystem", uses: ["CLibrary", "CLinuxShim"], with: [.enableExperimentalFeature("RawLayout")]),
     module("VolumeFormat"),
     module(

@@ -53,7 +53,7 @@ extension VolumeFileSystem {
         }
     }
 
-    /// Whether somebody who can use the mount may set labels: that takes an administrator, and an ordinary user's mount is for this
+    /// Whether somebody who can use the mount may set labels: that takes CAP_SYS_ADMIN, and an ordinary user's mount is for this
     /// user alone. After EOPNOTSUPP `ls -l` asks no other file; ENODATA it would get for each file. The kernel itself answers where
     /// SELinux is on.
     private var canBeLabelled: Bool { options.allowsOther || Credentials.isRoot }

@@ -26,8 +26,9 @@ public import Synchronization
     }
 }
 
-#if THREAD_SANITIZER
-    /// The thread sanitizer does not understand the barrier, so under it pthread's mutex guards the value.
+#if THREAD_SANITIZER || !hasFeature(RawLayout)
+    /// The thread sanitizer does not understand the barrier, so under it pthread's mutex guards the value; and where the compiler has
+    /// no raw layout.
     @usableFromInline package struct InPlaceStorage<Value: ~Copyable>: ~Copyable, Sendable {
         @usableFromInline let lock: Lock<Value>
 

@@ -87,3 +87,47 @@ private func addWithThreads(_ add: @escaping @Sendable () -> Void) -> Int {
     #endif
     #expect(counter.value.withLock { $0 } == added)
 }
+
+/// Counts how often it is made and destroyed.
+private struct Counted: ~Copyable {
+    static let living = Lock(0)
+    var wide = SIMD4<Double>(repeating: 1)
+
+    init() { Self.living.withLock { $0 += 1 } }
+    deinit { Self.living.withLock { $0 -= 1 } }
+}
+
+/// Values without a size, with a wide alignment, that cannot be copied, and with references.
+private final class Holder: Sendable {
+    let nothing = InPlaceLock(())
+    let small = InPlaceLock(UInt8(7))
+    let counted = InPlaceLock(Counted())
+    let list = InPlaceLock([1, 2, 3])
+    let last = InPlaceLock(UInt8(9))
+}
+
+@Test func aLockInPlaceOwnsItsValue() {
+    for round in 1...100 {
+        let holder = Holder()
+        #expect(Counted.living.withLock { $0 } == 1)
+        holder.nothing.withLock { _ in }
+        holder.small.withLock { $0 &+= 1 }
+        holder.counted.withLock { value in
+            unsafe withUnsafePointer(to: &value) {
+                #expect(UInt(bitPattern: $0) % UInt(MemoryLayout<Counted>.alignment) == 0)
+            }
+            value.wide[3] = Double(round)
+        }
+        holder.counted.withLock { $0 = Counted() }
+        #expect(throws: Errno.EIO) {
+            try holder.list.withLock { (list) throws(Errno) in
+                list.append(round); throw .EIO
+            }
+        }
+        #expect(holder.list.withLock { $0 } == [1, 2, 3, round])
+        #expect(holder.counted.withLock { $0.wide[3] } == 1)
+        #expect(holder.small.withLock { $0 } == 8)
+        #expect(holder.last.withLock { $0 } == 9)
+    }
+    #expect(Counted.living.withLock { $0 } == 0)
+}

@@ -171,7 +171,7 @@ package final class FileContent: Sendable {
     func preservingTime(_ time: Timestamp? = nil, _ body: () throws(VolumeError) -> Void) throws(VolumeError) -> Bool {
         let status = time == nil ? try? backing.status() : nil
         func putBack() -> Bool {
-            if let mode = status?.mode, mode & 0o6000 != 0, !Credentials.isRoot { try? backing.setMode(mode & 0o7777) }
+            if let mode = status?.mode, mode & 0o6000 != 0, !Credentials.isRoot { restoreSetID(mode) }
             guard let before = time ?? status?.modified else { return false }
             return (try? backing.setTimes(accessed: .keep, modified: .set(before))) != nil
         }
@@ -182,6 +182,14 @@ package final class FileContent: Sendable {
             throw error
         }
         return putBack()
+    }
+
+    /// Gives the file the set-ID bits of `mode` again, unless its permissions were changed meanwhile.
+    private func restoreSetID(_ mode: UInt32) {
+        guard let now = try? backing.status().mode, now & 0o777 == mode & 0o777, now & 0o6000 != mode & 0o6000 else {
+            return
+        }
+        try? backing.setMode(now & 0o7777 | mode & 0o6000)
     }
 
     /// Writes a page 0 that waits, and restores a modification time that a late write has changed. Call it when the last

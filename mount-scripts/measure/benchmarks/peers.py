@@ -41,6 +41,7 @@ class Peer:
             self.user.own(directory)
         with open(self.secret, "w", encoding="utf-8") as file:
             file.write(PASSPHRASE + "\n")
+        self.user.own(self.secret)
 
     @classmethod
     def missing(cls):
@@ -80,7 +81,9 @@ class Peer:
 
     def foreground(self, *command, text=""):
         """Starts a daemon that stays a child of the benchmark."""
-        with open(self.log(), "w", encoding="utf-8") as log:
+        # The directory is the user's, who may have put a link there.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with open(self.log(), "w", encoding="utf-8", opener=lambda path, _: os.open(path, flags, 0o644)) as log:
             self.started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True,
                                             start_new_session=True, **self.user.words())
         try:

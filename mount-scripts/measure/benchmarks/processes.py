@@ -1,5 +1,7 @@
 """Processes: commands, daemons with their processor time and memory, and children that may hang or die."""
 
+import contextlib
+import fcntl
 import glob
 import json
 import os
@@ -25,8 +27,8 @@ class OrdinaryUser:
         self.user, self.group = entry.pw_uid, entry.pw_gid
         # Started before anything else, so that it holds nothing of the measurement.
         self.caches = subprocess.Popen(
-            ["sh", "-c", "while read -r line; do echo 3 >/proc/sys/vm/drop_caches; echo done; done"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
+            ["sh", "-c", "while read -r number; do (echo 3 >/proc/sys/vm/drop_caches) && echo $number done || echo $number failed; done"],
+            stderr=subprocess.DEVNULL, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True)
 
     def own(self, path):
         os.chown(path, self.user, self.group)
@@ -41,8 +43,15 @@ class OrdinaryUser:
         return {"user": self.user, "group": self.group, "extra_groups": []}
 
     def drop_caches(self):
-        self.caches.stdin.write(b"\n")
-        self.caches.stdout.read(len("done\n"))
+        # A row that was killed may have left its answer.
+        number = b"%d" % time.monotonic_ns()
+        with alone():
+            self.caches.stdin.write(number + b"\n")
+            while not (line := self.caches.stdout.readline()).startswith(number):
+                if not line:
+                    break
+        if not line.endswith(b" done\n"):
+            raise OSError("the kernel's caches cannot be emptied")
 
 
 class Oneself:
@@ -58,8 +67,17 @@ class Oneself:
         return {}
 
     def drop_caches(self):
-        with open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as file:
+        with alone(), open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as file:
             file.write("3")
+
+
+@contextlib.contextmanager
+def alone():
+    """While the caches of the whole machine are emptied, nobody else has the file CACHES_LOCK locked, if that is set."""
+    with contextlib.ExitStack() as stack:
+        if "CACHES_LOCK" in os.environ:
+            fcntl.flock(stack.enter_context(open(os.environ["CACHES_LOCK"], "rb")), fcntl.LOCK_EX)
+        yield
 
 
 def run(*command, **options):
