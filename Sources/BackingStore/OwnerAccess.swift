@@ -12,7 +12,7 @@ internal import Synchronization
 /// Calls to the daemon's own mount have a lock of their own. Its workers answer them, and take the lock of the store for that.
 final class OwnerAccess: Sendable {
     /// Root needs no permission, so nothing is raised.
-    static let isNeeded = geteuid() != 0
+    static let isNeeded = !Credentials.isRoot
 
     /// For objects of a store.
     static let store = OwnerAccess()

@@ -45,7 +45,7 @@ extension Volume {
             let file = try below { () throws(Errno) in try directory.createNamelessFile(mode: bits) }
             let (made, seen) = try FileContent.create(new, in: content, backing: file)
             let owned = try own(file, seen, mode: bits, isDirectory: false, caller: caller, in: directory)
-            let status = try restoreSetID(file, made, owned, mode: bits)
+            let status = try giveSetID(file, made, owned, mode: bits)
             let node = nodes.rememberNameless(status)
             node.remember(class: protectionClass)
             attachNew(made, to: node, mode: status.mode, in: parent)
@@ -77,7 +77,7 @@ extension Volume {
         do throws(VolumeError) {
             let (made, seen) = try FileContent.create(new, in: content, backing: file)
             let owned = try own(file, seen, mode: mode, isDirectory: false, caller: caller, in: directory)
-            let status = try restoreSetID(file, made, owned, mode: mode)
+            let status = try giveSetID(file, made, owned, mode: mode)
             if options.isShared {
                 try made.flushHeader()
                 try below { () throws(Errno) in try directory.rename(first, to: directory, name, mode: .noReplace) }

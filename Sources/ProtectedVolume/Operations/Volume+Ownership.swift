@@ -46,10 +46,10 @@ extension Volume {
         }
     }
 
-    /// Gives a new file the set-ID bits of `mode` again. A write by a process without privileges has taken them away (write(2)), as
-    /// that of a waiting header would.
+    /// Gives a new file the set-ID bits of `mode`. Making room for its header has taken them away without privileges (write(2)), and a
+    /// header that waits would, so it is written first.
     /// - Returns: its status now.
-    func restoreSetID(
+    func giveSetID(
         _ file: BackingFile, _ content: FileContent, _ status: Status, mode: UInt32
     ) throws(VolumeError) -> Status {
         guard !givesOwnership, mode & 0o6000 != 0 else { return status }

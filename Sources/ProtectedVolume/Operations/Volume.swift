@@ -94,7 +94,7 @@ package final class Volume: Sendable {
     /// Whether `unprovenPublicKey` was reported.
     let hasReportedUnprovenKey = Lock(false)
     /// Whether new objects get the caller as owner. Only root can do that.
-    let givesOwnership = geteuid() == 0
+    let givesOwnership = Credentials.isRoot
     let report: @Sendable (VolumeNotice) -> Void
     /// The writes that came after a lock.
     let late: LateRecords
