@@ -18,6 +18,19 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("MemberImportVisibility"),
 ]
 
+// The sanitizers run the tests of modules with unsafe code, and of those with threads. ProtectedVolume has no memory of its own:
+// the fuzz target `volume` has it run with the address sanitizer.
+let sanitized = [
+    "address": [
+        "HostSystem", "VolumeFormat", "SodiumKit", "Keybag", "BackingStore", "FuseBridge", "Control", "SecurityKey",
+        "DBus", "SecretStore", "FileProtection",
+    ],
+    "thread": [
+        "HostSystem", "SodiumKit", "Keybag", "BackingStore", "ProtectedVolume", "FuseBridge", "FuseFrontend", "Control",
+        "FileProtection",
+    ],
+]
+
 func module(
     _ name: String, uses dependencies: [String] = [], tests support: [String] = [], with settings: [SwiftSetting] = []
 ) -> [Target] {
@@ -104,6 +117,7 @@ let control: [Target] = [
         name: "porting-control", dependencies: ["VolumeControl"], path: "Tests/Porting/Control", swiftSettings: strict),
 ]
 
+// The release build's program contains the Swift libraries, so that it runs on systems without Swift.
 let command: [Target] = [
     .executableTarget(
         name: "protectfs",
@@ -112,7 +126,8 @@ let command: [Target] = [
             "ProtectedVolume", "HostSystem", "FuseBridge", "FuseFrontend", "Control", "VolumeControl", "DBus",
             "SecurityKey", "SecretStore", "PassphraseStrength",
         ],
-        swiftSettings: strict)
+        swiftSettings: strict,
+        linkerSettings: [.unsafeFlags(["-static-stdlib"], .when(platforms: [.linux], configuration: .release))])
 ]
 
 // The vectors of docs/volume-format-vectors.json, across all modules that have a part in the format.
@@ -217,18 +232,37 @@ let secrets: [Target] = [
         swiftSettings: plain),
 ]
 
+let everything =
+    libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + control + formatVectors + command
+    + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
+    + importCheck
+
+// What mount-scripts/run-tests builds for unit tests: those tests, and what they need. PROTECTFS_TESTS is "all" or a sanitizer.
+func tests(of modules: [String]?, in everything: [Target]) -> [Target] {
+    let chosen = modules?.map { $0 + "Tests" }
+    var needed: Set<String> = []
+    var next = everything.filter { $0.type == .test && chosen?.contains($0.name) != false }
+    while let target = next.popLast() {
+        needed.insert(target.name)
+        for case .byNameItem(let name, _) in target.dependencies {
+            next += everything.filter { $0.name == name && !needed.contains(name) }
+        }
+    }
+    return everything.filter { needed.contains($0.name) }
+}
+let choice = Context.environment["PROTECTFS_TESTS"]
+
 let package = Package(
     name: "protectfs",
-    products: [
-        .executable(name: "protectfs", targets: ["protectfs"]),
-        .library(name: "FileProtection", targets: ["FileProtection"]),
-        .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
-        .library(name: "Secrets", targets: ["Secrets"]),
-        .library(name: "VolumeControl", targets: ["VolumeControl"]),
-        .plugin(name: "CheckImports", targets: ["CheckImports"]),
-    ],
-    targets: libraries + cipherLibraries + database + testSupport + modules.flatMap { $0 } + control + formatVectors
-        + command
-        + programLibraries.flatMap { $0 } + stateLibraries + statePrograms + databasePrograms + secrets + porting
-        + importCheck,
+    products: choice != nil
+        ? []
+        : [
+            .executable(name: "protectfs", targets: ["protectfs"]),
+            .library(name: "FileProtection", targets: ["FileProtection"]),
+            .library(name: "UIKitCompat", targets: ["UIKitCompat"]),
+            .library(name: "Secrets", targets: ["Secrets"]),
+            .library(name: "VolumeControl", targets: ["VolumeControl"]),
+            .plugin(name: "CheckImports", targets: ["CheckImports"]),
+        ],
+    targets: choice.map { tests(of: sanitized[$0], in: everything) } ?? everything,
     swiftLanguageModes: [.v6])

@@ -1,16 +1,16 @@
-"""Runs the mount tests: python3 Tests/Mount/run.py [--binary FILE] [--mode quick|full|soak] [--lanes N] [--except NAME] [NAME…]
+"""Runs the mount tests: python3 Tests/Mount/run.py [--mode quick|usual|full] [--lanes N] [--except NAME] [OPTION]… [NAME…]
 
 Every function test_* in a file FOLDER/test_*.py is a test. It gets an Environment, a process and a directory of its own.
 NAME is any part of "file.function", without the folder: "locking" runs all tests of lock/test_locking.py, "late.many_locks"
-one of them. --except leaves out tests in the same way. --lanes runs files of tests beside each other, where root may make
-namespaces (support/lanes.py). --again runs tests that have failed once more, with nothing beside them, and names those that pass
-then. The last line is "N passed, N failed, N skipped".
+one of them. --except leaves out tests in the same way. --lanes runs tests beside each other, where root may make
+namespaces (support/lanes.py); 0 has the machine's processors and memory decide how many. --again runs tests that have failed once more, with nothing beside them, and names those that pass
+then. --times adds what each test took to a file, and --refresh makes Tests/Mount/times of such a file: lanes take the longest
+tests first. The last line is "N passed, N failed, N skipped".
 """
 
 import argparse
 import glob
 import importlib.util
-import itertools
 import json
 import os
 import resource
@@ -28,6 +28,7 @@ sys.path += sorted(glob.glob(os.path.join(HERE, "*", "")))
 
 import harness  # noqa: E402
 import lanes  # noqa: E402
+import times  # noqa: E402
 from workplace import workplace  # noqa: E402
 
 TIME_LIMIT = 900
@@ -43,7 +44,7 @@ BY_CHANCE = ("churn.", "crash.", "differential.", "killed.", "late.many", "lock_
 
 class Totals:
     def __init__(self):
-        self.passed, self.failed, self.skipped, self.unsteady = 0, [], [], []
+        self.passed, self.failed, self.skipped, self.unsteady, self.records = 0, [], [], [], []
 
     def add(self, name, problem=None, skipped=False):
         if skipped:
@@ -84,11 +85,14 @@ def child(function, base, template, control, mode, pipe):
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     environment = harness.Environment(base, template, control, report, mode)
+    waits = times.Waits()
+    waits.watch()
     try:
         try:
             function(environment)
         finally:
             environment.close()
+            os.write(pipe, (json.dumps(waits.longest()) + "\n").encode())
         report(None)
     except harness.Skip as reason:
         report(None, str(reason), skipped=True)
@@ -127,7 +131,7 @@ def run_test(name, function, limit, totals, place, template, control, mode):
     os.makedirs(base)
     os.chmod(base, 0o755)
     read_end, write_end = os.pipe()
-    started = time.monotonic()
+    started, busy, waits = time.monotonic(), times.of_children() + lanes.of_orphans(), {}
     pid = os.fork()
     if pid == 0:
         os.setpgid(0, 0)
@@ -154,7 +158,11 @@ def run_test(name, function, limit, totals, place, template, control, mode):
         buffer += part
         *lines, buffer = buffer.split(b"\n")
         for line in lines:
-            cell, problem, skipped = json.loads(line)
+            said = json.loads(line)
+            if isinstance(said, dict):
+                waits = said
+                continue
+            cell, problem, skipped = said
             finished = finished or cell is None
             totals.add(f"{name} {cell or ''}".strip(), problem, skipped)
     os.close(read_end)
@@ -164,14 +172,16 @@ def run_test(name, function, limit, totals, place, template, control, mode):
         totals.add(name, "ended without a result")
     clean(totals, name, base, control)
     shutil.rmtree(base, ignore_errors=True)
-    verdict = "ok" if len(totals.failed) == before else "FAILED"
-    print(f"{verdict:7} {name} ({time.monotonic() - started:.1f} s)", flush=True)
+    verdict, wall = "ok" if len(totals.failed) == before else "FAILED", time.monotonic() - started
+    totals.records.append({"kind": "test", "name": name, "wall": round(wall, 2), "waits": waits,
+                           "cpu": round(times.of_children() + lanes.of_orphans() - busy, 2)})
+    print(f"{verdict:7} {name} ({wall:.1f} s)", flush=True)
 
 
-def run_tests(groups, mode, totals):
-    """Runs groups of tests, one after the other, with a directory of their own."""
+def run_tests(chosen, mode, totals):
+    """Runs tests, one after the other, with a directory of their own."""
     with workplace("pfs.") as place:
-        for name, function, limit in (one for group in groups for one in group):
+        for name, function, limit in chosen:
             run_test(name, function, limit, totals, place.path, place.template, place.control, mode)
         before = len(totals.failed)
         clean(totals, "no mount is left", place.path, place.control)
@@ -179,23 +189,24 @@ def run_tests(groups, mode, totals):
             totals.add("no mount is left")
 
 
-def run_lanes(count, groups, mode, totals):
-    """Runs groups of tests in lanes; the largest group first, so that no lane is busy for long when the others have ended."""
-    groups = sorted(groups, key=len, reverse=True)
+def run_lanes(count, chosen, mode, totals):
+    """Runs tests in lanes, which take the longest first."""
+    chosen = times.longest_first(chosen)
 
     def work(numbers):
         own = Totals()
-        run_tests((groups[number] for number in numbers), mode, own)
-        return [own.passed, own.failed, own.skipped]
+        run_tests((chosen[number] for number in numbers), mode, own)
+        return [own.passed, own.failed, own.skipped, own.records]
 
-    for result in lanes.share(count, len(groups), work):
+    for result in lanes.share(count, len(chosen), work):
         if result is None:
             totals.add("a lane of tests", "ended without a result")
             continue
-        passed, failed, skipped = result
+        passed, failed, skipped, records = result
         totals.passed += passed
         totals.failed += failed
         totals.skipped += skipped
+        totals.records += records
 
 
 def run_again(chosen, mode, totals):
@@ -210,7 +221,7 @@ def run_again(chosen, mode, totals):
     for test in failed:
         print(f"once more, alone: {test[0]}", flush=True)
         second = Totals()
-        run_tests([[test]], mode, second)
+        run_tests([test], mode, second)
         if not second.failed and not second.skipped:
             totals.failed = [failure for failure in totals.failed if failure not in of(test[0])]
             totals.unsteady.append(test[0])
@@ -229,10 +240,14 @@ def main():
     parser.add_argument("names", nargs="*", metavar="NAME", help="tests to run (default: all)")
     parser.add_argument("--binary", metavar="FILE", help="the program to test (default: the release build, else the debug build)")
     parser.add_argument("--except", action="append", default=[], metavar="NAME", dest="unwanted", help="tests to leave out")
-    parser.add_argument("--mode", choices=["quick", "full", "soak"], default="full", help="how long the tests take (default: full)")
-    parser.add_argument("--lanes", metavar="N", type=int, default=1, help="how many tests run at a time (default: 1)")
+    parser.add_argument("--mode", choices=["quick", "usual", "full"], default="usual", help="how long the tests take (default: usual)")
+    parser.add_argument("--lanes", metavar="N", type=int, default=1, help="how many tests run at a time (default: 1; 0: as many as suit)")
     parser.add_argument("--again", action="store_true", help="run tests that have failed once more, alone")
+    parser.add_argument("--times", metavar="FILE", help="add what each test took to this file")
+    parser.add_argument("--refresh", metavar="FILE", help="write Tests/Mount/times from such a file, and run nothing")
     arguments = parser.parse_args()
+    if arguments.refresh:
+        return times.refresh(arguments.refresh)
     # Started in the background or under nohup(1), this process has inherited that signals are ignored; programs would too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
@@ -247,16 +262,18 @@ def main():
         for name, _, _ in chosen:
             totals.add(name, "/dev/fuse is missing", skipped=True)
     else:
-        groups = [list(group) for _, group in itertools.groupby(chosen, lambda test: test[0].partition(".")[0])]
-        several = arguments.lanes > 1 and len(groups) > 1
-        if several and lanes.can():
-            run_lanes(arguments.lanes, groups, arguments.mode, totals)
+        count = min(arguments.lanes or times.lanes_here(), len(chosen))
+        if count > 1 and lanes.can():
+            run_lanes(count, chosen, arguments.mode, totals)
         else:
-            if several:
+            if count > 1:
                 print("one test at a time: only root runs several, in namespaces that this machine must allow")
-            run_tests(groups, arguments.mode, totals)
+            run_tests(chosen, arguments.mode, totals)
         if arguments.again:
             run_again(chosen, arguments.mode, totals)
+    if arguments.times:
+        times.write(arguments.times, totals.records)
+        times.show(totals.records)
     for name in totals.unsteady:
         print(f"unsteady: {name} failed, and passed alone")
     for name in totals.skipped:

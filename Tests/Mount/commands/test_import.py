@@ -14,7 +14,7 @@ import time
 import harness
 from harness import PATIENCE, get_class, protectfs, read_file, run, wait_until, write_file
 
-FILES = {"quick": 2000, "full": 4000, "soak": 30_000}
+FILES = {"quick": 2000, "usual": 4000, "full": 30_000}
 KILLS = 10
 
 

@@ -76,7 +76,7 @@ def test_unsteady_tests(environment):
             wanted = ([], ["once.twice0 [a cell, with words]"] + [f"once.fails{number}" for number in range(1, run.UNSTEADY + 1)])
         totals = run.Totals()
         with contextlib.redirect_stdout(io.StringIO()):
-            run.run_tests([chosen], "quick", totals)
+            run.run_tests(chosen, "quick", totals)
             run.run_again(chosen, "quick", totals)
         environment.cell(f"{label}: unsteady, failed", wanted, (totals.unsteady, totals.failed))
 

@@ -10,7 +10,7 @@ import harness
 from harness import outcome, pattern, read_file, set_class, write_file
 from namespaces import own_namespace
 
-ROUNDS = {"quick": 2, "full": 4, "soak": 50}
+ROUNDS = {"quick": 2, "usual": 4, "full": 50}
 SIZE = 1 << 20
 
 

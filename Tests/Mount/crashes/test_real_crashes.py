@@ -18,8 +18,8 @@ def rounds(environment, made, label, count):
     print(f"        {label}: " + ", ".join(f"{value} {name}" for name, value in made.figures.items()), flush=True)
 
 
-def count(environment, quick, full, soak):
-    return {"quick": quick, "full": full, "soak": soak}[environment.mode]
+def count(environment, quick, usual, full):
+    return {"quick": quick, "usual": usual, "full": full}[environment.mode]
 
 
 def test_killed(environment):

@@ -34,7 +34,7 @@ def test_idle(environment):
 
 def test_walk(environment):
     """A walk that shows every file to the kernel adds less than 1 KiB for each."""
-    count = {"quick": 10_000, "full": 15_000, "soak": 100_000}[environment.mode]
+    count = {"quick": 10_000, "usual": 15_000, "full": 100_000}[environment.mode]
     mount = environment.mount()
     os.makedirs(mount / "tree")
     fill(mount / "tree", count)

@@ -193,7 +193,7 @@ def test_interrupted_and_killed(environment):
     report(copied(environment, mount.volume), *repair)
     whole = time.monotonic() - started
     choice, endings = random.Random(4), {signal.SIGINT: 0, signal.SIGKILL: 0}
-    for number in range({"quick": 3, "full": 10, "soak": 100}[environment.mode]):
+    for number in range({"quick": 3, "usual": 10, "full": 100}[environment.mode]):
         volume = copied(environment, mount.volume)
         words = [harness.binary(), "fsck", *repair, "--json", "--recovery-file", volume.code_file, volume.path]
         for _ in range(8):

@@ -167,7 +167,7 @@ def test_half_way(environment):
 
 
 def test_killed(environment):
-    for number in range(12 if environment.mode == "soak" else 3):
+    for number in range(12 if environment.mode == "full" else 3):
         _, volume, files = made(environment)
         process = subprocess.Popen([harness.binary(), "erase", "--yes", volume.path], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=volume.environment)

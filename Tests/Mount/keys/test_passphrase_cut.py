@@ -84,7 +84,7 @@ class Changes:
 def calls(environment, some):
     if not shutil.which("strace"):
         raise harness.Skip("strace is not installed")
-    return ALL if environment.mode == "soak" else some
+    return ALL if environment.mode == "full" else some
 
 
 def test_killed(environment):
@@ -99,7 +99,7 @@ def test_killed(environment):
 def test_power_cut(environment):
     """Killed there, and the disk is gone: device key and state file, which are elsewhere, stay as they were."""
     wanted = calls(environment, CALLS)
-    for kind in ("ext4", "xfs", "btrfs") if environment.mode == "soak" else ("ext4",):
+    for kind in ("ext4", "xfs", "btrfs") if environment.mode == "full" else ("ext4",):
         try:
             with store(environment, kind) as below:
                 changes = Changes(environment, below.volume)

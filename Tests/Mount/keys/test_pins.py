@@ -115,7 +115,7 @@ def test_only_rise(environment):
         bags.renew()
     mount = environment.new_path("mount")
     os.makedirs(mount)
-    steps = 400 if environment.mode == "soak" else 120
+    steps = 400 if environment.mode == "full" else 120
     lowered = 0
     for step in range(steps):
         numbers = range(len(bags.versions))

@@ -162,11 +162,11 @@ def test_removed_while_locked(environment):
 
 def test_many_locks(environment):
     """Locks with late records, each after an unlock, and nothing is left of any. More of them than a state file lists:
-    LateTests.moreLocksThanAStateFileLists, and here with --mode soak."""
+    LateTests.moreLocksThanAStateFileLists, and here with --mode full."""
     with store(environment) as below:
         # Else each file would be of class A from the start, as the one was that had its name a moment ago.
         mount = below.mount(options=["no_family_class"])
-        for seed in range(1, {"quick": 4, "full": 16, "soak": 70}[environment.mode]):
+        for seed in range(1, {"quick": 4, "usual": 16, "full": 70}[environment.mode]):
             case = Case(mount, below.backing, "class", seed)
             try:
                 said = case.lock()

@@ -1,4 +1,4 @@
-"""Random system calls on a mount and on ext4 side by side, by Tests/Differential; hours with --mode soak."""
+"""Random system calls on a mount and on ext4 side by side, by Tests/Differential; hours with --mode full."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ sys.path.append(os.path.join(harness.REPOSITORY, "Tests/Differential"))
 from differential.session import Session  # noqa: E402
 
 # How many sequences, or how long. A fixed number finds the same on each machine; new ones are looked for in hours.
-SEQUENCES = {"quick": 80, "full": 110, "soak": None}
+SEQUENCES = {"quick": 80, "usual": 110, "full": None}
 MINUTES = 60
 
 

@@ -84,7 +84,7 @@ def test_overlayfs(environment):
 def test_glusterfs(environment):
     """Each daemon has a mount of its own, as on two machines."""
     if environment.mode == "quick":
-        raise harness.Skip("GlusterFS takes a minute: --mode full")
+        raise harness.Skip("GlusterFS takes a minute: --mode usual")
     if os.geteuid() != 0:
         raise harness.Skip("only root may mount GlusterFS")
     if not shutil.which("glusterd"):

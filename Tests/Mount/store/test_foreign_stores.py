@@ -149,5 +149,5 @@ def test_ntfs(environment):
 def test_glusterfs(environment):
     """Not installed by mount-scripts/packages, as it takes a minute: apt install glusterfs-server."""
     if environment.mode == "quick":
-        raise harness.Skip("GlusterFS takes a minute: --mode full")
+        raise harness.Skip("GlusterFS takes a minute: --mode usual")
     run(environment, "GlusterFS")

@@ -7,6 +7,7 @@ so that a command for all mounts finds those of its lane.
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import signal
 import struct
@@ -14,11 +15,19 @@ import sys
 import traceback
 
 import harness
+import times
 
 CLONE_NEWNS, CLONE_NEWPID = 0x20000, 0x20000000
 PR_SET_PDEATHSIG = 1
 SOCKETS = "/run/protectfs"
 libc = ctypes.CDLL(None, use_errno=True)
+# A lane's first process says here how much processor time those have taken that had lost their parents: daemons, above all.
+orphans = None
+
+
+def of_orphans():
+    """The processor time, in seconds, of this lane's processes that have lost their parents and ended; 0 outside of lanes."""
+    return struct.unpack("d", orphans[:])[0] if orphans else 0.0
 
 
 def in_namespaces(body):
@@ -68,9 +77,12 @@ def first_process(body):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         return body()
 
+    global orphans
+    orphans = mmap.mmap(-1, struct.calcsize("d"))
     child = below(interruptible)
     while True:
         pid, status = os.wait()
+        orphans[:] = struct.pack("d", times.of_children())
         if pid == child:
             return exit_code(status)
 

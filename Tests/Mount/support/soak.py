@@ -186,7 +186,7 @@ def main():
     with workplace("protectfs-soak.") as place:
         print(f"soak: {seconds / 60:g} minutes, seed {chosen.seed}, below {place.path}", flush=True)
         place.is_kept = chosen.keep
-        environment = place.environment(mode="soak", report=lambda *words, **more: problems.append(
+        environment = place.environment(mode="full", report=lambda *words, **more: problems.append(
             f"{words}") if words[1:] and words[1] else None)
         soak = Soak(chosen, place.path, environment)
         try:

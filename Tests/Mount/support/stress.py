@@ -128,9 +128,9 @@ class Writer:
     def run(self):
         """Until told to stop; then everything is compared once more through the same handle."""
         account = self.account
-        account.note("pid", os.getpid())
         self.handle = os.open(account.path, os.O_RDWR | (os.O_APPEND if account.kind == "appends" else 0)
                               | (os.O_DIRECT if account.kind == "direct" else 0))
+        account.note("pid", os.getpid())  # the first lock waits for this
         if account.kind == "mapped":
             self.supervise()
         else:

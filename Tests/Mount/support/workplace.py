@@ -16,7 +16,7 @@ class Workplace:
         self.template = os.path.join(path, "template")
         self.is_kept = False
 
-    def environment(self, name="work", report=print, mode="full"):
+    def environment(self, name="work", report=print, mode="usual"):
         """An environment below it, as a test gets one."""
         base = os.path.join(self.path, name)
         os.makedirs(base)
